@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The lab as a whole: up, down, and the guests on it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import hostfiles, image, inventory, names, network, procs, rawlog, sshkeys, storage, tls
+from .host import Host, Link
+from .names import LabError, Paths
+from .population import Population
+
+DEFAULT_HOSTS = 3
+DEFAULT_MEMORY_MIB = 6144
+
+
+class Lab(Population):
+    """A lab that is (or was) up. Make one with `Lab.up()` or `Lab.load()`."""
+
+    def __init__(self, paths: Paths, config: Mapping) -> None:
+        self.paths = paths
+        self.number: int = config["number"]
+        self.hosts: dict[str, Host] = {
+            row["name"]: Host(paths, self.number, index, row["name"], row["memory_mib"])
+            for index, row in enumerate(config["hosts"], start=1)
+        }
+
+    @classmethod
+    def load(cls, name: str | None = None) -> Lab:
+        """The lab of this name, which must be up."""
+        paths = Paths.of(name)
+        config = _config(paths)
+        if config is None:
+            raise LabError(f"lab {paths.name} is not up")
+        return cls(paths, config)
+
+    @classmethod
+    def up(cls, name: str | None = None, hosts: int | None = None,
+           memory: Mapping[str, int] | None = None) -> Lab:
+        """Bring the lab up, or check and repair one that is up."""
+        paths = Paths.of(name)
+        with names.lab_lock(paths):
+            config = _config(paths)
+            if config is None:
+                _clean(paths)       # leftovers of a crash of the machine
+                for folder in (paths.raw, paths.logs):
+                    shutil.rmtree(folder, ignore_errors=True)
+            config = _plan(paths, config, hosts, memory or {})
+            lab = cls(paths, config)
+            lab._bring_up()
+            return lab
+
+    @classmethod
+    def down(cls, name: str | None = None) -> None:
+        """End and remove everything of the lab but its raw log and its logs."""
+        paths = Paths.of(name)
+        if not paths.state.exists():
+            return
+        with names.lab_lock(paths):
+            _clean(paths)
+
+    def _bring_up(self) -> None:
+        paths = self.paths
+        for folder in (paths.raw, paths.records, paths.logs, paths.guests):
+            folder.mkdir(parents=True, exist_ok=True)
+        paths.sockets(self.number).mkdir(parents=True, exist_ok=True, mode=0o700)
+        addresses = {host.name: host.address for host in self.hosts.values()}
+        image.build(paths)
+        tls.make_ca(paths.pki)
+        sshkeys.make(paths.ssh, addresses)
+        for host in self.hosts.values():
+            tls.make_host(paths.pki, host.name, host.address)
+            hostfiles.build(paths, host.name, addresses)
+        network.bridge_up(self.number)
+        storage.up(paths, self.number)
+        if procs.alive(paths.records / "collector") is None:
+            procs.start(paths.records / "collector",
+                        [sys.executable, "-m", "lab.collector", str(paths.state)],
+                        paths.logs / "collector.log")
+        for host in self.hosts.values():
+            host.power_on()
+        inventory.write(paths, self.number, list(self.hosts.values()))
+        for host in self.hosts.values():
+            host.wait_ready()
+
+    def host(self, name: str | Host) -> Host:
+        if isinstance(name, Host):
+            return name
+        if name not in self.hosts:
+            raise LabError(f"no host {name}; there are {', '.join(self.hosts)}")
+        return self.hosts[name]
+
+    def status(self) -> dict[str, str]:
+        """A word or two for each part."""
+        out = {
+            "collector": _word(procs.alive(self.paths.records / "collector") is not None),
+            "storage": _word(procs.alive(self.paths.records / "nbd") is not None),
+            "bridge": _word(network.link_exists(names.bridge(self.number))),
+        }
+        for host in self.hosts.values():
+            word = "ready" if host.ready() else _word(host.init_pid is not None)
+            out[host.name] = word + ("" if host.link().plugged else ", unplugged")
+        return out
+
+    # -- links and power
+
+    def shape(self, host: str | Host, mbit: float, out_mbit: float | None = None) -> None:
+        """Limit the host's link in both directions (or `out_mbit` for what leaves it)."""
+        host = self.host(host)
+        host.set_link(Link(host.link().plugged, mbit, mbit if out_mbit is None else out_mbit))
+
+    def unshape(self, host: str | Host) -> None:
+        host = self.host(host)
+        host.set_link(Link(host.link().plugged))
+
+    def unplug(self, host: str | Host) -> None:
+        self._plug(host, False)
+
+    def plug(self, host: str | Host) -> None:
+        self._plug(host, True)
+
+    def _plug(self, name: str | Host, plugged: bool) -> None:
+        host = self.host(name)
+        link = host.link()
+        rawlog.host_event(self.paths.raw, host.name, "plug" if plugged else "unplug")
+        host.set_link(Link(plugged, link.into_mbit, link.out_mbit))
+
+    def kill(self, host: str | Host) -> None:
+        """Power loss: everything on the host ends; it stays down."""
+        self.host(host).power_off()
+
+    def power_on(self, host: str | Host, wait: bool = True) -> None:
+        host = self.host(host)
+        host.power_on()
+        if wait:
+            host.wait_ready()
+
+    def reboot(self, host: str | Host, timeout: float = 60) -> None:
+        """Reboot the host and wait until it is back."""
+        host = self.host(host)
+        before = host.boot_id
+        host.reboot()
+        if not procs.wait_for(lambda: host.boot_id not in (None, before), timeout):
+            raise LabError(f"{host.name} did not come back in {timeout:.0f} s")
+        host.wait_ready()
+
+
+def _word(up: bool) -> str:
+    return "up" if up else "DOWN"
+
+
+def _config(paths: Paths) -> dict | None:
+    """The lab's plan; None if there is none, or one from before the machine's last boot."""
+    try:
+        config = json.loads(paths.config.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return config if config.get("boot") == names.machine_boot() else None
+
+
+def _plan(paths: Paths, config: dict | None, hosts: int | None,
+          memory: Mapping[str, int]) -> dict:
+    """Decide which hosts there are, and write it down before anything is made."""
+    rows = list(config["hosts"]) if config else []
+    count = hosts or len(rows) or DEFAULT_HOSTS
+    if not max(1, len(rows)) <= count <= 26:
+        raise LabError(f"a lab has 1 to 26 hosts and never shrinks while up, not {count}")
+    for place in range(len(rows), count):
+        rows.append({"name": f"host-{chr(ord('a') + place)}", "memory_mib": DEFAULT_MEMORY_MIB})
+    for row in rows:
+        row["memory_mib"] = int(memory.get(row["name"], row["memory_mib"]))
+    plan = {"number": names.take_number(paths), "boot": names.machine_boot(), "hosts": rows}
+    paths.config.write_text(json.dumps(plan, indent=1))
+    return plan
+
+
+def _clean(paths: Paths) -> None:
+    """Take away whatever is there. Each step is harmless when there is nothing."""
+    records = sorted(paths.records.glob("*")) if paths.records.exists() else []
+    # Supervisors first: with them everything on their hosts ends.
+    for record in sorted(records, key=lambda path: path.suffix != ".supervisor"):
+        if record.suffix in ("", ".supervisor", ".init"):
+            procs.stop(record)
+    number = _number(paths)
+    if number is not None:
+        _end_ssh_masters(paths.sockets(number))
+        network.bridge_down(number)
+        shutil.rmtree(paths.sockets(number), ignore_errors=True)
+    for folder in (paths.records, paths.state / "hosts", paths.nbd, paths.pki, paths.ssh,
+                   paths.guests):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in (paths.config, paths.inventory):
+        file.unlink(missing_ok=True)
+    names.give_back_number(paths)
+
+
+def _number(paths: Paths) -> int | None:
+    """The number under which this lab made its devices, if that was in this boot."""
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+        config = json.loads(paths.config.read_text())
+        return config["number"] if config["boot"] == names.machine_boot() else None
+    return None
+
+
+def _end_ssh_masters(sockets: Path) -> None:
+    """Ansible keeps connections open behind its back; end those to our hosts."""
+    for path in sockets.glob("*") if sockets.exists() else []:
+        if path.is_socket():
+            with contextlib.suppress(LabError):
+                procs.run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"],
+                          check=False, timeout=5)
+
+
+def hosts_of(lab: Lab, names_given: Sequence[str]) -> list[Host]:
+    return [lab.host(name) for name in names_given] or list(lab.hosts.values())

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a guest is made of, and its domain XML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from . import names
+from .hostfiles import GUEST_IMAGE, SERIAL
+from .storage import PORT
+
+NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
+POOL = "/var/lib/libvirt/images"
+
+
+@dataclass
+class GuestSpec:
+    """A guest. Everything but the name has a default.
+
+    disks       ("shared" | "local", MiB) each: NBD outside the hosts, or a qcow2 file
+                in the host's pool "default"
+    networks    names of libvirt networks; every host has "lan"
+    strategy, labels, group   go into the metadata, in the collection's namespace
+    cpu_xml, devices_xml, extra_xml   raw XML: instead of <cpu>, inside <devices>,
+                and at the end of <domain>
+    metadata_xml   raw XML inside <metadata>
+    """
+
+    name: str
+    memory_mib: int = 96
+    fill_mib: int = 16
+    dirty_mib_s: float = 0
+    dirty_region_mib: int | None = None
+    disks: Sequence[tuple[str, int]] = ()
+    networks: Sequence[str] = ()
+    strategy: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    group: str | None = None
+    persistent: bool = True
+    autostart: bool = False
+    noacpi: bool = False
+    cpu: str = "qemu64"
+    machine: str = "pc"
+    tick_ms: int = 40
+    max_memory_mib: int | None = None
+    uuid: str | None = None
+    cpu_xml: str | None = None
+    devices_xml: str = ""
+    metadata_xml: str = ""
+    extra_xml: str = ""
+
+    @property
+    def region_mib(self) -> int:
+        """The rewritten region: given, or one second of rewriting, and never under 16."""
+        if self.dirty_region_mib is not None:
+            return self.dirty_region_mib
+        return max(16, round(self.dirty_mib_s)) if self.dirty_mib_s else 0
+
+    def disk_name(self, place: int) -> str:
+        return f"{self.name}-vd{chr(ord('a') + place)}"
+
+    def local_path(self, place: int) -> str:
+        return f"{POOL}/{self.disk_name(place)}.qcow2"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def cmdline(self) -> str:
+        words = [
+            # The kernel speaks on the second line, so that it never cuts a tick in two.
+            "console=ttyS1", "quiet", "panic=0", "mitigations=off", "no_timer_check",
+            "nowatchdog", "rcupdate.rcu_cpu_stall_suppress=1", "8250.nr_uarts=2",
+            f"lab.tick={self.tick_ms}", f"lab.fill={self.fill_mib}",
+            f"lab.dirty={round(self.dirty_mib_s)}", f"lab.region={self.region_mib}",
+            f"lab.disks={len(self.disks)}",
+        ]
+        return " ".join(words + (["lab.noacpi"] if self.noacpi else []))
+
+
+def domain_xml(spec: GuestSpec, number: int) -> str:
+    """The domain XML for any host of lab `number`."""
+    cpu = spec.cpu_xml or ("<cpu mode='custom' match='exact'><model fallback='forbid'>"
+                           f"{escape(spec.cpu)}</model></cpu>")
+    most = spec.max_memory_mib or spec.memory_mib
+    devices = [_disk(spec, place, number) for place in range(len(spec.disks))]
+    devices += [f"<interface type='network'><source network={quoteattr(name)}/>"
+                "<model type='virtio'/></interface>" for name in spec.networks]
+    devices += [_serial(spec.name, 0, ""), _serial(spec.name, 1, ".console")]
+    uuid = f"<uuid>{spec.uuid}</uuid>" if spec.uuid else ""
+    return f"""<domain type='qemu'>
+  <name>{escape(spec.name)}</name>{uuid}
+  <metadata>{_metadata(spec)}{spec.metadata_xml}</metadata>
+  <memory unit='MiB'>{most}</memory>
+  <currentMemory unit='MiB'>{spec.memory_mib}</currentMemory>
+  <vcpu>1</vcpu>
+  <os>
+    <type arch='x86_64' machine='{spec.machine}'>hvm</type>
+    <kernel>{GUEST_IMAGE}/vmlinuz</kernel>
+    <initrd>{GUEST_IMAGE}/initrd</initrd>
+    <cmdline>{escape(spec.cmdline())}</cmdline>
+  </os>
+  <features><acpi/></features>
+  {cpu}
+  <clock offset='utc'/>
+  <on_poweroff>destroy</on_poweroff>
+  <on_reboot>restart</on_reboot>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <controller type='usb' model='none'/>
+    {"".join(devices)}{spec.devices_xml}
+    <memballoon model='{"virtio" if spec.max_memory_mib else "none"}'/>
+  </devices>
+  {spec.extra_xml}
+</domain>
+"""
+
+
+def _serial(name: str, port: int, end: str) -> str:
+    # append: a target's QEMU truncates the log of another otherwise.
+    path = quoteattr(f"{SERIAL}/{name}{end}.log")
+    return f"<serial type='pty'><log file={path} append='on'/><target port='{port}'/></serial>"
+
+
+def _disk(spec: GuestSpec, place: int, number: int) -> str:
+    kind, _size = spec.disks[place]
+    target = f"<target dev='vd{chr(ord('a') + place)}' bus='virtio'/>"
+    if kind == "shared":
+        return (
+            "<disk type='network' device='disk'>"
+            "<driver name='qemu' type='raw' cache='none'/>"
+            f"<source protocol='nbd' name={quoteattr(spec.disk_name(place))}>"
+            f"<host name='{names.gateway(number)}' port='{PORT}'/><reconnect delay='30'/>"
+            f"</source>{target}</disk>")
+    if kind == "local":
+        return (
+            "<disk type='file' device='disk'>"
+            "<driver name='qemu' type='qcow2' cache='none'/>"
+            f"<source file={quoteattr(spec.local_path(place))}/>{target}</disk>")
+    raise names.LabError(f"{spec.name}: a disk is 'shared' or 'local', not {kind!r}")
+
+
+def _metadata(spec: GuestSpec) -> str:
+    inner = ""
+    if spec.strategy is not None:
+        inner += f"<virtops:evictionStrategy>{escape(spec.strategy)}</virtops:evictionStrategy>"
+    for key, value in spec.labels.items():
+        inner += f"<virtops:label name={quoteattr(key)}>{escape(value)}</virtops:label>"
+    if spec.group is not None:
+        inner += f"<virtops:antiAffinityGroup>{escape(spec.group)}</virtops:antiAffinityGroup>"
+    if not inner:
+        return ""
+    return f'<virtops:vm xmlns:virtops="{NAMESPACE}">{inner}</virtops:vm>'

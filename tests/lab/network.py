@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The lab's network: a bridge on the machine, a veth to each host.
+
+A host's network namespace belongs to its supervisor process and is pinned by
+nothing else: when the supervisor ends, namespace and veth are gone, and a
+crash leaves neither behind.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import names
+from .procs import run
+
+# The guests' network inside every host; libvirt knows it as network "lan".
+GUEST_BRIDGE = "br-lan"
+
+
+def link_exists(name: str) -> bool:
+    return Path(f"/sys/class/net/{name}").exists()
+
+
+def bridge_up(number: int) -> None:
+    """Make the bridge, or leave it as it is."""
+    name = names.bridge(number)
+    if not link_exists(name):
+        run(["ip", "link", "add", name, "type", "bridge"])
+    run(["ip", "address", "replace", f"{names.gateway(number)}/24", "dev", name])
+    run(["ip", "link", "set", name, "up"])
+
+
+def bridge_down(number: int) -> None:
+    """Remove the bridge and every veth of this number that is still there."""
+    prefix = names.bridge(number) + "h"
+    for path in Path("/sys/class/net").iterdir():
+        if path.name.startswith(prefix):
+            run(["ip", "link", "delete", path.name], check=False)
+    if link_exists(names.bridge(number)):
+        run(["ip", "link", "delete", names.bridge(number)], check=False)
+
+
+def inside(pid: int, *argv: str) -> list[str]:
+    """The command in the network namespace of a process."""
+    return ["nsenter", "-t", str(pid), "-n", *argv]
+
+
+def attach(number: int, index: int, pid: int) -> None:
+    """Connect the namespace of `pid` to the bridge and give it its address."""
+    veth = names.veth(number, index)
+    if not link_exists(veth):
+        run(["ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0",
+             "netns", str(pid)])
+    run(["ip", "link", "set", veth, "master", names.bridge(number), "up"])
+    have = run(inside(pid, "ip", "-o", "link")).stdout
+    todo = ["link set lo up",
+            f"address replace {names.address(number, index)}/24 dev eth0",
+            "link set eth0 up"]
+    if f" {GUEST_BRIDGE}:" not in have:
+        todo.append(f"link add {GUEST_BRIDGE} type bridge")
+    todo.append(f"link set {GUEST_BRIDGE} up")
+    run(inside(pid, "ip", "-batch", "-"), stdin="\n".join(todo) + "\n")
+
+
+def set_plugged(number: int, index: int, plugged: bool) -> None:
+    """Put the cable in, or pull it."""
+    run(["ip", "link", "set", names.veth(number, index), "up" if plugged else "down"])
+
+
+def shape(number: int, index: int, pid: int, into: float | None, out: float | None) -> None:
+    """Limit a host's link, in Mbit/s for each direction; None means no limit."""
+    _tbf(["tc"], names.veth(number, index), into)
+    _tbf(inside(pid, "tc"), "eth0", out)
+
+
+def _tbf(tc: list[str], device: str, mbit: float | None) -> None:
+    if mbit is None:
+        run([*tc, "qdisc", "delete", "dev", device, "root"], check=False)
+        return
+    # A bucket of 10 ms, and never less than one large segment.
+    burst = max(262144, int(mbit * 1_000_000 / 8 / 100))
+    run([*tc, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{int(mbit * 1000)}kbit",
+         "burst", str(burst), "latency", "50ms"])

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The raw log: what was seen, one record a line, stamped with CLOCK_MONOTONIC.
+
+    <nanoseconds> <host> <vm> <stream> <offset> <flag><text>
+
+stream  S a line the guest wrote (serial), K the guest's kernel console,
+        Q a QEMU process came or went, V a saved image came or went,
+        H a host event (vm is "-"), A something announced by who runs the lab,
+        C the collector itself (start, and a heartbeat every second)
+offset  S and K: bytes of the guest's log file read so far; else 0
+flag    "=" a whole line, "+" a piece of one whose rest had not come
+
+Every record is one append of one write, so several processes may write. The
+manifest (manifest.jsonl) says which guests were ever defined or started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+def record(host: str, vm: str, stream: str, text: str, offset: int = 0,
+           flag: str = "=", stamp: int | None = None) -> bytes:
+    """One line of the log."""
+    stamp = time.monotonic_ns() if stamp is None else stamp
+    clean = text.encode("unicode_escape").decode("ascii")
+    return f"{stamp} {host} {vm} {stream} {offset} {flag}{clean}\n".encode("ascii")
+
+
+def append(raw: Path, data: bytes) -> None:
+    """Append to the log in one write."""
+    fd = os.open(raw / "ticks.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
+def host_event(raw: Path, host: str, text: str) -> None:
+    append(raw, record(host, "-", "H", text))
+
+
+def announce(raw: Path, vm: str, text: str) -> None:
+    append(raw, record("-", vm, "A", text))
+
+
+def manifest(raw: Path, **entry: Any) -> None:
+    line = json.dumps({"stamp": time.monotonic_ns(), **entry}, sort_keys=True) + "\n"
+    fd = os.open(raw / "manifest.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(fd, line.encode())
+    finally:
+        os.close(fd)
