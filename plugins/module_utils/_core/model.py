@@ -1,0 +1,225 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The words of the core: Node, VM, Migration, Observation. Plain data, no behaviour to speak of.
+
+Memory is in MiB, sizes in bytes, durations in seconds unless the name says otherwise.
+Times are seconds of the observed host's boot-time clock; wall time is only for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
+
+from .reasons import Finding
+
+
+class EvictionStrategy(str, Enum):
+    """KubeVirt's eviction strategies (kubevirt.io/api/core/v1 EvictionStrategy)."""
+
+    NONE = "None"
+    LIVE_MIGRATE = "LiveMigrate"
+    LIVE_MIGRATE_IF_POSSIBLE = "LiveMigrateIfPossible"
+    EXTERNAL = "External"
+
+
+class OnNotMigratable(str, Enum):
+    """What to do with a VM that should migrate and cannot."""
+
+    BLOCK = "block"
+    SHUTDOWN = "shutdown"
+    SAVE = "save"
+    COLD_MIGRATE = "cold_migrate"
+    SKIP = "skip"
+
+
+class MigrationMethod(str, Enum):
+    """KubeVirt's words: is storage shared (LiveMigration) or copied (BlockMigration)?"""
+
+    LIVE = "LiveMigration"
+    BLOCK = "BlockMigration"
+
+
+class Mode(str, Enum):
+    PRE_COPY = "PreCopy"
+    POST_COPY = "PostCopy"
+    PAUSED = "Paused"
+
+
+class Phase(str, Enum):
+    """Phases of a migration; those of KubeVirt's VMIM that exist here."""
+
+    PENDING = "Pending"
+    SCHEDULED = "Scheduled"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class AbortStatus(str, Enum):
+    NONE = ""
+    ABORTING = "Aborting"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class State(str, Enum):
+    """State of a VM as one host tells it."""
+
+    ABSENT = "absent"
+    SHUTOFF = "shutoff"
+    RUNNING = "running"
+    PAUSED = "paused"
+    INCOMING = "incoming"  # the receiving side of a migration, not running yet
+    POSTCOPY = "postcopy"  # target: running while memory still arrives
+    POSTCOPY_SOURCE = "postcopy_source"  # source: stopped, memory still leaves
+    POSTCOPY_FAILED = "postcopy_failed"  # either side: libvirt's connection broke in post-copy
+    CRASHED = "crashed"
+    UNKNOWN = "unknown"  # the host could not be read
+
+
+ACTIVE_STATES: FrozenSet[State] = frozenset(
+    {State.RUNNING, State.PAUSED, State.INCOMING, State.POSTCOPY, State.POSTCOPY_SOURCE}
+    | {State.POSTCOPY_FAILED, State.CRASHED}
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s."""
+
+    outgoing: bool = True
+    mode: Mode = Mode.PRE_COPY
+    elapsed: float = 0.0
+    processed: int = 0
+    total: int = 0
+    remaining: int = 0
+    rate: int = 0
+    dirty_rate: int = 0
+    iteration: int = 0
+
+
+@dataclass(frozen=True)
+class VM:
+    """A VM as seen on one host.
+
+    `findings`: why it cannot migrate from here to anywhere.
+    `refused_by`: target node -> why not to that one (only nodes that refuse).
+    `migratable` None: not known yet.
+    `document`: what rules see (JSON-like).
+    """
+
+    uuid: str
+    name: str
+    node: str
+    state: State = State.RUNNING
+    memory_mib: int = 0
+    declared_strategy: Optional[str] = None
+    group: Optional[str] = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    persistent: bool = True
+    autostart: bool = False
+    managed_save: bool = False
+    method: MigrationMethod = MigrationMethod.LIVE
+    migratable: Optional[bool] = True
+    findings: Tuple[Finding, ...] = ()
+    refused_by: Mapping[str, Tuple[Finding, ...]] = field(default_factory=dict)
+    job: Optional[Job] = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
+
+
+@dataclass
+class Node:
+    """A host with the aggregates that placement needs.
+
+    `capacity_mib` is declared, never measured free memory. `committed_mib` is the sum of the
+    maximum memories of its active VMs and of the reservations on it; `reserved_mib` is the
+    part of the reservations, which will become VMs or go away.
+    `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
+    `roll_done`: its maintenance is over.
+    """
+
+    name: str
+    reachable: bool = True
+    cordoned: bool = False
+    capacity_mib: int = 0
+    reserve_mib: int = 0
+    committed_mib: int = 0
+    reserved_mib: int = 0
+    inbound: int = 0
+    outbound: int = 0
+    vm_count: int = 0
+    group_counts: Dict[str, int] = field(default_factory=dict)
+    roll_rank: Optional[int] = None
+    roll_done: bool = False
+    boot_id: str = ""
+    message: str = ""
+
+    @property
+    def room_mib(self) -> int:
+        return self.capacity_mib - self.reserve_mib - self.committed_mib
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A VM that was seen on a node other than the draining one."""
+
+    node: str
+    state: State
+    autostart: bool = False
+    persistent: bool = True
+    job: Optional[Job] = None
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """An exclusive claim of one VM on one target. `owner` is the source node."""
+
+    vm: str
+    target: str
+    owner: str
+    memory_mib: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the holder wrote at the end of one attempt."""
+
+    vm: str
+    attempt: int
+    ok: bool
+    finding: Optional[Finding] = None
+    target: str = ""
+    mode: Mode = Mode.PRE_COPY
+    processed: int = 0
+    seconds: float = 0.0
+    downtime_ms: Optional[int] = None
+
+
+@dataclass
+class Observation:
+    """What is, now. Made new by each observe; never what we remember.
+
+    `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
+    of the draining nodes and for VMs that the record names. `claims`: reservations owned by
+    the draining nodes. `inbound`: reservations on the draining nodes by others.
+    `held`: UUIDs whose holder is alive. `full`: every node was read.
+    """
+
+    nodes: Dict[str, Node]
+    vms: Dict[str, VM]
+    sightings: Dict[str, List[Sighting]] = field(default_factory=dict)
+    claims: Dict[str, Reservation] = field(default_factory=dict)
+    inbound: List[Reservation] = field(default_factory=list)
+    outcomes: Dict[Tuple[str, int], Outcome] = field(default_factory=dict)
+    held: FrozenSet[str] = frozenset()
+    cluster_in_flight: int = 0  # slots taken in the whole fleet
+    full: bool = True
+    now: float = 0.0

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Policy: what a user may set. Plain data with its checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Optional, Tuple
+
+from .model import EvictionStrategy, OnNotMigratable
+
+
+class PolicyError(ValueError):
+    """A setting is wrong. The text names it, what was expected, and what was given."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many migrations may be in flight. Defaults of cluster and outbound: KubeVirt's
+    parallelMigrationsPerCluster 5 and parallelOutboundMigrationsPerNode 2."""
+
+    cluster: int = 5
+    outbound: int = 2
+    inbound: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("cluster", "outbound", "inbound"):
+            value = getattr(self, name)
+            if value < 1:
+                raise PolicyError(f"limits.{name} must be 1 or more, not {value}")
+
+
+@dataclass(frozen=True)
+class MigrationSettings:
+    """How one VM is migrated.
+
+    bandwidth_mib: MiB/s for each migration, 0 = not limited.
+    completion_timeout_per_gib: seconds per GiB of memory and copied disk (KubeVirt's default 150).
+    progress_timeout: seconds without progress (KubeVirt's default 150).
+    on_timeout: abort, post_copy or pause: what the holder does when one of them is reached.
+    """
+
+    bandwidth_mib: int = 0
+    auto_converge: bool = False
+    post_copy: bool = False
+    parallel_connections: int = 0
+    compression: Tuple[str, ...] = ()
+    completion_timeout_per_gib: int = 150
+    progress_timeout: int = 150
+    on_timeout: str = "abort"
+
+    def __post_init__(self) -> None:
+        if self.on_timeout not in ("abort", "post_copy", "pause"):
+            raise PolicyError(
+                f"migration.on_timeout must be abort, post_copy or pause, not {self.on_timeout!r}"
+            )
+        if self.on_timeout == "post_copy" and not self.post_copy:
+            raise PolicyError("migration.on_timeout=post_copy needs migration.post_copy=true")
+        for name in ("completion_timeout_per_gib", "progress_timeout"):
+            if getattr(self, name) < 1:
+                raise PolicyError(f"migration.{name} must be 1 second or more")
+        for name in ("bandwidth_mib", "parallel_connections"):
+            if getattr(self, name) < 0:
+                raise PolicyError(f"migration.{name} must be 0 or more")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
+
+    Fields that are None leave the decision to the next in line.
+    """
+
+    name: str
+    when: Callable[[Mapping[str, Any]], Optional[bool]]
+    strategy: Optional[EvictionStrategy] = None
+    on_not_migratable: Optional[OnNotMigratable] = None
+    allow_stop: Optional[bool] = None
+    priority: Optional[int] = None
+    migration: Optional[MigrationSettings] = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Everything that decides what a drain does. Times in seconds."""
+
+    rules: Tuple[Rule, ...] = ()
+    default_strategy: EvictionStrategy = EvictionStrategy.LIVE_MIGRATE
+    on_not_migratable: OnNotMigratable = OnNotMigratable.BLOCK
+    allow_stop: bool = False
+    force_stop: bool = False
+    move_inactive: bool = False
+    limits: Limits = field(default_factory=Limits)
+    migration: MigrationSettings = field(default_factory=MigrationSettings)
+    max_attempts: int = 3
+    backoff: float = 5.0
+    shutdown_timeout: float = 120.0
+    external_timeout: float = 300.0
+    unknown_timeout: float = 60.0
+    pending_timeout: float = 300.0
+    drain_timeout: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise PolicyError(f"max_attempts must be 1 or more, not {self.max_attempts}")
+        for name in ("shutdown_timeout", "pending_timeout", "drain_timeout"):
+            if getattr(self, name) <= 0:
+                raise PolicyError(f"{name} must be more than 0 seconds")

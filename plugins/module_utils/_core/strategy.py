@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From a VM and a policy to what shall be done with it: the table of strategies.
+
+| effective strategy      | migratable | not migratable               | not known yet |
+| LiveMigrate             | migrate    | on_not_migratable            | wait          |
+| LiveMigrateIfPossible   | migrate    | stop (needs allow_stop)      | wait          |
+| None                    | stop       | stop (needs allow_stop)      | stop          |
+| External                | external   | external                     | external      |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional, Tuple
+
+from .model import VM, EvictionStrategy, OnNotMigratable
+from .policy import MigrationSettings, Policy, Rule
+from .reasons import Finding, Reason
+
+
+class Way(str, Enum):
+    """What shall happen to a VM."""
+
+    MIGRATE = "migrate"
+    SHUTDOWN = "shutdown"
+    SAVE = "save"
+    COLD_MIGRATE = "cold_migrate"
+    EXTERNAL = "external"
+    WAIT = "wait"
+    SKIP = "skip"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The way for one VM, who decided it, and the reasons when it is not simply migrated."""
+
+    way: Way
+    strategy: EvictionStrategy
+    decided_by: str
+    findings: Tuple[Finding, ...] = ()
+    priority: int = 0
+    migration: MigrationSettings = MigrationSettings()
+
+
+_STOPS = {
+    OnNotMigratable.SHUTDOWN: Way.SHUTDOWN,
+    OnNotMigratable.SAVE: Way.SAVE,
+    OnNotMigratable.COLD_MIGRATE: Way.COLD_MIGRATE,
+}
+
+
+def choose(vm: VM, policy: Policy, no_target: Tuple[Finding, ...] = ()) -> Choice:
+    """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
+    rule, unknown_rule = _first_rule(vm, policy)
+    if unknown_rule is not None:
+        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM."
+        return Choice(
+            Way.BLOCK,
+            policy.default_strategy,
+            f"rule {unknown_rule.name}",
+            (Finding(Reason.UNDECIDED, text),),
+        )
+    strategy, decided_by, bad = _effective(vm, policy, rule)
+    priority = rule.priority if rule and rule.priority is not None else 0
+    migration = rule.migration if rule and rule.migration is not None else policy.migration
+
+    def result(way: Way, findings: Tuple[Finding, ...] = ()) -> Choice:
+        return Choice(way, strategy, decided_by, findings, priority, migration)
+
+    if bad is not None:
+        return result(Way.BLOCK, (bad,))
+    allow_stop = _pick(rule.allow_stop if rule else None, policy.allow_stop)
+    on_not = rule.on_not_migratable if rule and rule.on_not_migratable else policy.on_not_migratable
+    reasons = vm.findings + no_target
+    if strategy is EvictionStrategy.EXTERNAL:
+        return result(Way.EXTERNAL)
+    if strategy is EvictionStrategy.NONE:
+        return result(*_stop(Way.SHUTDOWN, allow_stop, ()))
+    if vm.migratable is None:
+        return result(Way.WAIT, reasons or (Finding(Reason.NOT_KNOWN_YET),))
+    if vm.migratable and not no_target:
+        return result(Way.MIGRATE)
+    if strategy is EvictionStrategy.LIVE_MIGRATE_IF_POSSIBLE:
+        way = _STOPS.get(on_not, Way.SHUTDOWN)
+        return result(*_stop(way, allow_stop, reasons))
+    if on_not is OnNotMigratable.SKIP:
+        return result(Way.SKIP, reasons + (Finding(Reason.SKIPPED),))
+    if on_not is OnNotMigratable.BLOCK:
+        return result(Way.BLOCK, reasons)
+    return result(*_stop(_STOPS[on_not], allow_stop, reasons))
+
+
+def _stop(
+    way: Way, allowed: bool, reasons: Tuple[Finding, ...]
+) -> Tuple[Way, Tuple[Finding, ...]]:
+    """A stop is done only where something allows it; else the VM blocks (promise 2)."""
+    if allowed:
+        return way, reasons
+    return Way.BLOCK, (*reasons, Finding(Reason.STOP_NOT_ALLOWED))
+
+
+def _pick(first: Optional[bool], second: bool) -> bool:
+    return second if first is None else first
+
+
+def _first_rule(vm: VM, policy: Policy) -> Tuple[Optional[Rule], Optional[Rule]]:
+    """(the first rule that is true, None) or (None, the first one that cannot be told)."""
+    for rule in policy.rules:
+        answer = rule.when(vm.document)
+        if answer is None:
+            return None, rule
+        if answer:
+            return rule, None
+    return None, None
+
+
+def _effective(
+    vm: VM, policy: Policy, rule: Optional[Rule]
+) -> Tuple[EvictionStrategy, str, Optional[Finding]]:
+    """Rule, then what the VM declares, then the default."""
+    if rule is not None and rule.strategy is not None:
+        return rule.strategy, f"rule {rule.name}", None
+    if vm.declared_strategy:
+        try:
+            return EvictionStrategy(vm.declared_strategy), "declared by the VM", None
+        except ValueError:
+            known = ", ".join(s.value for s in EvictionStrategy)
+            text = f"The VM declares the strategy {vm.declared_strategy!r}; known are {known}."
+            return policy.default_strategy, "default", Finding(Reason.UNDECIDED, text)
+    return policy.default_strategy, "default", None
