@@ -1,4 +1,410 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, virtops.maintenance contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-def main(argv): return 0
+"""Tells from the raw log alone what became of every guest.
+
+    python3 tests/lab/checker.py RAW_DIRECTORY [--json] [--drained host-a,host-b]
+
+Reads ticks.log and manifest.jsonl (rawlog.py says what stands in them) and
+nothing else; shares no code with the lab or with the product.
+
+Verdicts, the worst that fits:
+  twice    ran at two places, or one stretch of its life ran again: two boot ids
+           at once, or a tick that was seen before
+  lost     its ticks end (or a boot of it ends) and nothing says why
+  gap      it ticks to the end, but ticks are missing in between
+  panic    its kernel panicked, and no more is known against anyone
+  paused   no ticks at the end, but its QEMU process is there
+  stopped  an orderly or announced end, or saved; it may run again since
+  blocked  ticks to the end, and never left a host that was drained
+  live     one boot id, ticks to the end, no gap, no repeat
+Panics are named besides, whatever the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+# A guest without a tick for so long at the end of the log does not tick any more.
+SILENT_SECONDS = 5.0
+# Stamps are right to some milliseconds. Two boots or two hosts are "at once"
+# when their ticks interleave by more than this.
+SLACK_SECONDS = 0.25
+TICK = re.compile(r"T ([0-9a-f]+) (\d+) ;")
+VERDICTS = ("live", "stopped", "blocked", "lost", "twice", "gap", "panic", "paused")
+
+
+@dataclass
+class Record:
+    stamp: float
+    host: str
+    vm: str
+    stream: str
+    whole: bool
+    text: str
+
+
+@dataclass
+class Tick:
+    stamp: float
+    host: str
+    boot: str
+    seq: int
+
+
+@dataclass
+class Guest:
+    """What the log says about one guest, and the verdict."""
+
+    name: str
+    verdict: str = ""
+    reasons: list[str] = field(default_factory=list)
+    running_again: bool = False
+    ticks: int = 0
+    boots: int = 0
+    hosts: list[str] = field(default_factory=list)
+    longest_pause_ms: int = 0
+    disk_errors: list[str] = field(default_factory=list)
+    memory_errors: list[str] = field(default_factory=list)
+    panics: list[str] = field(default_factory=list)
+    torn: int = 0
+
+
+def read_log(path: Path) -> tuple[list[Record], list[str]]:
+    """All records in the order of their stamps, and the lines that are none."""
+    records, bad = [], []
+    for line in path.read_text(encoding="ascii", errors="replace").splitlines():
+        parts = line.split(" ", 5)
+        if len(parts) != 6 or not parts[0].isdigit() or parts[5][:1] not in ("=", "+"):
+            bad.append(line)
+            continue
+        stamp, host, vm, stream, _offset, rest = parts
+        records.append(Record(int(stamp) / 1e9, host, vm, stream, rest[0] == "=", rest[1:]))
+    records.sort(key=lambda record: record.stamp)
+    return records, bad
+
+
+def read_manifest(path: Path) -> list[str]:
+    """Names of all guests that were ever started."""
+    if not path.exists():
+        return []
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return list(dict.fromkeys(entry["vm"] for entry in entries if entry["event"] == "start"))
+
+
+def join_pieces(records: list[Record]) -> list[Record]:
+    """Join a line that the collector saw in pieces on one host.
+
+    A piece after which the guest speaks on another host stays a piece: the
+    guest moved on in the middle of a line.
+    """
+    out: list[Record] = []
+    piece: Record | None = None
+    for record in records:
+        if piece is not None and piece.host == record.host:
+            record = Record(record.stamp, record.host, record.vm, record.stream, record.whole,
+                            piece.text + record.text)
+        elif piece is not None:
+            out.append(piece)
+        piece = None if record.whole else record
+        if record.whole:
+            out.append(record)
+    if piece is not None:
+        out.append(piece)
+    return sorted(out, key=lambda record: record.stamp)
+
+
+class Judge:
+    """Goes through the records of one guest."""
+
+    def __init__(self, name: str, records: list[Record], drained: set[str], end: float) -> None:
+        self.guest = Guest(name)
+        self.drained = drained
+        self.end = end
+        self.used: set[int] = set()     # announcements that have excused a stop
+        self.lines = join_pieces([r for r in records if r.stream == "S"])
+        self.others = [r for r in records if r.stream != "S"]
+        self.ticks = [Tick(r.stamp, r.host, found[1], int(found[2])) for r in self.lines
+                      if r.whole and (found := TICK.fullmatch(r.text))]
+        self.boots: dict[str, list[Tick]] = {}
+        for tick in self.ticks:
+            self.boots.setdefault(tick.boot, []).append(tick)
+
+    def judge(self) -> Guest:
+        guest = self.guest
+        guest.ticks = len(self.ticks)
+        guest.boots = len(self.boots)
+        guest.hosts = [t.host for i, t in enumerate(self.ticks)
+                       if i == 0 or self.ticks[i - 1].host != t.host]
+        guest.panics = [f"{r.host}: {r.text}" for r in self.others
+                        if r.stream == "K" and "Kernel panic" in r.text]
+        self._pauses()
+        self._errors()
+        twice, gaps = self._sequences()
+        twice += self._two_boots()
+        guest.verdict, guest.reasons = self._verdict(twice, gaps)
+        return guest
+
+    def _pauses(self) -> None:
+        """The longest time without a tick within one boot, save and restore not counted."""
+        saves = [r.stamp for r in self.others if r.stream == "V" and r.text == "there"]
+        for ticks in self.boots.values():
+            for before, after in zip(ticks, ticks[1:], strict=False):
+                pause = round((after.stamp - before.stamp) * 1000)
+                if pause > self.guest.longest_pause_ms and not any(
+                        before.stamp < save < after.stamp for save in saves):
+                    self.guest.longest_pause_ms = pause
+
+    # -- damage
+
+    def _errors(self) -> None:
+        reached: dict[str, int] = {}    # per disk, the sequence last reported
+        identity: dict[str, str] = {}
+        for record in self.lines:
+            words = record.text.split()
+            if len(words) < 4:
+                continue
+            if words[0] == "M" and words[3] == "err":
+                self.guest.memory_errors.append(f"{record.host}: {record.text}")
+            if words[0] != "D":
+                continue
+            disk = words[2]
+            if words[3] == "err":
+                self.guest.disk_errors.append(f"{record.host}: {record.text}")
+            elif words[3] == "ok" and len(words) == 5 and record.whole:
+                self._disk_reached(record, disk, int(words[4]), reached)
+            elif words[3] in ("new", "old") and len(words) == 6:
+                # What an earlier boot wrote must be there: the guest itself
+                # cannot know that the disk before it is not the one it had.
+                if identity.setdefault(disk, words[4]) != words[4]:
+                    self.guest.disk_errors.append(f"{record.host}: another disk: {record.text}")
+                self._disk_reached(record, disk, int(words[5]), reached)
+
+    def _disk_reached(self, record: Record, disk: str, seq: int, reached: dict[str, int]) -> None:
+        if seq < reached.get(disk, 0):
+            self.guest.disk_errors.append(
+                f"{record.host}: went back from {reached[disk]}: {record.text}")
+        reached[disk] = max(seq, reached.get(disk, 0))
+
+    # -- one life, in one place
+
+    def _sequences(self) -> tuple[list[str], list[str]]:
+        """Repeats and gaps, boot by boot."""
+        twice: list[str] = []
+        gaps: list[str] = []
+        for boot, ticks in self.boots.items():
+            seen: dict[int, Tick] = {}
+            repeats = []
+            for tick in ticks:
+                if tick.seq in seen:
+                    repeats.append(tick)
+                seen.setdefault(tick.seq, tick)
+            if repeats:
+                first = repeats[0]
+                twice.append(f"boot {boot}: {len(repeats)} ticks seen twice, the first {first.seq} "
+                             f"on {seen[first.seq].host} and on {first.host}")
+            order = sorted(seen.values(), key=lambda tick: tick.seq)
+            twice += self._interleaved(boot, order)
+            gaps += self._gaps(boot, order)
+        return twice, gaps
+
+    @staticmethod
+    def _interleaved(boot: str, order: list[Tick]) -> list[str]:
+        """A later tick seen earlier, on another host: both ran at once."""
+        latest = order[0]
+        for tick in order:
+            if tick.host != latest.host and latest.stamp - tick.stamp > SLACK_SECONDS:
+                return [f"boot {boot}: tick {tick.seq} on {tick.host} came before "
+                        f"{latest.seq} on {latest.host}"]
+            latest = max(latest, tick, key=lambda one: one.stamp)
+        return []
+
+    def _gaps(self, boot: str, order: list[Tick]) -> list[str]:
+        out = []
+        if order[0].seq != 1:
+            out.append(f"boot {boot}: begins with tick {order[0].seq}")
+        for before, after in zip(order, order[1:], strict=False):
+            missing = after.seq - before.seq - 1
+            if missing == 0:
+                continue
+            if missing == 1 and before.host != after.host and self._torn(before, after):
+                self.guest.torn += 1
+                continue
+            out.append(f"boot {boot}: {missing} ticks missing after {before.seq} on {before.host}")
+        return out
+
+    def _torn(self, before: Tick, after: Tick) -> bool:
+        """A line begun on one host and ended on the next, which no file has whole."""
+        first, last = before.stamp - SLACK_SECONDS, after.stamp + SLACK_SECONDS
+        heads = [r.text for r in self.lines if not r.whole and r.host == before.host
+                 and first <= r.stamp <= last]
+        tails = [r.text for r in self.lines if r.whole and r.host == after.host
+                 and first <= r.stamp <= last and not TICK.fullmatch(r.text)]
+        wanted = f"T {before.boot} {before.seq + 1} ;"
+        return any(head + tail == wanted for head in [*heads, ""] for tail in [*tails, ""])
+
+    def _two_boots(self) -> list[str]:
+        out = []
+        spans = sorted((ticks[0].stamp, ticks[-1].stamp, boot)
+                       for boot, ticks in self.boots.items())
+        for (_, ended, boot), (began, _, other) in zip(spans, spans[1:], strict=False):
+            if ended - began > SLACK_SECONDS:
+                out.append(f"boots {boot} and {other} at once for {ended - began:.1f} s")
+        return out
+
+    # -- how each boot ended
+
+    def _end_of(self, boot: str, until: float) -> str | None:
+        """Why the boot ended: a reason that is in order, or None."""
+        last = self.boots[boot][-1].stamp
+        for record in self.lines:
+            if record.whole and record.text.startswith(f"DOWN {boot} "):
+                return "down " + record.text.split()[-1]
+        for place, record in enumerate(self.others):
+            # Announced ahead or just after. One announcement excuses one stop.
+            if place in self.used or not last - 60 <= record.stamp <= until:
+                continue
+            if record.stream == "A" and record.text.startswith("stop"):
+                self.used.add(place)
+                return f"announced: {record.text}"
+            if record.stream == "V" and record.text == "there":
+                self.used.add(place)
+                return f"saved on {record.host}"
+        return None
+
+    def _process(self) -> str | None:
+        """The host that has a QEMU process of this guest at the end of the log."""
+        there: dict[str, bool] = {}
+        for record in self.others:
+            if record.stream == "Q":
+                there[record.host] = record.text == "there"
+        return next((host for host, yes in there.items() if yes), None)
+
+    def _verdict(self, twice: list[str], gaps: list[str]) -> tuple[str, list[str]]:
+        if not self.ticks:
+            return ("panic", ["never ticked"]) if self.guest.panics else ("lost", ["never ticked"])
+        order = sorted(self.boots, key=lambda boot: self.boots[boot][0].stamp)
+        stops, lost = [], []
+        for boot, following in zip(order, [*order[1:], None], strict=True):
+            last = self.boots[boot][-1].stamp
+            until = self.boots[following][0].stamp if following else self.end
+            if following is None and self.end - last <= SILENT_SECONDS:
+                continue        # it ticks
+            why = self._end_of(boot, until)
+            if why is not None:
+                stops.append(why)
+            elif following is not None:
+                lost.append(f"boot {boot} ended without a reason; {following} came after it")
+            else:
+                lost.append(f"boot {boot} ticks no more since {self.end - last:.1f} s")
+        ticking = self.end - self.ticks[-1].stamp <= SILENT_SECONDS
+        self.guest.running_again = bool(stops) and ticking
+        return self._worst(twice, lost, gaps, stops, ticking)
+
+    def _worst(self, twice: list[str], lost: list[str], gaps: list[str], stops: list[str],
+               ticking: bool) -> tuple[str, list[str]]:
+        if twice:
+            return "twice", twice + lost + gaps
+        if lost:
+            process = self._process()
+            only_silent = not ticking and len(lost) == 1
+            if self.guest.panics and only_silent:
+                # Whether it vanished as well is said, not decided away.
+                place = f"its process is on {process}" if process else "and its process is gone"
+                return ("panic" if process else "lost"), [*self.guest.panics, *lost, place, *gaps]
+            if only_silent and process:
+                return "paused", [*lost, f"its process is on {process}", *gaps]
+            return "lost", lost + gaps
+        if gaps:
+            return "gap", gaps
+        if self.guest.panics:
+            return "panic", list(self.guest.panics)
+        if stops:
+            return "stopped", stops
+        if len(self.guest.hosts) == 1 and self.guest.hosts[0] in self.drained:
+            return "blocked", [f"never left {self.guest.hosts[0]}"]
+        return "live", []
+
+
+def check(raw: Path, drained: set[str]) -> dict:
+    """The report: totals, and every guest."""
+    records, bad = read_log(raw / "ticks.log")
+    records = _processes_end_with_hosts(records)
+    end = records[-1].stamp if records else 0.0
+    by_guest: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.vm != "-":
+            by_guest[record.vm].append(record)
+    ticked = [vm for vm, found in by_guest.items() if any(r.stream == "S" for r in found)]
+    wanted = dict.fromkeys([*read_manifest(raw / "manifest.jsonl"), *ticked])
+    guests = [Judge(name, by_guest.get(name, []), drained, end).judge() for name in wanted]
+    totals: dict[str, int] = {"vms": len(guests)}
+    for verdict in VERDICTS:
+        totals[verdict] = sum(guest.verdict == verdict for guest in guests)
+    totals["disk_errors"] = sum(bool(guest.disk_errors) for guest in guests)
+    totals["memory_errors"] = sum(bool(guest.memory_errors) for guest in guests)
+    totals["panics"] = sum(bool(guest.panics) for guest in guests)
+    totals["running_again"] = sum(guest.running_again for guest in guests)
+    totals["longest_pause_ms"] = max((guest.longest_pause_ms for guest in guests), default=0)
+    totals["unreadable_lines"] = len(bad)
+    return {"totals": totals, "guests": [asdict(guest) for guest in guests]}
+
+
+def _processes_end_with_hosts(records: list[Record]) -> list[Record]:
+    """Add "gone" for all processes of a host that ended: the census may have missed it."""
+    out: list[Record] = []
+    there: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        out.append(record)
+        if record.stream == "Q":
+            change = there[record.host].add if record.text == "there" else (
+                there[record.host].discard)
+            change(record.vm)
+        ended = record.text.split()[0] if record.stream == "H" and record.text else ""
+        if ended in ("reboot", "poweroff", "kill", "died"):
+            out += [Record(record.stamp, record.host, vm, "Q", True, "gone")
+                    for vm in sorted(there.pop(record.host, set()))]
+    return out
+
+
+def line_of(totals: dict[str, int]) -> str:
+    first = ("vms", "live", "stopped", "blocked", "lost", "twice", "disk_errors",
+             "memory_errors", "longest_pause_ms")
+    # The rest only when there is something to say.
+    rest = ("gap", "panic", "paused", "panics", "unreadable_lines")
+    words = [f"{key}={totals[key]}" for key in first]
+    return " ".join(words + [f"{key}={totals[key]}" for key in rest if totals[key]])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="checker", description=__doc__.splitlines()[0])
+    parser.add_argument("raw", type=Path, help="the folder with ticks.log")
+    parser.add_argument("--json", action="store_true", help="the whole report")
+    parser.add_argument("--drained", default="", help="hosts that were drained, by comma")
+    args = parser.parse_args(argv)
+    if not (args.raw / "ticks.log").exists():
+        print(f"checker: no ticks.log in {args.raw}", file=sys.stderr)
+        return 2
+    report = check(args.raw, {host for host in args.drained.split(",") if host})
+    totals = report["totals"]
+    if args.json:
+        print(json.dumps(report, indent=1))
+    else:
+        for guest in report["guests"]:
+            notes = guest["reasons"] + guest["disk_errors"][:1] + guest["memory_errors"][:1]
+            if guest["verdict"] not in ("live", "stopped", "blocked") or guest["panics"] or (
+                    guest["disk_errors"] or guest["memory_errors"]):
+                print(f"{guest['name']}: {guest['verdict']}: {'; '.join(notes)}")
+        print("check: " + line_of(totals))
+    bad = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
+    return 1 if any(totals[key] for key in bad) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
