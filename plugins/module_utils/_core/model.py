@@ -10,9 +10,10 @@ Times are seconds of the observed host's boot-time clock; wall time is only for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
+from typing import Any
 
 from .reasons import Finding
 
@@ -81,7 +82,7 @@ class State(str, Enum):
     UNKNOWN = "unknown"  # the host could not be read
 
 
-ACTIVE_STATES: FrozenSet[State] = frozenset(
+ACTIVE_STATES: frozenset[State] = frozenset(
     {State.RUNNING, State.PAUSED, State.INCOMING, State.POSTCOPY, State.POSTCOPY_SOURCE}
     | {State.POSTCOPY_FAILED, State.CRASHED}
 )
@@ -117,17 +118,18 @@ class VM:
     node: str
     state: State = State.RUNNING
     memory_mib: int = 0
-    declared_strategy: Optional[str] = None
-    group: Optional[str] = None
+    declared_strategy: str | None = None
+    group: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     persistent: bool = True
     autostart: bool = False
     managed_save: bool = False
+    marked: bool = False  # carries our EvictionRequested mark
     method: MigrationMethod = MigrationMethod.LIVE
-    migratable: Optional[bool] = True
-    findings: Tuple[Finding, ...] = ()
-    refused_by: Mapping[str, Tuple[Finding, ...]] = field(default_factory=dict)
-    job: Optional[Job] = None
+    migratable: bool | None = True
+    findings: tuple[Finding, ...] = ()
+    refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -156,8 +158,8 @@ class Node:
     inbound: int = 0
     outbound: int = 0
     vm_count: int = 0
-    group_counts: Dict[str, int] = field(default_factory=dict)
-    roll_rank: Optional[int] = None
+    group_counts: dict[str, int] = field(default_factory=dict)
+    roll_rank: int | None = None
     roll_done: bool = False
     boot_id: str = ""
     message: str = ""
@@ -175,7 +177,8 @@ class Sighting:
     state: State
     autostart: bool = False
     persistent: bool = True
-    job: Optional[Job] = None
+    marked: bool = False
+    job: Job | None = None
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,12 @@ class Outcome:
     vm: str
     attempt: int
     ok: bool
-    finding: Optional[Finding] = None
+    finding: Finding | None = None
     target: str = ""
     mode: Mode = Mode.PRE_COPY
     processed: int = 0
     seconds: float = 0.0
-    downtime_ms: Optional[int] = None
+    downtime_ms: int | None = None
 
 
 @dataclass
@@ -213,13 +216,13 @@ class Observation:
     `held`: UUIDs whose holder is alive. `full`: every node was read.
     """
 
-    nodes: Dict[str, Node]
-    vms: Dict[str, VM]
-    sightings: Dict[str, List[Sighting]] = field(default_factory=dict)
-    claims: Dict[str, Reservation] = field(default_factory=dict)
-    inbound: List[Reservation] = field(default_factory=list)
-    outcomes: Dict[Tuple[str, int], Outcome] = field(default_factory=dict)
-    held: FrozenSet[str] = frozenset()
+    nodes: dict[str, Node]
+    vms: dict[str, VM]
+    sightings: dict[str, list[Sighting]] = field(default_factory=dict)
+    claims: dict[str, Reservation] = field(default_factory=dict)
+    inbound: list[Reservation] = field(default_factory=list)
+    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     full: bool = True
     now: float = 0.0

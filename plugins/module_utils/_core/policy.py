@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable
 
 from .model import EvictionStrategy, OnNotMigratable
 
@@ -46,7 +47,7 @@ class MigrationSettings:
     auto_converge: bool = False
     post_copy: bool = False
     parallel_connections: int = 0
-    compression: Tuple[str, ...] = ()
+    compression: tuple[str, ...] = ()
     completion_timeout_per_gib: int = 150
     progress_timeout: int = 150
     on_timeout: str = "abort"
@@ -74,19 +75,19 @@ class Rule:
     """
 
     name: str
-    when: Callable[[Mapping[str, Any]], Optional[bool]]
-    strategy: Optional[EvictionStrategy] = None
-    on_not_migratable: Optional[OnNotMigratable] = None
-    allow_stop: Optional[bool] = None
-    priority: Optional[int] = None
-    migration: Optional[MigrationSettings] = None
+    when: Callable[[Mapping[str, Any]], bool | None]
+    strategy: EvictionStrategy | None = None
+    on_not_migratable: OnNotMigratable | None = None
+    allow_stop: bool | None = None
+    priority: int | None = None
+    migration: MigrationSettings | None = None
 
 
 @dataclass(frozen=True)
 class Policy:
     """Everything that decides what a drain does. Times in seconds."""
 
-    rules: Tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] = ()
     default_strategy: EvictionStrategy = EvictionStrategy.LIVE_MIGRATE
     on_not_migratable: OnNotMigratable = OnNotMigratable.BLOCK
     allow_stop: bool = False

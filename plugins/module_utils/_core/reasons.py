@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Dict
+from typing import Any
 
 
 class Plane(str, Enum):
@@ -97,7 +97,7 @@ def _d(sentence: str, remedy: str) -> ReasonInfo:
     return ReasonInfo(Plane.DATA, sentence, remedy)
 
 
-CATALOGUE: Dict[Reason, ReasonInfo] = {
+CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.DISKS: _c(
         "A disk is local and cannot be copied by the migration.",
         "Move the disk to shared storage, allow block migration, or choose on_not_migratable.",
@@ -299,7 +299,7 @@ class Finding:
     reason: Reason
     message: str = ""
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Result form: reason, plane, message, remedy (all str)."""
         info = CATALOGUE[self.reason]
         return {

@@ -13,9 +13,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Optional, Tuple
 
 from .model import VM, EvictionStrategy, OnNotMigratable
 from .policy import MigrationSettings, Policy, Rule
@@ -42,9 +41,9 @@ class Choice:
     way: Way
     strategy: EvictionStrategy
     decided_by: str
-    findings: Tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     priority: int = 0
-    migration: MigrationSettings = MigrationSettings()
+    migration: MigrationSettings = field(default_factory=MigrationSettings)
 
 
 _STOPS = {
@@ -54,7 +53,7 @@ _STOPS = {
 }
 
 
-def choose(vm: VM, policy: Policy, no_target: Tuple[Finding, ...] = ()) -> Choice:
+def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
     """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
     rule, unknown_rule = _first_rule(vm, policy)
     if unknown_rule is not None:
@@ -69,7 +68,7 @@ def choose(vm: VM, policy: Policy, no_target: Tuple[Finding, ...] = ()) -> Choic
     priority = rule.priority if rule and rule.priority is not None else 0
     migration = rule.migration if rule and rule.migration is not None else policy.migration
 
-    def result(way: Way, findings: Tuple[Finding, ...] = ()) -> Choice:
+    def result(way: Way, findings: tuple[Finding, ...] = ()) -> Choice:
         return Choice(way, strategy, decided_by, findings, priority, migration)
 
     if bad is not None:
@@ -89,26 +88,24 @@ def choose(vm: VM, policy: Policy, no_target: Tuple[Finding, ...] = ()) -> Choic
         way = _STOPS.get(on_not, Way.SHUTDOWN)
         return result(*_stop(way, allow_stop, reasons))
     if on_not is OnNotMigratable.SKIP:
-        return result(Way.SKIP, reasons + (Finding(Reason.SKIPPED),))
+        return result(Way.SKIP, (*reasons, Finding(Reason.SKIPPED)))
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
     return result(*_stop(_STOPS[on_not], allow_stop, reasons))
 
 
-def _stop(
-    way: Way, allowed: bool, reasons: Tuple[Finding, ...]
-) -> Tuple[Way, Tuple[Finding, ...]]:
+def _stop(way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:
     """A stop is done only where something allows it; else the VM blocks (promise 2)."""
     if allowed:
         return way, reasons
     return Way.BLOCK, (*reasons, Finding(Reason.STOP_NOT_ALLOWED))
 
 
-def _pick(first: Optional[bool], second: bool) -> bool:
+def _pick(first: bool | None, second: bool) -> bool:
     return second if first is None else first
 
 
-def _first_rule(vm: VM, policy: Policy) -> Tuple[Optional[Rule], Optional[Rule]]:
+def _first_rule(vm: VM, policy: Policy) -> tuple[Rule | None, Rule | None]:
     """(the first rule that is true, None) or (None, the first one that cannot be told)."""
     for rule in policy.rules:
         answer = rule.when(vm.document)
@@ -120,8 +117,8 @@ def _first_rule(vm: VM, policy: Policy) -> Tuple[Optional[Rule], Optional[Rule]]
 
 
 def _effective(
-    vm: VM, policy: Policy, rule: Optional[Rule]
-) -> Tuple[EvictionStrategy, str, Optional[Finding]]:
+    vm: VM, policy: Policy, rule: Rule | None
+) -> tuple[EvictionStrategy, str, Finding | None]:
     """Rule, then what the VM declares, then the default."""
     if rule is not None and rule.strategy is not None:
         return rule.strategy, f"rule {rule.name}", None

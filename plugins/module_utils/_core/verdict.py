@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import FrozenSet, Optional, Tuple
 
 from .model import State
 
@@ -62,7 +61,7 @@ class Situation(str, Enum):
 
 
 S = State
-_ANY: Optional[FrozenSet[State]] = None
+_ANY: frozenset[State] | None = None
 _OFF = frozenset({S.ABSENT, S.SHUTOFF})
 
 
@@ -71,32 +70,32 @@ class Row:
     """None in a column: any value."""
 
     name: str
-    source: Optional[FrozenSet[State]]
-    target: Optional[FrozenSet[State]]
-    job: Optional[FrozenSet[Job3]]
-    record: Optional[FrozenSet[Recorded]]
+    source: frozenset[State] | None
+    target: frozenset[State] | None
+    job: frozenset[Job3] | None
+    record: frozenset[Recorded] | None
     situation: Situation
 
 
 def _row(
     name: str,
-    source: Optional[FrozenSet[State]],
-    target: Optional[FrozenSet[State]],
+    source: frozenset[State] | None,
+    target: frozenset[State] | None,
     situation: Situation,
-    job: Optional[FrozenSet[Job3]] = None,
-    record: Optional[FrozenSet[Recorded]] = None,
+    job: frozenset[Job3] | None = None,
+    record: frozenset[Recorded] | None = None,
 ) -> Row:
     return Row(name, source, target, job, record, situation)
 
 
-def _s(*states: State) -> FrozenSet[State]:
+def _s(*states: State) -> frozenset[State]:
     return frozenset(states)
 
 
 _UNDER_WAY = frozenset({Recorded.INTENDED, Recorded.HELD})
 _NO_JOB = frozenset({Job3.NONE})
 
-ROWS: Tuple[Row, ...] = (
+ROWS: tuple[Row, ...] = (
     _row("source unreadable", _s(S.UNKNOWN), _ANY, Situation.UNREADABLE),
     # Post-copy: the memory is on both sides. Nothing is touched.
     _row("post-copy broken on source", _s(S.POSTCOPY_FAILED), _ANY, Situation.POSTCOPY_BROKEN),
@@ -189,7 +188,7 @@ ROWS: Tuple[Row, ...] = (
 )
 
 
-def judge(source: State, target: State, job: Job3, record: Recorded) -> Tuple[Situation, str]:
+def judge(source: State, target: State, job: Job3, record: Recorded) -> tuple[Situation, str]:
     """The situation of a VM and the name of the row that told it.
 
     `target` is the most telling state among the other nodes (see `most_telling`).
@@ -219,7 +218,7 @@ _TELLING = (
 )
 
 
-def most_telling(states: Tuple[State, ...]) -> State:
+def most_telling(states: tuple[State, ...]) -> State:
     """Of the states on all other nodes, the one that decides. No nodes: absent."""
     for state in _TELLING:
         if state in states:

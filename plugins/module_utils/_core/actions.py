@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Actions and decisions: what `decide` hands to a platform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .model import MigrationMethod
+from .policy import MigrationSettings
+from .reasons import Finding
+from .record import NodeRecord
+from .verdict import Situation
+
+
+class Do(str, Enum):
+    """What a platform can do. Each one adopts what is already so."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    FORGET = "forget"  # remove the record and its copies: nothing is ours any more
+    MIGRATE = "migrate"  # claimed first; the record is written before the call
+    WATCH = "watch"  # a job is under way and nobody enforces its deadlines
+    ABORT = "abort"
+    RELEASE = "release"  # give the claim back
+    FINISH = "finish"  # at the target: autostart, metadata
+    UNMARK = "unmark"
+    CLEAN_SOURCE = "clean_source"  # it runs there; remove the definition left here
+    SHUTDOWN = "shutdown"
+    FORCE_OFF = "force_off"
+    SAVE = "save"
+    COLD_DEFINE = "cold_define"
+    COLD_UNDEFINE = "cold_undefine"
+    COLD_START = "cold_start"
+    COLD_WITHDRAW = "cold_withdraw"
+    START = "start"
+    AUTOSTART_OFF = "autostart_off"
+    AUTOSTART_ON = "autostart_on"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing to do. `vm` is a UUID, empty for actions on the node."""
+
+    do: Do
+    node: str
+    vm: str = ""
+    name: str = ""
+    target: str = ""
+    attempt: int = 0
+    memory_mib: int = 0
+    method: MigrationMethod = MigrationMethod.LIVE
+    persistent: bool = True
+    autostart: bool = False
+    priority: int = 0
+    settings: MigrationSettings | None = None
+
+
+class NodePhase(str, Enum):
+    """Phase of a node. Final: DRAINED (with a certificate), BLOCKED, CORDONED, ACTIVE."""
+
+    DRAINING = "Draining"
+    EMPTY = "Empty"  # looks drained; the certificate needs one more full read
+    DRAINED = "Drained"
+    BLOCKED = "Blocked"
+    CORDONED = "Cordoned"
+    RESTORING = "Restoring"
+    ACTIVE = "Active"
+
+
+FINAL = frozenset({NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, NodePhase.ACTIVE})
+
+
+@dataclass
+class Decision:
+    """`records` are new objects; `decide` never changes what it was given."""
+
+    records: dict[str, NodeRecord]
+    phases: dict[str, NodePhase]
+    actions: list[Action] = field(default_factory=list)
+    situations: dict[str, Situation] = field(default_factory=dict)
+    node_findings: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    @property
+    def final(self) -> bool:
+        return all(phase in FINAL for phase in self.phases.values())

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The certificate: the only ground on which "Drained" is said.
+
+Two full reads in a row, the second one after the last action: no active VM on the node, no
+reservation for it, no job; and every VM that the run ever saw accounted for.
+An empty node is also what a crash leaves: so emptiness alone is not enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .model import ACTIVE_STATES, Observation, State
+from .record import Ending, NodeRecord, VMRecord
+
+ACCOUNTED = frozenset(
+    {Ending.MOVED, Ending.STOPPED, Ending.SAVED, Ending.COLD_MOVED, Ending.OFF, Ending.GONE}
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was read, and where each VM is. Times: boot-time clock of the node, seconds."""
+
+    node: str
+    boot_id: str
+    run_id: str
+    first_read: float
+    second_read: float
+    vms: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def certify(
+    first: Observation | None, second: Observation, record: NodeRecord
+) -> Certificate | None:
+    """A certificate, or None when anything is missing. Takes no one's word but the reads'."""
+    if first is None or first is second:
+        return None
+    for obs in (first, second):
+        if problems(obs, record):
+            return None
+    node = second.nodes[record.node]
+    if first.nodes[record.node].boot_id != node.boot_id:
+        return None
+    return Certificate(
+        node=record.node,
+        boot_id=node.boot_id,
+        run_id=record.run_id,
+        first_read=first.now,
+        second_read=second.now,
+        vms={uuid: _account(entry) for uuid, entry in sorted(record.vms.items())},
+    )
+
+
+def problems(obs: Observation, record: NodeRecord) -> list[str]:
+    """Everything that speaks against "drained" in one read. Empty: nothing does."""
+    node = obs.nodes.get(record.node)
+    if node is None or not node.reachable or not obs.full:
+        return ["not every host was read"]
+    found = [] if node.cordoned else [f"{record.node} is not cordoned"]
+    found += [
+        f"{vm.name} is {vm.state.value} on {record.node}"
+        for vm in obs.vms.values()
+        if vm.node == record.node and (vm.active or vm.job is not None)
+    ]
+    found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
+    found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
+    here = {vm.uuid for vm in obs.vms.values() if vm.node == record.node}
+    found += [f"{uuid} is not in the record" for uuid in here - set(record.vms)]
+    for uuid, entry in record.vms.items():
+        if not _accounted(obs, uuid, entry):
+            found.append(f"{entry.name} is not accounted for ({entry.ending or 'pending'})")
+    return found
+
+
+def _accounted(obs: Observation, uuid: str, entry: VMRecord) -> bool:
+    if Ending(entry.ending) not in ACCOUNTED:
+        return False
+    sightings = obs.sightings.get(uuid, [])
+    if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
+        return any(s.node == entry.at and s.state is not State.ABSENT for s in sightings)
+    if entry.ending == Ending.GONE.value:
+        return True
+    return not any(s.state in ACTIVE_STATES for s in sightings)
+
+
+def _account(entry: VMRecord) -> str:
+    places = {
+        Ending.MOVED: f"moved to {entry.at}",
+        Ending.COLD_MOVED: f"moved while off to {entry.at}",
+        Ending.STOPPED: f"stopped: {entry.decided_by}",
+        Ending.SAVED: f"saved: {entry.decided_by}",
+        Ending.OFF: "was off before",
+        Ending.GONE: f"stopped by others: {entry.reason}",
+    }
+    return places[Ending(entry.ending)]

@@ -1,0 +1,191 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""decide: from an observation, the records and a policy to the next actions. Pure.
+
+Level-triggered: it looks only at what is and what the record says, so a run that was killed
+anywhere is carried on by calling it again. It takes a set of nodes; its cost follows the VMs
+of those nodes, not the fleet.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+from . import bringback, moves, stops
+from .actions import Decision, Do, NodePhase
+from .model import VM, Observation, State
+from .place import Placement
+from .policy import Policy
+from .reasons import Finding, Reason
+from .record import Ending, Intent, NodeRecord, VMRecord
+from .step import Step
+from .verdict import Job3, Recorded, Situation, judge, most_telling
+
+IN_FLIGHT = frozenset(
+    {
+        Situation.STARTING,
+        Situation.MOVING,
+        Situation.POSTCOPY,
+        Situation.POSTCOPY_BROKEN,
+        Situation.HANDING_OVER,
+    }
+)
+# Believed only when two full reads in a row say the same.
+SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
+
+
+def decide(
+    obs: Observation,
+    records: Mapping[str, NodeRecord],
+    policy: Policy,
+    before: Mapping[str, Situation] | None = None,
+) -> Decision:
+    """The next actions for the nodes that have a record.
+
+    `before`: the situations of the step before, if that read was full (for what must be
+    seen twice). Raises nothing; what is wrong becomes a reason.
+    """
+    new = {name: copy.deepcopy(record) for name, record in records.items()}
+    decision = Decision(new, {})
+    draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
+    placement = Placement(obs, draining, policy.limits)
+    cluster_room = policy.limits.cluster - obs.cluster_in_flight
+    by_node: dict[str, list[VM]] = {name: [] for name in new}
+    for vm in obs.vms.values():
+        if vm.node in by_node:
+            by_node[vm.node].append(vm)
+    for name, record in new.items():
+        step = Step(obs, record, policy, placement, decision, cluster_room)
+        _node(step, by_node[name], before)
+        cluster_room = step.cluster_room
+    return decision
+
+
+def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
+    record, decision = step.record, step.decision
+    node = step.obs.nodes.get(record.node)
+    if node is None or not node.reachable:
+        text = node.message if node else f"{record.node} was not read"
+        decision.node_findings[record.node] = (Finding(Reason.NODE_UNREADABLE, text),)
+        decision.phases[record.node] = NodePhase.BLOCKED
+        return
+    if record.intent == Intent.ACTIVE.value:
+        _look(step, vms, before)
+        decision.phases[record.node] = bringback.restore(step, IN_FLIGHT)
+        return
+    _cordon(step, node.cordoned)
+    if record.intent == Intent.CORDONED.value:
+        decision.phases[record.node] = NodePhase.CORDONED
+        return
+    _look(step, vms, before)
+    for uuid in step.order():
+        _one(step, uuid)
+    moves.start(step)
+    decision.phases[record.node] = _phase(step)
+
+
+def _cordon(step: Step, cordoned: bool) -> None:
+    """Own the cordon only if nobody had cordoned the node before."""
+    if not cordoned:
+        step.record.cordoned_by_us = True
+        step.do(Do.CORDON)
+
+
+def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
+    """Enter new VMs into the record and judge where each one is."""
+    here = {vm.uuid: vm for vm in vms}
+    for vm in vms:
+        if vm.uuid not in step.record.vms:
+            step.record.vms[vm.uuid] = VMRecord(
+                vm.uuid,
+                vm.name,
+                vm.memory_mib,
+                vm.persistent,
+                vm.autostart,
+                was_active=vm.active,
+            )
+    for uuid, entry in step.record.vms.items():
+        vm_here = here.get(uuid)
+        situation = _situation(step.obs, vm_here, entry)
+        if situation in SUSPICIOUS and not (
+            step.obs.full and before is not None and before.get(uuid) is situation
+        ):
+            step.unsure.add(uuid)
+        step.here[uuid] = vm_here
+        step.situations[uuid] = situation
+        step.decision.situations[uuid] = situation
+        if situation in IN_FLIGHT:
+            step.in_flight += 1
+
+
+def _situation(obs: Observation, vm: VM | None, entry: VMRecord) -> Situation:
+    sightings = obs.sightings.get(entry.uuid, [])
+    target = most_telling(tuple(s.state for s in sightings))
+    if target in (State.ABSENT, State.UNKNOWN) and not obs.full and target is State.ABSENT:
+        target = State.UNKNOWN
+    running = [s for s in sightings if s.state is State.RUNNING]
+    if len(running) > 1 and not any(s.job for s in running):
+        return Situation.TWICE
+    job = Job3.NONE
+    if vm is not None and vm.job is not None and vm.job.outgoing:
+        post = vm.job.mode.value == "PostCopy"
+        job = Job3.POSTCOPY if post else Job3.PRECOPY
+    source = vm.state if vm is not None else State.ABSENT
+    return judge(source, target, job, _recorded(obs, entry))[0]
+
+
+def _recorded(obs: Observation, entry: VMRecord) -> Recorded:
+    if entry.stop_way:
+        return Recorded.COLD if entry.cold_target else Recorded.STOPPING
+    last = entry.last
+    if last is None or last.ended:
+        return Recorded.NOTHING if last is None or last.ok else Recorded.FAILED
+    outcome = obs.outcomes.get((entry.uuid, last.number))
+    if outcome is not None:
+        return Recorded.SUCCEEDED if outcome.ok else Recorded.FAILED
+    return Recorded.HELD if entry.uuid in obs.held else Recorded.INTENDED
+
+
+def _one(step: Step, uuid: str) -> None:
+    """One VM of a node that shall be empty."""
+    entry = step.record.vms[uuid]
+    situation = step.situations[uuid]
+    if situation in IN_FLIGHT:
+        moves.follow(step, uuid, situation)
+    elif uuid in step.unsure or situation is Situation.UNREADABLE:
+        moves.wait_for_reading(step, entry, situation)
+    elif situation is Situation.ARRIVED:
+        moves.arrived(step, uuid)
+    elif situation is Situation.ARRIVED_LEFTOVER:
+        moves.clean_source(step, uuid)
+    elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
+        moves.here(step, uuid, situation)
+    elif situation is Situation.STOPPED_HERE:
+        stops.off_here(step, uuid)
+    elif situation in (Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED):
+        stops.off_there(step, uuid, situation)
+    elif situation is Situation.NOWHERE:
+        stops.nowhere(step, uuid)
+    elif situation is Situation.TWICE:
+        entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+    else:  # crashed, here or there
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED))
+
+
+def _phase(step: Step) -> NodePhase:
+    record, obs = step.record, step.obs
+    endings = {entry.ending for entry in record.vms.values()}
+    if Ending.NONE.value in endings:
+        return NodePhase.DRAINING
+    bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
+    if endings & bad:
+        return NodePhase.BLOCKED
+    inbound = [r for r in obs.inbound if r.target == record.node]
+    if inbound:
+        text = ", ".join(f"{r.vm} from {r.owner}" for r in inbound)
+        step.decision.node_findings[record.node] = (Finding(Reason.INBOUND, text),)
+        return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
+    return NodePhase.EMPTY if obs.full else NodePhase.DRAINING

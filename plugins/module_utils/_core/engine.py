@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The loop: observe, decide, act. The same one for real hosts, the model, and check mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from .actions import Action, Decision, Do, NodePhase
+from .certificate import Certificate, certify
+from .decide import decide
+from .model import Observation
+from .policy import Limits, Policy
+from .reasons import Finding, Reason
+from .record import Attempt, Ending, NodeRecord, VMRecord
+from .verdict import Situation
+
+
+class Platform(Protocol):
+    """What the loop needs of a platform. Methods raise only for what ends the whole run."""
+
+    def observe(self, record: NodeRecord | None) -> Observation:
+        """Read everything, now. What could not be read is in the observation, not raised."""
+
+    def load(self) -> NodeRecord | None:
+        """The node's record; None: there is none. Raises RecordError when it is unreadable."""
+
+    def save(self, record: NodeRecord) -> None:
+        """Write the record; returns when it is safe."""
+
+    def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
+        """Reserve target and slot for each MIGRATE. UUID -> None (granted) or why not."""
+
+    def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
+        """Carry out the actions. UUID -> what went wrong."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when something changed, or after that time."""
+
+    def now(self) -> float:
+        """Boot-time clock of the node, seconds."""
+
+    def wall(self) -> str:
+        """Wall time for people, ISO 8601 UTC."""
+
+
+class Ended(str, Enum):
+    """How a slice ended."""
+
+    FINAL = "final"
+    OUT_OF_TIME = "out_of_time"
+
+
+@dataclass
+class Slice:
+    """The result of one slice."""
+
+    ended: Ended
+    phase: NodePhase
+    record: NodeRecord
+    observation: Observation
+    decision: Decision
+    certificate: Certificate | None = None
+    findings: tuple[Finding, ...] = ()
+    actions_done: list[Action] = field(default_factory=list)
+
+
+class Engine:
+    """Runs one node towards its record's intent. Keeps nothing that a crash may not lose."""
+
+    def __init__(self, platform: Platform, policy: Policy, record: NodeRecord) -> None:
+        self._platform = platform
+        self._policy = policy
+        self._record = record
+        self._saved = ""
+        self._before: Mapping[str, Situation] | None = None
+        self._empty: Observation | None = None
+        self.done: list[Action] = []
+
+    def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
+        """Step until the phase is final or the platform's clock passes `deadline`."""
+        while True:
+            outcome = self.step()
+            if outcome.ended is Ended.FINAL or self._platform.now() >= deadline:
+                return outcome
+            if not outcome.decision.actions and outcome.phase is not NodePhase.EMPTY:
+                left = deadline - self._platform.now()
+                self._platform.wait(max(0.0, min(longest_wait, left)))
+
+    def step(self) -> Slice:
+        """One round. At most one record write before the acts, and one after."""
+        obs = self._platform.observe(self._record)
+        node = self._record.node
+        decision = decide(obs, {node: self._record}, self._policy, self._before)
+        self._before = decision.situations if obs.full else None
+        self._record = decision.records[node]
+        phase = decision.phases[node]
+        actions = self._admit(decision, obs)
+        self._save()
+        refused = self._platform.apply(actions, self._record) if actions else {}
+        self.done += actions
+        for uuid, finding in refused.items():
+            if uuid in self._record.vms:
+                self._record.vms[uuid].note(finding)
+        certificate = None
+        if phase is NodePhase.EMPTY and not actions:
+            certificate = certify(self._empty, obs, self._record)
+            self._empty = obs
+            if certificate is not None:
+                phase = decision.phases[node] = NodePhase.DRAINED
+        else:
+            self._empty = None
+        ended = Ended.FINAL if decision.final else Ended.OUT_OF_TIME
+        findings = decision.node_findings.get(node, ())
+        return Slice(
+            ended, phase, self._record, obs, decision, certificate, findings, list(self.done)
+        )
+
+    def _admit(self, decision: Decision, obs: Observation) -> list[Action]:
+        """Claims first; then the intent of what was granted goes into the record."""
+        wanted = [a for a in decision.actions if a.do is Do.MIGRATE]
+        if not wanted:
+            return decision.actions
+        answers = self._platform.claim(wanted, self._policy.limits)
+        granted: list[Action] = []
+        boot_id = obs.nodes[self._record.node].boot_id
+        for action in decision.actions:
+            if action.do is not Do.MIGRATE:
+                granted.append(action)
+                continue
+            entry = self._record.vms[action.vm]
+            refusal = answers.get(action.vm)
+            if refusal is not None:
+                entry.note(refusal)
+                if entry.waiting_since is None:
+                    entry.waiting_since = obs.now
+                continue
+            entry.attempts.append(
+                Attempt(
+                    number=action.attempt,
+                    target=action.target,
+                    method=action.method.value,
+                    started=obs.now,
+                    boot_id=boot_id,
+                    run_id=self._record.run_id,
+                    wall=self._platform.wall(),
+                )
+            )
+            granted.append(action)
+        return granted
+
+    def _save(self) -> None:
+        text = self._record.to_json()
+        if text != self._saved:
+            self._platform.save(self._record)
+            self._saved = text
+
+
+def begin(
+    old: NodeRecord | None,
+    node: str,
+    intent: str,
+    run_id: str,
+    now: float,
+    boot_id: str,
+    requester: str = "",
+    reason: str = "",
+    wall: str = "",
+) -> NodeRecord:
+    """The record for this run: a new one, or the old one carried on.
+
+    A new run starts its deadlines and attempts anew and keeps what was done before.
+    """
+    if old is None:
+        record = NodeRecord(node=node, run_id=run_id)
+    else:
+        record = NodeRecord.from_json(old.to_json())
+    if record.run_id != run_id or not record.runs or record.boot_id != boot_id:
+        rebooted = record.boot_id != boot_id
+        record.started, record.boot_id = now, boot_id
+        record.started_wall = record.started_wall or wall
+        for entry in record.vms.values():
+            _carry_on(entry, rebooted, now)
+    if record.intent != intent:
+        for entry in record.vms.values():
+            entry.start_tries = 0
+    record.run_id, record.intent = run_id, intent
+    if run_id not in record.runs:
+        record.runs.append(run_id)
+    record.requester, record.reason = requester or record.requester, reason or record.reason
+    return record
+
+
+def _carry_on(entry: VMRecord, rebooted: bool, now: float) -> None:
+    """What was given up is tried again; times of an older boot mean nothing now."""
+    entry.waiting_since = None
+    if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
+        if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
+            entry.stop_way, entry.stop_forced, entry.cold_target = "", False, ""
+        entry.ending = Ending.NONE.value
+        entry.start_tries = 0
+        entry.note(None)
+    if rebooted and entry.stop_way:
+        entry.stop_started = entry.stop_sent = now
+
+
+__all__ = ["Ended", "Engine", "Platform", "Slice", "begin"]

@@ -1,0 +1,255 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about migrations: start, follow, finish, retry, give up."""
+
+from __future__ import annotations
+
+from .actions import Do
+from .model import VM
+from .reasons import CATALOGUE, Finding, Reason
+from .record import Attempt, Ending, VMRecord
+from .step import Step
+from .stops import begin_stop, stopping
+from .strategy import Choice, Way, choose
+from .verdict import Situation
+
+
+def follow(step: Step, uuid: str, situation: Situation) -> None:
+    """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
+    entry = step.record.vms[uuid]
+    entry.ending, entry.waiting_since = Ending.NONE.value, None
+    seen = step.sighting(uuid)
+    if entry.last is None or entry.last.ended:
+        _adopt(step, entry, seen.node if seen else "")
+    last = entry.last
+    if last is not None and seen is not None and not last.target:
+        last.target = seen.node
+    if situation is Situation.POSTCOPY_BROKEN:
+        entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+        if step.late():
+            entry.end(Ending.BLOCKED, "", Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+        return
+    vm = step.here.get(uuid)
+    if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
+        step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
+
+
+def _adopt(step: Step, entry: VMRecord, target: str) -> None:
+    node = step.obs.nodes[step.record.node]
+    entry.attempts.append(
+        Attempt(
+            number=len(entry.attempts) + 1,
+            target=target,
+            method="",
+            started=step.obs.now,
+            boot_id=node.boot_id,
+            run_id=step.record.run_id,
+            message="adopted: it was under way already",
+        )
+    )
+
+
+def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
+    """Something must be read (again) before anything is concluded."""
+    entry.ending = Ending.NONE.value
+    if situation is not Situation.UNREADABLE:
+        return
+    names = [n.name for n in step.obs.nodes.values() if not n.reachable]
+    text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
+    entry.note(Finding(Reason.PEER_UNREACHABLE, text))
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    elif step.obs.now - entry.waiting_since > step.policy.pending_timeout or step.late():
+        entry.end(Ending.BLOCKED, "", Finding(Reason.PEER_UNREACHABLE, text))
+
+
+def arrived(step: Step, uuid: str) -> None:
+    """It runs there and nothing of it is here. Finish what the move left to do, then account."""
+    entry = step.record.vms[uuid]
+    seen = step.sighting(uuid)
+    assert seen is not None  # the verdict table says so
+    _take_outcome(step, entry, arrived_at=seen.node)
+    if uuid in step.obs.claims:
+        step.do(Do.RELEASE, uuid, step.obs.claims[uuid].target)
+    if seen.marked or (entry.persistent and seen.autostart != entry.autostart):
+        step.do(Do.FINISH, uuid, seen.node)
+        entry.ending = Ending.NONE.value
+        return
+    entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+
+
+def clean_source(step: Step, uuid: str) -> None:
+    """It runs there, and a definition that could be started is left here: remove it."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    step.do(Do.CLEAN_SOURCE, uuid, _target(step, uuid))
+
+
+def _target(step: Step, uuid: str) -> str:
+    seen = step.sighting(uuid)
+    return seen.node if seen else ""
+
+
+def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
+    """Close the last attempt with what the holder wrote, or with what was read."""
+    last = entry.last
+    if last is None or last.ended:
+        return
+    outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    last.ended, last.ended_at = True, step.obs.now
+    last.ok = bool(arrived_at)
+    last.target = arrived_at or last.target
+    if outcome is not None:
+        last.mode = outcome.mode.value
+        last.processed, last.seconds = outcome.processed, outcome.seconds
+        last.downtime_ms = outcome.downtime_ms
+        if not last.ok:
+            finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
+            last.reason, last.message = finding.reason.value, finding.message
+    else:
+        last.reason = Reason.OUTCOME_LOST.value
+        last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
+    if last.abort_requested:
+        last.abort_status = "Failed" if last.ok else "Succeeded"
+
+
+def close_attempt(step: Step, uuid: str) -> None:
+    """Close the last attempt of a VM that does not move (it stayed here)."""
+    seen = step.sighting(uuid)
+    gone = step.here.get(uuid) is None and seen is not None
+    _take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")
+
+
+def here(step: Step, uuid: str, situation: Situation) -> None:
+    """It is here and not moving: decide its way."""
+    entry = step.record.vms[uuid]
+    vm = step.here[uuid]
+    assert vm is not None  # the verdict table says so
+    _take_outcome(step, entry)
+    entry.at = step.record.node
+    if uuid in step.obs.claims:
+        step.do(Do.RELEASE, uuid, step.obs.claims[uuid].target)
+    if entry.stop_way:
+        stopping(step, uuid, vm)
+        return
+    entry.was_active = True
+    choice = choose(vm, step.policy, step.placement.refusals(vm))
+    entry.way, entry.strategy = choice.way.value, choice.strategy.value
+    entry.decided_by = choice.decided_by
+    if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
+        text = f"{vm.name} is paused on {step.record.node}."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
+    else:
+        _go(step, vm, entry, choice)
+
+
+def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    first = choice.findings[0] if choice.findings else None
+    if choice.way is Way.MIGRATE:
+        _migrate(step, vm, entry, choice)
+    elif choice.way is Way.BLOCK:
+        entry.end(Ending.BLOCKED, vm.node, _strongest(choice))
+        _unmark(step, vm)
+    elif choice.way is Way.SKIP:
+        entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
+    elif choice.way in (Way.WAIT, Way.EXTERNAL):
+        _wait(step, vm, entry, choice)
+    elif step.late():
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
+    else:
+        begin_stop(step, vm, entry, choice)
+
+
+def _strongest(choice: Choice) -> Finding | None:
+    """StopNotAllowed says what to do; the others say why it came to that."""
+    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
+    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
+    if stop and why:
+        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
+        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
+        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
+    return (stop or why or [None])[0]  # type: ignore[list-item]
+
+
+def _unmark(step: Step, vm: VM) -> None:
+    if vm.marked:
+        step.do(Do.UNMARK, vm.uuid)
+
+
+def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    """Wait for the owner (External) or for knowledge, up to a deadline of our own."""
+    external = choice.way is Way.EXTERNAL
+    limit = step.policy.external_timeout if external else step.policy.unknown_timeout
+    finding = (
+        Finding(Reason.EXTERNAL_TIMED_OUT)
+        if external
+        else (choice.findings[0] if choice.findings else Finding(Reason.NOT_KNOWN_YET))
+    )
+    entry.ending = Ending.NONE.value
+    entry.note(finding)
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    if step.obs.now - entry.waiting_since > limit or step.late():
+        since = entry.waiting_since
+        entry.end(Ending.BLOCKED, vm.node, finding)
+        entry.waiting_since = since  # or the next step would begin to wait anew
+        _unmark(step, vm)
+
+
+def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    tried = [a for a in entry.attempts if a.run_id == step.record.run_id]
+    last = tried[-1] if tried else None
+    if len(tried) >= step.policy.max_attempts and last is not None:
+        text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))
+        _unmark(step, vm)
+        return
+    if step.late():
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
+        _unmark(step, vm)
+        return
+    entry.ending = Ending.NONE.value
+    entry.note(last.finding if last is not None and last.reason else None)
+    if last is not None:
+        pause = step.policy.backoff * 2 ** (len(tried) - 1)
+        if step.obs.now - last.ended_at < pause:
+            return
+    step.wanted.append((vm, choice))
+
+
+def start(step: Step) -> None:
+    """Give out the free places: higher priority first, then larger VMs (they fit last)."""
+    room = min(step.policy.limits.outbound - step.in_flight, step.cluster_room)
+    step.wanted.sort(key=lambda w: (-w[1].priority, -w[0].memory_mib, w[0].name))
+    for vm, choice in step.wanted:
+        entry = step.record.vms[vm.uuid]
+        if room <= 0:
+            break
+        target = step.placement.pick(vm)
+        if target is None:
+            _no_place_now(step, vm, entry)
+            continue
+        entry.waiting_since = None
+        room -= 1
+        step.cluster_room -= 1
+        step.do(
+            Do.MIGRATE,
+            vm.uuid,
+            target,
+            attempt=len(entry.attempts) + 1,
+            method=vm.method,
+            priority=choice.priority,
+            settings=choice.migration,
+        )
+
+
+def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:
+    """A node could take it, but its room or its inbound places are taken now."""
+    text = "Targets exist, but their room or their inbound places are reserved by others."
+    entry.note(Finding(Reason.NO_TARGET, text))
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    elif step.obs.now - entry.waiting_since > step.policy.pending_timeout:
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NO_TARGET, text))

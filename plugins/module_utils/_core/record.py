@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a node: intent, ownership, progress. It lives on the platform.
+
+It is written before the act and read at the start of every slice, so a run may be killed
+at any instruction. JSON with a schema version. Something unreadable or newer is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from .model import Mode
+from .reasons import Finding, Reason
+
+SCHEMA = 1
+
+
+class RecordError(Exception):
+    """The record cannot be read. Never treated as "no record"."""
+
+
+class Intent(str, Enum):
+    """What the node shall become."""
+
+    DRAINED = "drained"
+    CORDONED = "cordoned"
+    ACTIVE = "active"
+
+
+class Ending(str, Enum):
+    """How a VM is accounted for. NONE: not yet."""
+
+    NONE = ""
+    MOVED = "moved"
+    STOPPED = "stopped"
+    SAVED = "saved"
+    COLD_MOVED = "cold_moved"
+    OFF = "off"  # was not running when it was first seen
+    GONE = "gone"  # stopped or undefined by someone else; said so
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+    LOST = "lost"
+    RESTORED = "restored"
+
+
+@dataclass
+class Attempt:
+    """One migration of one VM: the work object. Times: boot-time clock of the source, seconds."""
+
+    number: int
+    target: str
+    method: str
+    started: float
+    boot_id: str
+    run_id: str = ""
+    wall: str = ""
+    mode: str = Mode.PRE_COPY.value
+    abort_requested: bool = False
+    abort_status: str = ""
+    ended: bool = False
+    ended_at: float = 0.0
+    ok: bool = False
+    reason: str = ""
+    message: str = ""
+    processed: int = 0
+    seconds: float = 0.0
+    downtime_ms: int | None = None
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.reason), self.message) if self.reason else None
+
+
+@dataclass
+class VMRecord:
+    """One VM that the run ever saw."""
+
+    uuid: str
+    name: str
+    memory_mib: int = 0
+    persistent: bool = True
+    autostart: bool = False
+    was_active: bool = True
+    way: str = ""
+    strategy: str = ""
+    decided_by: str = ""
+    attempts: list[Attempt] = field(default_factory=list)
+    stop_way: str = ""
+    stop_started: float = 0.0
+    stop_sent: float = 0.0
+    stop_forced: bool = False
+    cold_target: str = ""
+    start_tries: int = 0
+    waiting_since: float | None = None
+    ending: str = Ending.NONE.value
+    at: str = ""
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    def end(self, ending: Ending, at: str = "", finding: Finding | None = None) -> None:
+        self.ending = ending.value
+        self.at = at
+        self.waiting_since = None
+        self.note(finding)
+
+    def note(self, finding: Finding | None) -> None:
+        self.reason = finding.reason.value if finding else ""
+        self.message = finding.message if finding else ""
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.reason), self.message) if self.reason else None
+
+
+@dataclass
+class NodeRecord:
+    """Everything that stands about one node's maintenance."""
+
+    node: str
+    run_id: str
+    intent: str = Intent.DRAINED.value
+    requester: str = ""
+    reason: str = ""
+    started: float = 0.0
+    boot_id: str = ""
+    started_wall: str = ""
+    cordoned_by_us: bool = False
+    runs: list[str] = field(default_factory=list)
+    vms: dict[str, VMRecord] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> NodeRecord:
+        """Raises RecordError when the text is no record or of a newer schema."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            schema = raw["schema"]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise RecordError(f"the record is not readable: {exc}") from exc
+        if schema != SCHEMA:
+            raise RecordError(
+                f"the record has schema {schema}, this version reads {SCHEMA}: "
+                "use the version of the collection that wrote it"
+            )
+        try:
+            vms = {
+                uuid: VMRecord(**{**vm, "attempts": [Attempt(**a) for a in vm["attempts"]]})
+                for uuid, vm in raw.pop("vms").items()
+            }
+            return cls(**raw, vms=vms)
+        except (TypeError, KeyError, AttributeError, ValueError) as exc:
+            raise RecordError(f"the record is not readable: {exc}") from exc

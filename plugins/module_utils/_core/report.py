@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Result form: what a module returns of a slice. The same keys on both platforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .model import VM, Observation
+from .reasons import Finding
+from .record import Ending, NodeRecord, VMRecord
+
+_MIB = 1024 * 1024
+
+
+def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
+    """One VM. Sizes in MiB, durations in seconds, pause in ms."""
+    vm: VM | None = obs.vms.get(entry.uuid)
+    last = entry.last
+    row: dict[str, Any] = {
+        "name": entry.name,
+        "uuid": entry.uuid,
+        "strategy": entry.strategy,
+        "decided_by": entry.decided_by,
+        "way": entry.stop_way or entry.way,
+        "verdict": entry.ending or "pending",
+        "phase": _phase(entry, vm),
+        "source": node,
+        "target": last.target if last else (entry.cold_target or ""),
+        "at": entry.at or (node if vm is not None else ""),
+        "mode": last.mode if last else "",
+        "method": last.method if last else "",
+        "attempts": len(entry.attempts),
+        "abort_status": last.abort_status if last else "",
+        "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
+        "duration": round(last.seconds, 3) if last else 0.0,
+        "pause_ms": last.downtime_ms if last else None,
+    }
+    if vm is not None and vm.job is not None:
+        row["progress"] = _progress(vm)
+        row["mode"] = vm.job.mode.value
+    finding = entry.finding or (last.finding if last and not last.ok else None)
+    row.update(_finding(finding))
+    return row
+
+
+def _finding(finding: Finding | None) -> dict[str, str]:
+    if finding is None:
+        return {"reason": "", "plane": "", "message": "", "remedy": ""}
+    return finding.to_dict()
+
+
+def _phase(entry: VMRecord, vm: VM | None) -> str:
+    if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
+        return "Succeeded"
+    if vm is not None and vm.job is not None:
+        return "Running"
+    last = entry.last
+    if last is not None and not last.ended:
+        return "Scheduled"
+    if last is not None and not last.ok:
+        return "Failed"
+    return "Pending" if entry.ending == "" else ""
+
+
+def _progress(vm: VM) -> dict[str, Any]:
+    job = vm.job
+    assert job is not None
+    percent = 0
+    if job.total:
+        percent = max(0, min(99, int(100 * (job.total - job.remaining) / job.total)))
+    eta = job.remaining / job.rate if job.rate else None
+    return {
+        "percent": percent,
+        "processed_mib": round(job.processed / _MIB, 1),
+        "total_mib": round(job.total / _MIB, 1),
+        "remaining_mib": round(job.remaining / _MIB, 1),
+        "rate_mib_s": round(job.rate / _MIB, 1),
+        "eta": None if eta is None else round(eta, 1),
+    }
+
+
+def rows(record: NodeRecord, obs: Observation) -> list[dict[str, Any]]:
+    """All VMs that the run ever saw, by name."""
+    entries = sorted(record.vms.values(), key=lambda e: (e.name, e.uuid))
+    return [vm_row(entry, obs, record.node) for entry in entries]
+
+
+def counts(record: NodeRecord) -> dict[str, int]:
+    """How many VMs have which verdict, and how many there are."""
+    found = {ending.value: 0 for ending in Ending if ending.value}
+    found["pending"] = 0
+    for entry in record.vms.values():
+        found[entry.ending or "pending"] += 1
+    found["total"] = len(record.vms)
+    return found

@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one decide step for one node carries about. Shared by decide, moves, stops, bringback."""
+
+from __future__ import annotations
+
+from .actions import Action, Decision, Do
+from .model import VM, Observation, Sighting
+from .place import Placement
+from .policy import Policy
+from .record import NodeRecord
+from .strategy import Choice
+from .verdict import Situation
+
+
+class Step:
+    """The step's inputs, the situations judged so far, and the actions collected."""
+
+    def __init__(
+        self,
+        obs: Observation,
+        record: NodeRecord,
+        policy: Policy,
+        placement: Placement,
+        decision: Decision,
+        cluster_room: int,
+    ) -> None:
+        self.obs = obs
+        self.record = record
+        self.policy = policy
+        self.placement = placement
+        self.decision = decision
+        self.cluster_room = cluster_room
+        self.here: dict[str, VM | None] = {}
+        self.situations: dict[str, Situation] = {}
+        self.unsure: set[str] = set()
+        self.in_flight = 0
+        self.wanted: list[tuple[VM, Choice]] = []
+
+    def order(self) -> list[str]:
+        """UUIDs in a stable order, so that a run is repeatable."""
+        return sorted(self.record.vms, key=lambda u: (self.record.vms[u].name, u))
+
+    def do(self, what: Do, uuid: str = "", target: str = "", **more: object) -> None:
+        """Collect one action."""
+        entry = self.record.vms.get(uuid)
+        self.decision.actions.append(
+            Action(
+                do=what,
+                node=self.record.node,
+                vm=uuid,
+                name=entry.name if entry else "",
+                target=target,
+                memory_mib=entry.memory_mib if entry else 0,
+                persistent=entry.persistent if entry else True,
+                autostart=entry.autostart if entry else False,
+                **more,  # type: ignore[arg-type]
+            )
+        )
+
+    def sighting(self, uuid: str) -> Sighting | None:
+        """The most telling sighting on another node."""
+        found = self.obs.sightings.get(uuid, [])
+        active = [s for s in found if s.state.value not in ("absent", "shutoff", "unknown")]
+        return (active or found or [None])[0]  # type: ignore[list-item]
+
+    def where(self, uuid: str) -> str:
+        """All places of a VM in words."""
+        here = self.here.get(uuid)
+        places = [f"{here.state.value} on {here.node}"] if here else []
+        places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
+        return ", ".join(places) or "on no host"
+
+    def late(self) -> bool:
+        """Is the node's own deadline over? A reboot of the source starts the count anew."""
+        node = self.obs.nodes[self.record.node]
+        if node.boot_id != self.record.boot_id:
+            return False
+        return self.obs.now - self.record.started > self.policy.drain_timeout

@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about stopping: shutdown, save, cold migration, and VMs that are off."""
+
+from __future__ import annotations
+
+from .actions import Do
+from .model import VM
+from .reasons import Finding, Reason
+from .record import Ending, VMRecord
+from .step import Step
+from .strategy import Choice, Way
+from .verdict import Situation
+
+# A shutdown request can get lost in a booting guest; asking again is harmless.
+ASK_AGAIN_SECONDS = 10.0
+
+
+def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    """Write the intent into the record; the acts follow in the same step, after the write."""
+    way = choice.way
+    if way is Way.SAVE and not vm.persistent:
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TRANSIENT))
+        return
+    if way is Way.COLD_MIGRATE:
+        target = step.placement.pick(vm)
+        if target is None:
+            entry.end(Ending.BLOCKED, vm.node, (step.placement.refusals(vm) or _NO_ROOM)[0])
+            return
+        entry.cold_target = target
+    entry.stop_way = way.value
+    entry.stop_started = entry.stop_sent = step.obs.now
+    entry.ending = Ending.NONE.value
+    if choice.findings:
+        entry.note(choice.findings[0])
+    if vm.autostart:
+        step.do(Do.AUTOSTART_OFF, vm.uuid)
+    step.do(Do.SAVE if way is Way.SAVE else Do.SHUTDOWN, vm.uuid)
+
+
+_NO_ROOM = (Finding(Reason.NO_TARGET),)
+
+
+def stopping(step: Step, uuid: str, vm: VM) -> None:
+    """It was asked to stop and still runs."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    waited = step.obs.now - entry.stop_started
+    if waited > step.policy.shutdown_timeout:
+        if step.policy.force_stop and not entry.stop_forced and entry.stop_way != Way.SAVE.value:
+            entry.stop_forced = True
+            step.do(Do.FORCE_OFF, uuid)
+        elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
+            # Stays so until a new run asks again (see engine.begin).
+            give_up_stop(step, uuid, vm)
+        return
+    if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
+        entry.stop_sent = step.obs.now
+        step.do(Do.SAVE if entry.stop_way == Way.SAVE.value else Do.SHUTDOWN, uuid)
+
+
+def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
+    """Undo what we did for the stop, then block. The stop stays in the record as tried."""
+    entry = step.record.vms[uuid]
+    if entry.autostart and not vm.autostart:
+        step.do(Do.AUTOSTART_ON, uuid)
+    text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
+    entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+
+
+def off_here(step: Step, uuid: str) -> None:
+    """It is defined here and off."""
+    entry = step.record.vms[uuid]
+    vm = step.here[uuid]
+    assert vm is not None
+    if not entry.was_active:
+        if step.policy.move_inactive and entry.persistent:
+            _move_inactive(step, vm, entry)
+        else:
+            entry.end(Ending.OFF, vm.node)
+        return
+    if not entry.stop_way:
+        entry.end(Ending.GONE, vm.node, Finding(Reason.STOPPED_BY_ITSELF))
+    elif entry.cold_target:
+        if vm.managed_save:
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
+            return
+        entry.ending = Ending.NONE.value
+        step.do(Do.COLD_DEFINE, uuid, entry.cold_target)
+    else:
+        if vm.autostart:
+            step.do(Do.AUTOSTART_OFF, uuid)
+        ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
+        entry.end(ending, vm.node, entry.finding)
+
+
+def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
+    target = entry.cold_target or step.placement.pick(vm)
+    if target is None:
+        entry.end(Ending.OFF, vm.node, (step.placement.refusals(vm) or _NO_ROOM)[0])
+        return
+    entry.cold_target, entry.stop_way = target, Way.COLD_MIGRATE.value
+    entry.ending = Ending.NONE.value
+    step.do(Do.COLD_DEFINE, vm.uuid, target)
+
+
+def off_there(step: Step, uuid: str, situation: Situation) -> None:
+    """Off and defined on another node, perhaps here too. Never both startable at the end."""
+    entry = step.record.vms[uuid]
+    seen = step.sighting(uuid)
+    assert seen is not None
+    entry.ending = Ending.NONE.value
+    if situation is Situation.COLD_DEFINED_TWICE:
+        if entry.cold_target != seen.node:
+            # Not our doing: an old definition elsewhere. It is off; it is left alone.
+            off_here(step, uuid)
+            return
+        step.do(Do.COLD_UNDEFINE, uuid, seen.node)
+    elif not entry.cold_target or not entry.was_active:
+        # It moved, and then its guest or somebody stopped it there; or it was off all along.
+        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+    elif entry.start_tries >= step.policy.max_attempts:
+        entry.end(Ending.BLOCKED, seen.node, entry.finding or Finding(Reason.CANNOT_START))
+    else:
+        step.do(Do.COLD_START, uuid, seen.node)
+
+
+def nowhere(step: Step, uuid: str) -> None:
+    """On no host, in two full reads."""
+    entry = step.record.vms[uuid]
+    if entry.stop_way and not entry.persistent:
+        if entry.cold_target:
+            entry.ending = Ending.NONE.value
+            step.do(Do.COLD_START, uuid, entry.cold_target)
+        else:
+            entry.end(Ending.STOPPED, step.record.node, entry.finding)
+    elif not entry.was_active:
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
+    elif entry.attempts:
+        entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
+    else:
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
