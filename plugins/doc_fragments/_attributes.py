@@ -1,0 +1,46 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation of what the modules support."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Check mode, diff mode, idempotence, action group."""
+
+    DOCUMENTATION = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+  diff_mode:
+    description: Returns details on what has changed, or would change in check mode, when in diff mode.
+  idempotent:
+    description: When run twice in a row with the same arguments, the second time changes nothing.
+"""
+
+    INFO = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    details: This module only reads.
+  diff_mode:
+    support: N/A
+    details: This module only reads.
+  idempotent:
+    support: full
+    details: This module only reads.
+"""
+
+    ACTIONGROUP = r"""
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/virtops.maintenance.libvirt) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership:
+      - virtops.maintenance.libvirt
+"""

@@ -1,0 +1,226 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation of the options that the libvirt modules share."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """`hosts`: who takes part. `policy`: what is decided. `run`: who asks, and why."""
+
+    DOCUMENTATION = r"""
+options:
+  node:
+    description:
+      - Name of the host that the module runs on, as the peers know it.
+      - Default is the host's own name.
+    type: str
+  uri:
+    description: URI of the host's own libvirt.
+    type: str
+    default: qemu:///system
+  memory:
+    description:
+      - Memory of the host for VMs, in MiB. V(0) takes what libvirt tells.
+    type: int
+    default: 0
+  peers:
+    description:
+      - The other hosts of the fleet. VMs are placed on them, and all of them are read to know
+        where each VM runs.
+      - All runs in a fleet must name the same hosts, or the limits of the cluster do not hold.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the host. Every host of a fleet has a name of its own.
+        type: str
+        required: true
+      uri:
+        description:
+          - How the host that the module runs on reaches this one, for example
+            V(qemu+tls://host-b/system) or V(qemu+ssh://host-b/system).
+        type: str
+        required: true
+      migrate_uri:
+        description: Where QEMU sends the memory, if not to the host of O(peers[].uri).
+        type: str
+        default: ''
+      memory:
+        description: Memory for VMs, in MiB. V(0) takes what libvirt tells.
+        type: int
+        default: 0
+      reserve:
+        description: Memory to keep free, in MiB.
+        type: int
+        default: 0
+      roll_rank:
+        description: Position in the roll. A host that is still to come is chosen last.
+        type: int
+      roll_done:
+        description: Whether its maintenance in this roll is over.
+        type: bool
+        default: false
+  slots_on:
+    description:
+      - Name of the host that keeps the migration slots of the cluster.
+      - Default is the first of all names in order. All runs of a fleet must use the same one.
+    type: str
+    default: ''
+requirements:
+  - python >= 3.9
+  - libvirt-python (Debian package python3-libvirt) on the host
+  - libvirt >= 9.0 on all hosts
+"""
+
+    RUN = r"""
+options:
+  run_id:
+    description:
+      - Identifies the run in records and metadata.
+      - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
+    type: str
+  requester:
+    description: Who asks for it, for the records.
+    type: str
+    default: ''
+  reason:
+    description: Why, for the records.
+    type: str
+    default: ''
+  slice:
+    description:
+      - Seconds after which one call on the host hands back, so that progress can be shown.
+      - The work goes on between two calls. There is no need to change it.
+    type: int
+    default: 8
+"""
+
+    POLICY = r"""
+options:
+  strategy:
+    description:
+      - The eviction strategy of VMs that declare none.
+      - A VM declares its own in its metadata; see the collection's documentation.
+    type: str
+    choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
+    default: LiveMigrate
+  on_not_migratable:
+    description:
+      - What to do with a VM that should migrate and cannot.
+      - V(block) leaves it running, and the host is not drained.
+      - V(shutdown) asks the guest to shut down, disarms autostart, and remembers both.
+      - V(save) saves its memory on the host (managed save); restore starts it from there.
+      - V(cold_migrate) shuts it down, moves its definition, and starts it on another host. Its
+        disks must be on shared storage.
+      - V(skip) leaves it running. The host is then not certified as drained.
+    type: str
+    choices: [block, shutdown, save, cold_migrate, skip]
+    default: block
+  allow_stop:
+    description:
+      - Whether VMs may be stopped (shut down, saved, moved while off).
+      - Without it no VM is ever stopped; it blocks with reason V(StopNotAllowed).
+    type: bool
+    default: false
+  force_stop:
+    description: Whether a guest that does not shut down in O(shutdown_timeout) is switched off.
+    type: bool
+    default: false
+  move_inactive:
+    description: Whether domains that are off are moved too. Else they are only listed.
+    type: bool
+    default: false
+  limits:
+    description: How many migrations may be in flight at once.
+    type: dict
+    default: {}
+    suboptions:
+      cluster:
+        description: In the whole fleet.
+        type: int
+        default: 5
+      outbound:
+        description: Away from one host.
+        type: int
+        default: 2
+      inbound:
+        description: To one host.
+        type: int
+        default: 2
+  migration:
+    description: How VMs are migrated.
+    type: dict
+    default: {}
+    suboptions:
+      bandwidth:
+        description: Most that one migration may take, in MiB/s. V(0) sets no limit.
+        type: int
+        default: 0
+      auto_converge:
+        description: Slow the guest down when it dirties memory faster than the link moves it.
+        type: bool
+        default: false
+      post_copy:
+        description:
+          - Allow post-copy, the guest runs on the target before all its memory is there.
+          - When the link breaks then, the VM stands still until it is mended.
+        type: bool
+        default: false
+      parallel_connections:
+        description: Connections of one migration. V(0) uses one.
+        type: int
+        default: 0
+      compression:
+        description: Compression methods of libvirt.
+        type: list
+        elements: str
+        choices: [mt, xbzrle]
+        default: []
+      completion_timeout_per_gib:
+        description: Seconds for each GiB of memory and copied disk before O(migration.on_timeout).
+        type: int
+        default: 150
+      progress_timeout:
+        description: Seconds without progress before O(migration.on_timeout).
+        type: int
+        default: 150
+      on_timeout:
+        description:
+          - What to do when a time is over. V(post_copy) needs O(migration.post_copy).
+          - A migration in post-copy is never aborted.
+        type: str
+        choices: [abort, post_copy, pause]
+        default: abort
+  max_attempts:
+    description: How often one VM's migration is tried in one run.
+    type: int
+    default: 3
+  backoff:
+    description: Seconds before the second attempt. Doubled for each further one.
+    type: float
+    default: 5.0
+  shutdown_timeout:
+    description: Seconds for a guest to shut down.
+    type: float
+    default: 120.0
+  external_timeout:
+    description: Seconds to wait for the owner of a VM with strategy V(External).
+    type: float
+    default: 300.0
+  unknown_timeout:
+    description: Seconds to wait while it is not known whether a VM can migrate.
+    type: float
+    default: 60.0
+  pending_timeout:
+    description: Seconds to wait for room or for a host that cannot be read.
+    type: float
+    default: 300.0
+  drain_timeout:
+    description: Seconds for the whole host. After that nothing is started any more.
+    type: float
+    default: 3600.0
+"""

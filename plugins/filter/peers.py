@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+DOCUMENTATION = r"""
+name: peers
+short_description: The other hosts of a fleet, as the libvirt modules want them
+version_added: 0.1.0
+author:
+  - The virtops.maintenance contributors (@virtops)
+description:
+  - Makes the O(virtops.maintenance.virt_drain#module:peers) list of a host from the variables of
+    all hosts of its fleet.
+  - Reads C(maintenance_peer_uri) (required), C(maintenance_memory), C(maintenance_reserve),
+    C(maintenance_migrate_uri) and C(maintenance_roll_done) of each host.
+positional: hostvars, node, roll
+options:
+  _input:
+    description: Names of all hosts of the fleet. The host itself may be among them.
+    type: list
+    elements: str
+    required: true
+  hostvars:
+    description: The variables of all hosts, normally C(hostvars).
+    type: dict
+    required: true
+  node:
+    description: The host itself, which is left out.
+    type: str
+    required: true
+  roll:
+    description: Hosts of the roll in their order. A host that is still to come is chosen last.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Empty a host of the group kvm
+  virtops.maintenance.virt_drain:
+    node: "{{ inventory_hostname }}"
+    peers: "{{ groups['kvm'] | virtops.maintenance.peers(hostvars, inventory_hostname) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: One entry a peer, with C(name), C(uri), C(migrate_uri), C(memory), C(reserve),
+    C(roll_rank) and C(roll_done).
+  type: list
+  elements: dict
+"""
+
+
+def peers(
+    fleet: Iterable[str],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    node: str,
+    roll: Iterable[str] = (),
+) -> list[dict[str, Any]]:
+    """Raises AnsibleFilterError for a host without variables or without a URI."""
+    ranks = {name: rank for rank, name in enumerate(roll)}
+    result = []
+    for name in fleet:
+        if name == node:
+            continue
+        if name not in hostvars:
+            raise AnsibleFilterError(f"peers: {name} is not in the inventory")
+        facts = hostvars[name]
+        if not facts.get("maintenance_peer_uri"):
+            raise AnsibleFilterError(
+                f"peers: {name} has no maintenance_peer_uri. "
+                f"Set it in the inventory, for example qemu+tls://{name}/system"
+            )
+        result.append(
+            {
+                "name": name,
+                "uri": facts["maintenance_peer_uri"],
+                "migrate_uri": facts.get("maintenance_migrate_uri", ""),
+                "memory": int(facts.get("maintenance_memory", 0)),
+                "reserve": int(facts.get("maintenance_reserve", 0)),
+                "roll_rank": ranks.get(name),
+                "roll_done": bool(facts.get("maintenance_roll_done", False)),
+            }
+        )
+    return result
+
+
+class FilterModule:
+    """Filters of the collection."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"peers": peers}

@@ -1,0 +1,240 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Act: carry out what the core decided, one function an action. Each adopts what is so already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from .._core.actions import Action, Do
+from .._core.policy import MigrationSettings
+from .._core.reasons import Finding, Reason
+from .._core.record import NodeRecord
+from .claims import give_back
+from .connection import HostUnreachable, libvirt
+from .host import Host, read_metadata
+from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
+from .store import CORDON
+
+ELEMENT = 2  # VIR_DOMAIN_METADATA_ELEMENT
+
+
+class Actor:
+    """Applies actions on the source host and its peers."""
+
+    def __init__(
+        self,
+        source: Host,
+        peers: Mapping[str, Host],
+        slots_on: str,
+        send: Callable[[dict[str, Any]], None],
+        definitions: Callable[[], Mapping[str, str]],
+        wall: Callable[[], str],
+    ) -> None:
+        self._source = source
+        self._hosts: dict[str, Host] = {source.name: source, **peers}
+        self._slots_on = slots_on
+        self._send = send
+        self._definitions = definitions
+        self._wall = wall
+        self._acts: dict[Do, Callable[[Action, NodeRecord], None]] = {
+            Do.CORDON: self._cordon,
+            Do.UNCORDON: self._uncordon,
+            Do.MIGRATE: self._migrate,
+            Do.WATCH: self._watch,
+            Do.ABORT: self._abort,
+            Do.RELEASE: self._release,
+            Do.FINISH: self._finish,
+            Do.UNMARK: self._unmark,
+            Do.CLEAN_SOURCE: self._clean_source,
+            Do.SHUTDOWN: self._shutdown,
+            Do.FORCE_OFF: self._force_off,
+            Do.SAVE: self._save,
+            Do.COLD_DEFINE: self._cold_define,
+            Do.COLD_UNDEFINE: self._clean_source,
+            Do.COLD_START: self._cold_start,
+            Do.COLD_WITHDRAW: self._cold_withdraw,
+            Do.START: self._start,
+            Do.AUTOSTART_OFF: self._autostart,
+            Do.AUTOSTART_ON: self._autostart,
+        }
+
+    def apply(self, action: Action, record: NodeRecord) -> Finding | None:
+        """Do it; None, or why it went wrong. Nothing that one VM does hurts the next one."""
+        try:
+            self._acts[action.do](action, record)
+        except HostUnreachable as exc:
+            return Finding(Reason.PEER_UNREACHABLE, str(exc))
+        except libvirt.libvirtError as exc:
+            return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
+        return None
+
+    # The node
+
+    def _cordon(self, action: Action, record: NodeRecord) -> None:
+        self._source.store.create(CORDON, record.run_id.encode())
+
+    def _uncordon(self, action: Action, record: NodeRecord) -> None:
+        self._source.store.delete(CORDON)
+
+    # Migration
+
+    def _migrate(self, action: Action, record: NodeRecord) -> None:
+        target = self._hosts[action.target]
+        dom = self._source.domain(action.vm)
+        self._mark(dom, record)
+        self._send(
+            {
+                **self._order("migrate", action, record),
+                "target_uri": target.config.uri,
+                "migrate_uri": target.config.migrate_uri,
+                "settings": asdict(action.settings or MigrationSettings()),
+                "priority": action.priority,
+            }
+        )
+
+    def _order(self, kind: str, action: Action, record: NodeRecord) -> dict[str, Any]:
+        return {
+            "order": kind,
+            "uuid": action.vm,
+            "name": action.name,
+            "attempt": action.attempt,
+            "node": action.node,
+            "target": action.target,
+            "method": action.method.value,
+            "persistent": action.persistent,
+            "autostart": action.autostart,
+            "memory_mib": action.memory_mib,
+            "run_id": record.run_id,
+        }
+
+    def _watch(self, action: Action, record: NodeRecord) -> None:
+        order = self._order("watch", action, record)
+        target = self._hosts.get(action.target)
+        order["target_uri"] = target.config.uri if target else ""
+        order["settings"] = asdict(action.settings or MigrationSettings())
+        self._send(order)
+
+    def _abort(self, action: Action, record: NodeRecord) -> None:
+        self._send(self._order("abort", action, record))
+
+    def _release(self, action: Action, record: NodeRecord) -> None:
+        give_back(self._hosts, self._slots_on, action, self._source.name)
+
+    def _mark(self, dom: Any, record: NodeRecord) -> None:
+        facts = {
+            "run": record.run_id,
+            "by": record.requester,
+            "reason": record.reason,
+            "at": self._wall(),
+        }
+        text = with_marks(read_metadata(dom), self._source.name, facts)
+        self._set_metadata(dom, text)
+
+    @staticmethod
+    def _set_metadata(dom: Any, text: str) -> None:
+        """LIVE and CONFIG: set LIVE only it is absent from the target's definition (seen)."""
+        flags = libvirt.VIR_DOMAIN_AFFECT_LIVE if dom.isActive() else 0
+        if dom.isPersistent():
+            flags |= libvirt.VIR_DOMAIN_AFFECT_CONFIG
+        dom.setMetadata(ELEMENT, text, PREFIX, NAMESPACE, flags)
+
+    def _finish(self, action: Action, record: NodeRecord) -> None:
+        dom = self._hosts[action.target].domain(action.vm)
+        entry = record.vms[action.vm]
+        if dom.isPersistent() and bool(dom.autostart()) != entry.autostart:
+            dom.setAutostart(1 if entry.autostart else 0)
+        text = read_metadata(dom)
+        if is_marked(text):
+            last = {
+                "source": action.node,
+                "target": action.target,
+                "run": record.run_id,
+                "at": self._wall(),
+            }
+            self._set_metadata(dom, without_marks(text, last))
+
+    def _unmark(self, action: Action, record: NodeRecord) -> None:
+        dom = self._source.domain(action.vm)
+        self._set_metadata(dom, without_marks(read_metadata(dom)))
+
+    def _clean_source(self, action: Action, record: NodeRecord) -> None:
+        """Remove the definition here. Only of a domain that is off here and defined there."""
+        self._hosts[action.target].domain(action.vm)  # raises when it is not there
+        dom = self._source.domain(action.vm)
+        if not dom.isActive():
+            dom.undefineFlags(
+                libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+            )
+
+    # Stopping
+
+    def _autostart(self, action: Action, record: NodeRecord) -> None:
+        self._source.domain(action.vm).setAutostart(1 if action.do is Do.AUTOSTART_ON else 0)
+
+    def _shutdown(self, action: Action, record: NodeRecord) -> None:
+        """By the guest's agent if it answers, else by ACPI."""
+        dom = self._source.domain(action.vm)
+        if not dom.isActive():
+            return
+        try:
+            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT)
+        except libvirt.libvirtError:
+            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
+
+    def _force_off(self, action: Action, record: NodeRecord) -> None:
+        dom = self._source.domain(action.vm)
+        if dom.isActive():
+            dom.destroy()
+
+    def _save(self, action: Action, record: NodeRecord) -> None:
+        dom = self._source.domain(action.vm)
+        if dom.isActive():
+            dom.managedSave(0)
+
+    # Cold migration: define there, remove here, start there. Never without a definition.
+
+    def _cold_define(self, action: Action, record: NodeRecord) -> None:
+        dom = self._source.domain(action.vm)
+        xml = dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        self._hosts[action.target].conn.defineXML(xml)
+
+    def _cold_start(self, action: Action, record: NodeRecord) -> None:
+        target = self._hosts[action.target]
+        entry = record.vms[action.vm]
+        if not entry.persistent:
+            target.conn.createXML(self._definitions()[action.vm], 0)
+            return
+        dom = target.domain(action.vm)
+        if not dom.isActive():
+            dom.create()
+        dom.setAutostart(1 if entry.autostart else 0)
+
+    def _cold_withdraw(self, action: Action, record: NodeRecord) -> None:
+        self._source.domain(action.vm)  # raises when it is not here: then the other one stays
+        dom = self._hosts[action.target].domain(action.vm)
+        if not dom.isActive():
+            dom.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+
+    def _start(self, action: Action, record: NodeRecord) -> None:
+        """Start what was stopped for the maintenance; a managed save is restored by it."""
+        entry = record.vms[action.vm]
+        if not entry.persistent:
+            self._source.conn.createXML(self._definitions()[action.vm], 0)
+            return
+        dom = self._source.domain(action.vm)
+        if not dom.isActive():
+            dom.create()
+        dom.setAutostart(1 if entry.autostart else 0)
+
+
+def _reason_of(do: Do) -> Reason:
+    if do in (Do.START, Do.COLD_START):
+        return Reason.CANNOT_START
+    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.COLD_DEFINE, Do.COLD_UNDEFINE):
+        return Reason.STOP_FAILED
+    return Reason.MIGRATION_FAILED

@@ -1,0 +1,202 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One host as it is now: its domains, its cordon, the claims on it. One object a host.
+
+The static facts (capabilities, networks ...) are read once a slice, the rest at each read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core.model import Job, State
+from .connection import HostUnreachable, libvirt, open_connection
+from .domain_state import to_job, to_state
+from .host_facts import HostFacts, read_host_facts
+from .metadata import NAMESPACE, is_marked
+from .store import CORDON, Reservation, Slot, Store, parse_name
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """A host as the inventory declares it. Memory in MiB; 0: what libvirt says it has.
+
+    `uri`: how this host is reached from the host that is being worked on; the source's
+    libvirtd dials the same one. `roll_rank`: its position in the roll.
+    """
+
+    name: str
+    uri: str
+    memory_mib: int = 0
+    reserve_mib: int = 0
+    roll_rank: int | None = None
+    roll_done: bool = False
+    migrate_uri: str = ""
+
+
+@dataclass
+class DomainNow:
+    """A domain as one read tells it. Memory in MiB."""
+
+    uuid: str
+    name: str
+    state: State
+    memory_mib: int
+    job: Job | None = None
+
+
+@dataclass
+class HostNow:
+    """One read of one host. `error` is not empty: it could not be read."""
+
+    name: str
+    domains: dict[str, DomainNow] = field(default_factory=dict)
+    cordoned: bool = False
+    reservations: list[Reservation] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class Host:
+    """A connection to one host and what is read through it. Opens itself when needed."""
+
+    def __init__(
+        self, config: HostConfig, opener: Callable[[str], Any] = open_connection
+    ) -> None:
+        self.config = config
+        self.name = config.name
+        self._opener = opener
+        self._conn: Any = None
+        self._store: Store | None = None
+        self._facts: HostFacts | None = None
+        self._groups: dict[str, str | None] = {}
+
+    @property
+    def conn(self) -> Any:
+        """The connection; opened again when it was lost. Raises HostUnreachable."""
+        if self._conn is not None and not self._conn.isAlive():
+            self.close()
+        if self._conn is None:
+            self._conn = self._opener(self.config.uri)
+        return self._conn
+
+    @property
+    def store(self) -> Store:
+        conn = self.conn
+        if self._store is None:
+            self._store = Store(conn)
+            self._store.ensure()
+        return self._store
+
+    @property
+    def facts(self) -> HostFacts:
+        conn = self.conn
+        if self._facts is None:
+            self._facts = read_host_facts(conn)
+        return self._facts
+
+    @property
+    def capacity_mib(self) -> int:
+        return self.config.memory_mib or self.facts.memory_mib
+
+    def close(self) -> None:
+        """Forget the connection; its objects with it."""
+        conn, self._conn, self._store = self._conn, None, None
+        if conn is not None:
+            try:
+                conn.close()
+            except libvirt.libvirtError:
+                pass
+
+    def domain(self, uuid: str) -> Any:
+        """The libvirt domain. Raises libvirtError when there is none."""
+        return self.conn.lookupByUUIDString(uuid)
+
+    def read(self, with_jobs: bool) -> HostNow:
+        """Everything that changes. `with_jobs`: job statistics of the active domains too."""
+        now = HostNow(self.name)
+        try:
+            now.names = self.store.names()
+            self._read_claims(now)
+            self._read_domains(now, with_jobs)
+        except HostUnreachable as exc:
+            now.error = str(exc)
+        except libvirt.libvirtError as exc:
+            now.error = f"{self.config.uri}: {exc}"
+            self.close()
+        return now
+
+    def _read_claims(self, now: HostNow) -> None:
+        for name in now.names:
+            if name == CORDON:
+                now.cordoned = True
+                continue
+            parsed = parse_name(name)
+            if isinstance(parsed, Reservation):
+                now.reservations.append(parsed)
+            elif isinstance(parsed, Slot):
+                now.slots.append(parsed)
+
+    def _read_domains(self, now: HostNow, with_jobs: bool) -> None:
+        wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BALLOON
+        flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        for dom, stats in self.conn.getAllDomainStats(wanted, flags):
+            uuid = dom.UUIDString()
+            number, reason = stats.get("state.state", 0), stats.get("state.reason", 0)
+            raw_job: dict[str, Any] = {}
+            if with_jobs and dom.ID() != -1:
+                raw_job = job_stats(dom)
+            outgoing = raw_job.get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
+            state = to_state(number, reason, incoming=not outgoing)
+            memory = stats.get("balloon.maximum", 0) // 1024
+            job = to_job(raw_job, state)
+            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job)
+
+    def group_of(self, uuid: str) -> str | None:
+        """The anti-affinity group that a domain declares. Read once a domain."""
+        if uuid not in self._groups:
+            self._groups[uuid] = None
+            xml = read_metadata(self.domain(uuid))
+            if xml:
+                self._groups[uuid] = find_group(xml)
+        return self._groups[uuid]
+
+    def arrival(self, uuid: str) -> tuple[bool, bool, bool]:
+        """(autostart, persistent, marked) of a domain on this host."""
+        dom = self.domain(uuid)
+        persistent = bool(dom.isPersistent())
+        autostart = bool(dom.autostart()) if persistent else False
+        return autostart, persistent, is_marked(read_metadata(dom))
+
+
+def find_group(xml: str) -> str | None:
+    """antiAffinityGroup in our metadata element."""
+    for part in ("antiAffinityGroup>",):
+        start = xml.find(part)
+        if start >= 0:
+            return xml[start + len(part) :].split("<", 1)[0].strip() or None
+    return None
+
+
+def read_metadata(dom: Any) -> str | None:
+    """Our metadata element as libvirt gives it; None: the domain has none."""
+    try:
+        text = dom.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            return None
+        raise
+    return str(text)
+
+
+def job_stats(dom: Any) -> dict[str, Any]:
+    """Statistics of the running job; {} when there is none or the domain is gone."""
+    try:
+        return dict(dom.jobStats(0))
+    except libvirt.libvirtError:
+        return {}

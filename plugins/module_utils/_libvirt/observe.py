@@ -1,0 +1,179 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Observe: read all hosts and put together what the core decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from .._core.model import (
+    VM,
+    Node,
+    Observation,
+    Outcome,
+    Reservation,
+    Sighting,
+    State,
+)
+from .._core.reasons import Finding, Reason
+from .._core.record import NodeRecord
+from .connection import libvirt
+from .host import DomainNow, Host, HostNow
+from .vm_facts import VMFacts, read_vm_facts
+
+
+class Observer:
+    """Reads one source host and its peers. Keeps static facts for the length of a slice."""
+
+    def __init__(self, source: Host, peers: Sequence[Host], boot_id: str, slots_on: str) -> None:
+        self._source = source
+        self._peers = list(peers)
+        self._boot_id = boot_id
+        self._slots_on = slots_on
+        self._vm_facts: dict[str, VMFacts] = {}
+        self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
+        self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
+
+    def forget(self, uuid: str) -> None:
+        """Read this VM's facts again at the next observation."""
+        self._vm_facts.pop(uuid, None)
+
+    def read_hosts(self) -> dict[str, HostNow]:
+        """One read of every host, the peers at the same time."""
+        waiting = [self._pool.submit(peer.read, True) for peer in self._peers]
+        reads = [self._source.read(True)] + [job.result() for job in waiting]
+        return {read.name: read for read in reads}
+
+    def observe(
+        self,
+        record: NodeRecord | None,
+        now: float,
+        held: frozenset[str],
+        outcomes: Mapping[tuple[str, int], Outcome],
+    ) -> Observation:
+        reads = self.read_hosts()
+        mine = reads[self._source.name]
+        wanted = set(mine.domains) | set(record.vms if record else ())
+        obs = Observation(
+            nodes={},
+            vms={},
+            outcomes=dict(outcomes),
+            held=held,
+            full=all(not read.error for read in reads.values()),
+            now=now,
+        )
+        for host in [self._source, *self._peers]:
+            obs.nodes[host.name] = self._node(host, reads[host.name])
+        slots = reads.get(self._slots_on)
+        obs.cluster_in_flight = len(slots.slots) if slots else 0
+        for peer in self._peers:
+            self._sight(peer, reads[peer.name], wanted, record, obs)
+        obs.inbound = [
+            Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
+        ]
+        for uuid, domain in mine.domains.items():
+            vm = self._vm(domain, reads)
+            if vm is not None:
+                obs.vms[uuid] = vm
+        obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
+        return obs
+
+    def _node(self, host: Host, read: HostNow) -> Node:
+        config = host.config
+        node = Node(
+            name=host.name,
+            reachable=not read.error,
+            message=read.error,
+            cordoned=read.cordoned,
+            reserve_mib=config.reserve_mib,
+            roll_rank=config.roll_rank,
+            roll_done=config.roll_done,
+            boot_id=self._boot_id if host is self._source else "",
+        )
+        if read.error:
+            return node
+        node.capacity_mib = host.capacity_mib
+        reserved = {r.vm: r.memory_mib for r in read.reservations}
+        active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
+        node.vm_count = len(active)
+        node.inbound = len(read.reservations)
+        node.reserved_mib = sum(reserved.values())
+        # A VM that is arriving is both a reservation and a domain: it counts once.
+        node.committed_mib = node.reserved_mib + sum(
+            d.memory_mib for d in active if d.uuid not in reserved
+        )
+        if host is not self._source:
+            self._count_groups(host, active, node)
+        return node
+
+    @staticmethod
+    def _count_groups(host: Host, active: Sequence[DomainNow], node: Node) -> None:
+        for domain in active:
+            try:
+                group = host.group_of(domain.uuid)
+            except libvirt.libvirtError:
+                continue  # it left between two reads
+            if group:
+                node.group_counts[group] = node.group_counts.get(group, 0) + 1
+
+    def _sight(
+        self,
+        peer: Host,
+        read: HostNow,
+        wanted: set[str],
+        record: NodeRecord | None,
+        obs: Observation,
+    ) -> None:
+        """Where else the VMs of this node are. An unreadable peer could have any of them."""
+        if read.error:
+            for uuid in wanted:
+                seen = obs.sightings.setdefault(uuid, [])
+                seen.append(Sighting(peer.name, State.UNKNOWN))
+            return
+        for uuid in wanted & set(read.domains):
+            domain = read.domains[uuid]
+            autostart, persistent, marked = False, True, False
+            key = (uuid, peer.name)
+            entry = record.vms.get(uuid) if record else None
+            if domain.state in (State.RUNNING, State.PAUSED) and key not in self.clean:
+                try:
+                    autostart, persistent, marked = peer.arrival(uuid)
+                except libvirt.libvirtError:
+                    obs.full = False
+                    continue
+                if entry is not None and not marked and autostart == entry.autostart:
+                    self.clean.add(key)
+            elif entry is not None:
+                autostart, persistent = entry.autostart, entry.persistent
+            seen = obs.sightings.setdefault(uuid, [])
+            seen.append(
+                Sighting(peer.name, domain.state, autostart, persistent, marked, domain.job)
+            )
+        for claim in read.reservations:
+            if claim.source == self._source.name:
+                obs.claims[claim.vm] = Reservation(
+                    claim.vm, peer.name, claim.source, claim.memory_mib
+                )
+
+    def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> VM | None:
+        """Static facts and state put together; None: it left between two reads."""
+        facts = self._vm_facts.get(domain.uuid)
+        if facts is None:
+            try:
+                facts = read_vm_facts(self._source, self._peers, domain, reads)
+            except libvirt.libvirtError:
+                return None
+            if facts is None:
+                return None
+            if domain.job is None:
+                self._vm_facts[domain.uuid] = facts
+        findings, migratable = facts.findings, facts.migratable
+        if domain.job is not None and not domain.job.outgoing:
+            text = "A job that is not a migration runs on it (backup, save, dump)."
+            findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
+        state: Any = domain.state
+        return facts.to_vm(state, domain.job, findings, migratable)

@@ -1,0 +1,185 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of the libvirt modules: argument specs, and the core's objects made of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .._core.model import EvictionStrategy, OnNotMigratable
+from .._core.policy import Limits, MigrationSettings, Policy, PolicyError
+from .host import HostConfig
+
+HOSTS_SPEC: dict[str, Any] = {
+    "node": {"type": "str"},
+    "uri": {"type": "str", "default": "qemu:///system"},
+    "memory": {"type": "int", "default": 0},
+    "peers": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "uri": {"type": "str", "required": True},
+            "migrate_uri": {"type": "str", "default": ""},
+            "memory": {"type": "int", "default": 0},
+            "reserve": {"type": "int", "default": 0},
+            "roll_rank": {"type": "int"},
+            "roll_done": {"type": "bool", "default": False},
+        },
+    },
+    "slots_on": {"type": "str", "default": ""},
+}
+
+RUN_SPEC: dict[str, Any] = {
+    "run_id": {"type": "str"},
+    "requester": {"type": "str", "default": ""},
+    "reason": {"type": "str", "default": ""},
+    "slice": {"type": "int", "default": 8},
+}
+
+POLICY_SPEC: dict[str, Any] = {
+    "strategy": {
+        "type": "str",
+        "choices": [s.value for s in EvictionStrategy],
+        "default": "LiveMigrate",
+    },
+    "on_not_migratable": {
+        "type": "str",
+        "choices": [s.value for s in OnNotMigratable],
+        "default": "block",
+    },
+    "allow_stop": {"type": "bool", "default": False},
+    "force_stop": {"type": "bool", "default": False},
+    "move_inactive": {"type": "bool", "default": False},
+    "limits": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "cluster": {"type": "int", "default": 5},
+            "outbound": {"type": "int", "default": 2},
+            "inbound": {"type": "int", "default": 2},
+        },
+    },
+    "migration": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "bandwidth": {"type": "int", "default": 0},
+            "auto_converge": {"type": "bool", "default": False},
+            "post_copy": {"type": "bool", "default": False},
+            "parallel_connections": {"type": "int", "default": 0},
+            "compression": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["mt", "xbzrle"],
+                "default": [],
+            },
+            "completion_timeout_per_gib": {"type": "int", "default": 150},
+            "progress_timeout": {"type": "int", "default": 150},
+            "on_timeout": {
+                "type": "str",
+                "choices": ["abort", "post_copy", "pause"],
+                "default": "abort",
+            },
+        },
+    },
+    "max_attempts": {"type": "int", "default": 3},
+    "backoff": {"type": "float", "default": 5.0},
+    "shutdown_timeout": {"type": "float", "default": 120.0},
+    "external_timeout": {"type": "float", "default": 300.0},
+    "unknown_timeout": {"type": "float", "default": 60.0},
+    "pending_timeout": {"type": "float", "default": 300.0},
+    "drain_timeout": {"type": "float", "default": 3600.0},
+}
+
+
+def own_config(params: Mapping[str, Any]) -> HostConfig:
+    """The host that the module runs on."""
+    name = params.get("node") or socket.gethostname()
+    return HostConfig(name=name, uri=params["uri"], memory_mib=params["memory"])
+
+
+def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
+    """The peers. Raises PolicyError for a name that comes twice, or the host itself."""
+    own = params.get("node") or socket.gethostname()
+    seen: set[str] = set()
+    configs = []
+    for peer in params["peers"]:
+        name = peer["name"]
+        if name == own:
+            raise PolicyError(f"peers names {own}, the host itself: it cannot take its own VMs")
+        if name in seen:
+            raise PolicyError(f"peers names {name} twice")
+        if not peer["uri"]:
+            raise PolicyError(f"peers: {name} has no uri, for example qemu+tls://{name}/system")
+        seen.add(name)
+        configs.append(
+            HostConfig(
+                name=name,
+                uri=peer["uri"],
+                memory_mib=peer["memory"],
+                reserve_mib=peer["reserve"],
+                roll_rank=peer["roll_rank"],
+                roll_done=peer["roll_done"],
+                migrate_uri=peer["migrate_uri"],
+            )
+        )
+    slots_on = params["slots_on"]
+    if slots_on and slots_on != own and slots_on not in seen:
+        raise PolicyError(f"slots_on names {slots_on}, which is not one of the hosts")
+    return configs
+
+
+def policy(params: Mapping[str, Any]) -> Policy:
+    """The policy. Raises PolicyError naming what is wrong."""
+    migration = params["migration"]
+    return Policy(
+        default_strategy=EvictionStrategy(params["strategy"]),
+        on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
+        allow_stop=params["allow_stop"],
+        force_stop=params["force_stop"],
+        move_inactive=params["move_inactive"],
+        limits=Limits(**params["limits"]) if params["limits"] else Limits(),
+        migration=MigrationSettings(
+            bandwidth_mib=migration["bandwidth"],
+            auto_converge=migration["auto_converge"],
+            post_copy=migration["post_copy"],
+            parallel_connections=migration["parallel_connections"],
+            compression=tuple(migration["compression"]),
+            completion_timeout_per_gib=migration["completion_timeout_per_gib"],
+            progress_timeout=migration["progress_timeout"],
+            on_timeout=migration["on_timeout"],
+        )
+        if migration
+        else MigrationSettings(),
+        **{
+            name: params[name]
+            for name in (
+                "max_attempts",
+                "backoff",
+                "shutdown_timeout",
+                "external_timeout",
+                "unknown_timeout",
+                "pending_timeout",
+                "drain_timeout",
+            )
+        },
+    )
+
+
+def run_id(params: Mapping[str, Any]) -> str:
+    """The run's id: given, or made of the time and a random part."""
+    return params.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
+
+
+def requester(params: Mapping[str, Any]) -> str:
+    """Who asks: given, or the user of the connection."""
+    return params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"

@@ -1,0 +1,214 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The libvirt platform: what the core's loop needs, on one host and its peers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from .._core.actions import Action, Do
+from .._core.model import Mode, Observation, Outcome
+from .._core.policy import Limits
+from .._core.reasons import Finding, Reason
+from .._core.record import NodeRecord, RecordError
+from .act import Actor
+from .claims import claim
+from .connection import HostUnreachable, libvirt
+from .holder_client import HolderClient, ensure_holder
+from .host import Host, HostConfig
+from .observe import Observer
+from .store import OutcomeName, VolumeMissing, VolumeTorn, parse_name
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+COPIES = 2
+
+
+class LibvirtPlatform:
+    """Implements engine.Platform for the host that the module runs on.
+
+    Opens connections when they are needed; `close` ends them. Raises HostUnreachable when
+    the host's own libvirt cannot be reached, RecordError when its record is unreadable.
+    """
+
+    def __init__(self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "") -> None:
+        self.source = Host(own)
+        self.peers = {config.name: Host(config) for config in peers}
+        self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
+        self.slots_on = slots_on or min(self.hosts)
+        with open(BOOT_ID, encoding="ascii") as stream:
+            self.boot_id = stream.read().strip()
+        self.observer = Observer(
+            self.source, list(self.peers.values()), self.boot_id, self.slots_on
+        )
+        self._actor = Actor(
+            self.source, self.peers, self.slots_on, self._send, self._definitions, self.wall
+        )
+        self._holder: HolderClient | None = None
+        self._outcomes: dict[tuple[str, int], Outcome] = {}
+        self._copied: set[str] | None = None
+        self._defined: dict[str, str] | None = None
+
+    def close(self) -> None:
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
+        for host in self.hosts.values():
+            host.close()
+
+    # Time
+
+    def now(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def wall(self) -> str:
+        return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def wait(self, seconds: float) -> None:
+        """Until the holder tells a change of a migration, or for that time."""
+        if self._holder is not None:
+            self._holder.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    # The record
+
+    def load(self) -> NodeRecord | None:
+        try:
+            text = self.source.store.read_record("record")
+        except VolumeTorn as exc:
+            raise RecordError(f"the record of {self.source.name} is not readable: {exc}") from exc
+        return None if text is None else NodeRecord.from_json(text)
+
+    def save(self, record: NodeRecord) -> None:
+        self.source.store.write_record("record", record.to_json())
+
+    def _definitions(self) -> Mapping[str, str]:
+        """UUID -> definition, as the drain found them."""
+        if self._defined is None:
+            text = self.source.store.read_record("definitions")
+            self._defined = json.loads(text) if text else {}
+        return self._defined
+
+    def keep_definitions(self, record: NodeRecord) -> None:
+        """Write down the definitions of all VMs of the record, here and on two peers.
+
+        Before the first act: a transient domain has no other, and a host may burn down.
+        """
+        known = dict(self._definitions())
+        missing = [u for u in record.vms if u not in known]
+        for uuid in missing:
+            try:
+                dom = self.source.domain(uuid)
+                flags = libvirt.VIR_DOMAIN_XML_SECURE
+                if dom.isPersistent():
+                    flags |= libvirt.VIR_DOMAIN_XML_INACTIVE
+                else:
+                    flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
+                known[uuid] = dom.XMLDesc(flags)
+            except libvirt.libvirtError:
+                continue  # it is not here: nothing to write down
+        if set(known) == self._copied or (not missing and self._copied is not None):
+            return
+        if known != self._defined:
+            self.source.store.write_record("definitions", json.dumps(known))
+        self._defined = known
+        copy = json.dumps({"record": record.to_json(), "definitions": known})
+        done = 0
+        for peer in self.peers.values():
+            if done == COPIES:
+                break
+            try:
+                peer.store.write_record(f"copy.{self.source.name}", copy)
+                done += 1
+            except (HostUnreachable, libvirt.libvirtError):
+                continue
+        self._copied = set(known)
+
+    def forget(self, record: NodeRecord) -> None:
+        """Remove the record, its copies and the outcomes: the maintenance is over."""
+        for name in self.source.store.names():
+            if isinstance(parse_name(name), OutcomeName):
+                self.source.store.delete(name)
+        for peer in self.peers.values():
+            try:
+                peer.store.delete_record(f"copy.{self.source.name}")
+            except (HostUnreachable, libvirt.libvirtError):
+                continue  # an old copy does no harm; the next drain replaces it
+        self.source.store.delete_record("definitions")
+        self.source.store.delete_record("record")
+        self._outcomes.clear()
+        self._copied = self._defined = None
+
+    # Observe, claim, apply
+
+    def observe(self, record: NodeRecord | None) -> Observation:
+        held = self._held()
+        self._read_outcomes(record)
+        return self.observer.observe(record, self.now(), held, self._outcomes)
+
+    def _held(self) -> frozenset[str]:
+        if self._holder is None:
+            self._holder = HolderClient.connect()
+        return self._holder.held() if self._holder is not None else frozenset()
+
+    def _read_outcomes(self, record: NodeRecord | None) -> None:
+        """After the holder's status: an outcome is written before the holder lets go."""
+        for name in self.source.store.names():
+            parsed = parse_name(name)
+            if not isinstance(parsed, OutcomeName):
+                continue
+            key = (parsed.vm, parsed.attempt)
+            if key in self._outcomes:
+                continue
+            try:
+                raw = json.loads(self.source.store.read(name))
+            except (VolumeMissing, VolumeTorn, ValueError):
+                continue  # the holder died while writing: the outcome is lost, the VM is read
+            self._outcomes[key] = _outcome(parsed, raw)
+
+    def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
+        return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
+
+    def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
+        moving = (Do.MIGRATE, Do.SHUTDOWN, Do.SAVE, Do.COLD_DEFINE, Do.FORCE_OFF)
+        if any(action.do in moving for action in actions):
+            self.keep_definitions(record)
+        wrong: dict[str, Finding] = {}
+        for action in actions:
+            if action.do is Do.FORGET:
+                self.forget(record)
+                continue
+            finding = self._actor.apply(action, record)
+            if finding is not None:
+                wrong[action.vm] = finding
+            elif action.do not in (Do.CORDON, Do.RELEASE, Do.WATCH):
+                self.observer.forget(action.vm)
+        return wrong
+
+    def _send(self, order: dict[str, Any]) -> None:
+        if self._holder is None:
+            self._holder = ensure_holder()
+        self._holder.order(order)
+
+
+def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
+    finding = None
+    if raw.get("reason"):
+        finding = Finding(Reason(raw["reason"]), raw.get("message", ""))
+    return Outcome(
+        vm=name.vm,
+        attempt=name.attempt,
+        ok=bool(raw.get("ok")),
+        finding=finding,
+        target=raw.get("target", ""),
+        mode=Mode(raw.get("mode") or Mode.PRE_COPY.value),
+        processed=int(raw.get("processed", 0)),
+        seconds=float(raw.get("seconds", 0.0)),
+        downtime_ms=raw.get("downtime_ms"),
+    )

@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One slice of a run on one host: lock, record, loop, result. What the modules call."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.actions import Action, Do, NodePhase
+from .._core.engine import Ended, Engine, Slice, begin
+from .._core.policy import Policy
+from .._core.record import Intent, NodeRecord, RecordError
+from .._core.report import counts, rows
+from .host import HostConfig
+from .platform import LibvirtPlatform
+
+RUN_DIR = "/run/virtops"
+# Actions that only put our own bookkeeping right.
+_QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
+
+
+class Superseded(Exception):
+    """Another run took the host over."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who wants what of which host. `only`: one VM (name or UUID); `to`: its target.
+
+    `begun`: an earlier slice of the same run has written the record.
+    """
+
+    own: HostConfig
+    peers: Sequence[HostConfig]
+    policy: Policy
+    intent: Intent
+    run_id: str
+    slots_on: str = ""
+    requester: str = ""
+    reason: str = ""
+    seconds: float = 8.0
+    begun: bool = False
+    only: str = ""
+    to: str = ""
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """One slice at a time on a host. The kernel gives the lock back when a slice is killed."""
+    os.makedirs(RUN_DIR, mode=0o700, exist_ok=True)
+    with open(f"{RUN_DIR}/slice.lock", "w", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def run_slice(request: Request) -> dict[str, Any]:
+    """Work for about `request.seconds`, then say how far it is.
+
+    Raises HostUnreachable, RecordError, Superseded; libvirt errors of single VMs are results.
+    """
+    with one_at_a_time():
+        platform = LibvirtPlatform(request.own, request.peers, request.slots_on)
+        try:
+            return _slice(platform, request)
+        finally:
+            platform.close()
+
+
+def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    old = platform.load()
+    _check_owner(old, request)
+    if old is None and request.intent is Intent.ACTIVE:
+        return _nothing_to_undo(platform, request)
+    record = begin(
+        old,
+        request.own.name,
+        request.intent.value,
+        request.run_id,
+        platform.now(),
+        platform.boot_id,
+        request.requester,
+        request.reason,
+        platform.wall(),
+    )
+    engine = Engine(platform, request.policy, record)
+    outcome = engine.run(platform.now() + request.seconds)
+    return result(outcome, request)
+
+
+def _check_owner(old: NodeRecord | None, request: Request) -> None:
+    """A run that another one has taken over must stop, or the two undo each other's work."""
+    if not request.begun:
+        return
+    if old is None:
+        raise Superseded(
+            f"the record of {request.own.name} was removed meanwhile: another run has restored "
+            "the host. Nothing more was done."
+        )
+    if old.run_id != request.run_id:
+        raise Superseded(
+            f"run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
+            f"{request.own.name}. This run ({request.run_id}) has stopped; nothing was undone."
+        )
+
+
+def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    now = platform.source.read(False)
+    foreign = now.cordoned
+    return {
+        "ended": Ended.FINAL.value,
+        "phase": NodePhase.ACTIVE.value,
+        "node": request.own.name,
+        "run_id": request.run_id,
+        "changed": False,
+        "vms": [],
+        "counts": {},
+        "certificate": None,
+        "findings": [],
+        "cordoned_by_others": foreign,
+    }
+
+
+def result(outcome: Slice, request: Request) -> dict[str, Any]:
+    """The slice in result form."""
+    done = [a for a in outcome.actions_done if a.do not in _QUIET]
+    certificate = outcome.certificate.to_dict() if outcome.certificate else None
+    return {
+        "ended": outcome.ended.value,
+        "phase": outcome.phase.value,
+        "node": request.own.name,
+        "run_id": request.run_id,
+        "changed": bool(done),
+        "vms": rows(outcome.record, outcome.observation),
+        "counts": counts(outcome.record),
+        "certificate": certificate,
+        "findings": [finding.to_dict() for finding in outcome.findings],
+        "cordoned_by_others": not outcome.record.cordoned_by_us
+        and outcome.observation.nodes[request.own.name].cordoned,
+    }
+
+
+def describe(actions: Sequence[Action]) -> list[Mapping[str, str]]:
+    """Actions in result form, for check and diff mode."""
+    return [{"do": a.do.value, "vm": a.name, "target": a.target} for a in actions]
+
+
+__all__ = ["RecordError", "Request", "Superseded", "describe", "result", "run_slice"]

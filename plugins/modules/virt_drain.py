@@ -1,0 +1,276 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_drain
+short_description: Empty a libvirt host of its VMs, or put it back
+description:
+  - Brings the host that the module runs on into a maintenance state. V(drained) moves every VM
+    to other hosts by live migration, or does what its strategy and the policy say.
+  - What is said to be drained has a certificate. The host was read empty twice, and every VM
+    that the run ever saw is accounted for.
+  - Intent and progress stand in a record on the host, not in a process. A run that was killed is
+    carried on by running it again.
+  - The module works in slices. The action plugin of the same name calls it until the state is
+    final and prints a line for each change.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  state:
+    description:
+      - V(drained) cordons the host and empties it.
+      - V(cordoned) only cordons it, so that no run of this collection places a VM there.
+      - V(active) aborts what still moves, starts what was stopped for the maintenance, and takes
+        the cordon away if it was ours. VMs that were moved stay where they are.
+    type: str
+    choices: [drained, cordoned, active]
+    default: drained
+  begun:
+    description: Set by the action plugin from the second slice on.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt
+  - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._libvirt.run
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.actiongroup
+attributes:
+  check_mode:
+    support: full
+    details: Reads only, and tells for each VM what would be done.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Empty a host
+  virtops.maintenance.virt_drain:
+    state: drained
+    node: host-a
+    memory: 65536
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+        memory: 65536
+      - name: host-c
+        uri: qemu+tls://host-c/system
+        memory: 65536
+
+- name: Empty a host, shutting down what cannot move
+  virtops.maintenance.virt_drain:
+    state: drained
+    on_not_migratable: shutdown
+    allow_stop: true
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+
+- name: Put it back, or abort a drain
+  virtops.maintenance.virt_drain:
+    state: active
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+"""
+
+RETURN = r"""
+phase:
+  description:
+    - Where the host is. V(Drained) comes with a certificate.
+    - V(Blocked) means that something stands in the way; see RV(vms) and RV(findings).
+  returned: success
+  type: str
+  sample: Drained
+ended:
+  description: V(final), or V(out_of_time) when the slice was over first.
+  returned: success
+  type: str
+  sample: final
+node:
+  description: The host.
+  returned: success
+  type: str
+  sample: host-a
+run_id:
+  description: The run's id, as it stands in records and metadata.
+  returned: success
+  type: str
+  sample: 1790000000-a1b2c3
+cordoned_by_others:
+  description: Whether someone else had cordoned the host. Such a cordon is left in place.
+  returned: success
+  type: bool
+  sample: false
+certificate:
+  description: The proof that the host was empty. None unless RV(phase) is V(Drained).
+  returned: success
+  type: dict
+  contains:
+    node:
+      description: The host.
+      type: str
+    boot_id:
+      description: Its boot id at both reads.
+      type: str
+    run_id:
+      description: The run that read it.
+      type: str
+    first_read:
+      description: Time of the first read, seconds of the host's boot-time clock.
+      type: float
+    second_read:
+      description: Time of the second read.
+      type: float
+    vms:
+      description: UUID to where the VM is.
+      type: dict
+findings:
+  description: Reasons that concern the host itself.
+  returned: success
+  type: list
+  elements: dict
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success
+  type: dict
+  sample: {moved: 3, blocked: 0, total: 3}
+vms:
+  description: Every VM that the run ever saw.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the domain.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, a rule, the VM's declaration, or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved),
+          V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration, in KubeVirt's words.
+      type: str
+    source:
+      description: The host that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The host on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved.
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still, as libvirt measured. None if unknown.
+      type: int
+    progress:
+      description: Percent, sizes, rate and ETA of a migration under way.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    Request,
+    Superseded,
+    run_slice,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "choices": ["drained", "cordoned", "active"],
+                "default": "drained",
+            },
+            "begun": {"type": "bool", "default": False},
+            **options.HOSTS_SPEC,
+            **options.POLICY_SPEC,
+            **options.RUN_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = Request(
+            own=options.own_config(params),
+            peers=options.peer_configs(params),
+            policy=options.policy(params),
+            intent=Intent(params["state"]),
+            run_id=options.run_id(params),
+            slots_on=params["slots_on"],
+            requester=options.requester(params),
+            reason=params["reason"],
+            seconds=params["slice"],
+            begun=params["begun"],
+        )
+        result = plan(request) if module.check_mode else run_slice(request)
+    except (PolicyError, RecordError, Superseded, HostUnreachable, LibvirtMissing) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

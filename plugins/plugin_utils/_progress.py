@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Progress lines: one for each change, and a heartbeat when nothing changed for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+HEARTBEAT_SECONDS = 15.0
+
+
+class Progress:
+    """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
+
+    def __init__(self, show: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._show = show
+        self._clock = clock
+        self._seen: dict[str, tuple[str, ...]] = {}
+        self._last = clock()
+
+    def update(self, result: Mapping[str, Any]) -> None:
+        """Print what is new in this slice's result."""
+        lines = []
+        for vm in result.get("vms", []):
+            key = _key(vm)
+            if self._seen.get(vm["uuid"]) != key:
+                known = vm["uuid"] in self._seen
+                self._seen[vm["uuid"]] = key
+                # A VM that just waits is no news the first time.
+                if known or vm["verdict"] != "pending" or vm["phase"] != "Pending":
+                    lines.append(vm_line(vm))
+        if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
+            lines.append(heartbeat(result))
+        for line in lines:
+            self._show(line)
+        if lines:
+            self._last = self._clock()
+
+
+def _key(vm: Mapping[str, Any]) -> tuple[str, ...]:
+    return (vm["verdict"], vm["phase"], vm["target"], vm["mode"], vm["reason"])
+
+
+def vm_line(vm: Mapping[str, Any]) -> str:
+    """One VM in one line."""
+    parts = [vm["name"]]
+    progress = vm.get("progress")
+    done = vm["verdict"] not in ("pending", "")
+    parts.append(vm["verdict"] if done else vm["phase"])
+    if progress and not done:
+        parts.append(f"{progress['percent']} %")
+        parts.append(f"{progress['processed_mib']:.0f}/{progress['total_mib']:.0f} MiB")
+        parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
+    if vm["target"] and vm["verdict"] not in ("blocked", "skipped", "stopped", "saved"):
+        parts.append(f"-> {vm['target']}")
+    if progress and not done and progress.get("eta") is not None:
+        parts.append(f"ETA {progress['eta']:.0f} s")
+    if vm["verdict"] == "moved" and vm["duration"]:
+        parts.append(f"{vm['duration']:.1f} s")
+        if vm["pause_ms"] is not None:
+            parts.append(f"pause {vm['pause_ms']} ms")
+    if vm["reason"]:
+        parts.append(f"{vm['reason']}: {vm['message']}")
+    return "  ".join(parts)
+
+
+def heartbeat(result: Mapping[str, Any]) -> str:
+    """The whole host in one line."""
+    counts = result.get("counts", {})
+    left = counts.get("pending", 0)
+    text = f"{result['node']}  {result['phase']}  {left} of {counts.get('total', 0)} VMs to go"
+    moving = [vm for vm in result.get("vms", []) if vm.get("progress")]
+    if moving:
+        text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
+    return text
+
+
+def summary(result: Mapping[str, Any], wanted: str) -> str:
+    """Why the state was not reached: every VM that is in the way, with its remedy."""
+    lines = [f"{result['node']} is {result['phase']}, not {wanted}."]
+    lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
+    for finding in result.get("findings", []):
+        lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")
+    return "\n".join(lines)
+
+
+def _in_the_way(vms: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [vm for vm in vms if vm["verdict"] in ("blocked", "skipped", "lost", "pending")]
+
+
+def _because(vm: Mapping[str, Any]) -> str:
+    where = vm["at"] or "?"
+    return f"{vm['name']} ({vm['verdict']}, on {where}): {vm['reason']}: {vm['message']} {vm['remedy']}"

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The loop of an action plugin whose module works in slices."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ._progress import Progress, summary
+
+Call = Callable[[dict[str, Any]], dict[str, Any]]
+# A module call that fails for the connection is tried again: the work on the host goes on.
+UNREACHABLE_TRIES = 3
+
+
+def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool) -> dict[str, Any]:
+    """Call the module until it is final. `good`: wanted state -> the phase that reaches it.
+
+    Decides nothing: the phase comes from the module; another phase than the wanted one fails.
+    """
+    display = Display()
+    progress = Progress(lambda line: display.display(line), time.monotonic)
+    module_args = dict(args)
+    module_args["run_id"] = module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
+    changed = False
+    tries = 0
+    while True:
+        result = call(module_args)
+        if result.get("unreachable") and tries < UNREACHABLE_TRIES:
+            tries += 1
+            continue
+        if result.get("failed") or result.get("unreachable") or result.get("skipped"):
+            return result
+        tries = 0
+        changed = changed or bool(result.get("changed"))
+        result["changed"] = changed
+        if check:
+            return result
+        progress.update(result)
+        if result.get("ended") == "final":
+            break
+        module_args["begun"] = True
+    state = str(module_args.get("state") or next(iter(good)))
+    if result["phase"] != good[state]:
+        result["failed"] = True
+        result["msg"] = summary(result, good[state])
+    return result
