@@ -20,19 +20,20 @@ class Do(str, Enum):
     """What a platform can do. Each one adopts what is already so."""
 
     CORDON = "cordon"
-    UNCORDON = "uncordon"
+    UNCORDON = "uncordon"  # our own cordon; one of others stays
     FORGET = "forget"  # remove the record and its copies: nothing is ours any more
     MIGRATE = "migrate"  # claimed first; the record is written before the call
     WATCH = "watch"  # a job is under way and nobody enforces its deadlines
     ABORT = "abort"
     RELEASE = "release"  # give the claim back
     FINISH = "finish"  # at the target: autostart, metadata
+    MARK = "mark"  # EvictionRequested, for an owner outside (External)
     UNMARK = "unmark"
     CLEAN_SOURCE = "clean_source"  # it runs there; remove the definition left here
-    SHUTDOWN = "shutdown"
+    SHUTDOWN = "shutdown"  # with a target: a cold migration begins, claimed first
     FORCE_OFF = "force_off"
     SAVE = "save"
-    COLD_DEFINE = "cold_define"
+    COLD_DEFINE = "cold_define"  # claimed first
     COLD_UNDEFINE = "cold_undefine"
     COLD_START = "cold_start"
     COLD_WITHDRAW = "cold_withdraw"
@@ -58,6 +59,12 @@ class Action:
     priority: int = 0
     settings: MigrationSettings | None = None
 
+    @property
+    def needs_claim(self) -> bool:
+        """Will it put the VM on the target? Then room is reserved before it is done."""
+        cold = self.do in (Do.SHUTDOWN, Do.COLD_DEFINE, Do.COLD_START) and self.target != ""
+        return self.do is Do.MIGRATE or cold
+
 
 class NodePhase(str, Enum):
     """Phase of a node. Final: DRAINED (with a certificate), BLOCKED, CORDONED, ACTIVE."""
@@ -68,10 +75,15 @@ class NodePhase(str, Enum):
     BLOCKED = "Blocked"
     CORDONED = "Cordoned"
     RESTORING = "Restoring"
+    MIGRATING = "Migrating"
+    MIGRATED = "Migrated"
     ACTIVE = "Active"
 
 
-FINAL = frozenset({NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, NodePhase.ACTIVE})
+FINAL = frozenset(
+    {NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, NodePhase.ACTIVE}
+    | {NodePhase.MIGRATED}
+)
 
 
 @dataclass

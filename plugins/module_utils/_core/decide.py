@@ -51,7 +51,8 @@ def decide(
     new = {name: copy.deepcopy(record) for name, record in records.items()}
     decision = Decision(new, {})
     draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
-    placement = Placement(obs, draining, policy.limits)
+    to = next((r.to for r in new.values() if r.to), "")
+    placement = Placement(obs, draining, policy.limits, to)
     cluster_room = policy.limits.cluster - obs.cluster_in_flight
     by_node: dict[str, list[VM]] = {name: [] for name in new}
     for vm in obs.vms.values():
@@ -66,6 +67,8 @@ def decide(
 
 def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
     record, decision = step.record, step.decision
+    if record.only:
+        vms = [vm for vm in vms if vm.uuid == record.only]
     node = step.obs.nodes.get(record.node)
     if node is None or not node.reachable:
         text = node.message if node else f"{record.node} was not read"
@@ -75,6 +78,9 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     if record.intent == Intent.ACTIVE.value:
         _look(step, vms, before)
         decision.phases[record.node] = bringback.restore(step, IN_FLIGHT)
+        return
+    if record.intent == Intent.MIGRATED.value:
+        decision.phases[record.node] = _one_vm(step, vms, before)
         return
     _cordon(step, node.cordoned)
     if record.intent == Intent.CORDONED.value:
@@ -173,6 +179,20 @@ def _one(step: Step, uuid: str) -> None:
         entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     else:  # crashed, here or there
         entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED))
+
+
+def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
+    """One VM shall move; the others and the node are left alone."""
+    _look(step, vms, before)
+    for uuid in step.order():
+        _one(step, uuid)
+    moves.start(step)
+    endings = {entry.ending for entry in step.record.vms.values()}
+    if Ending.NONE.value in endings:
+        return NodePhase.MIGRATING
+    if endings <= {Ending.MOVED.value, Ending.COLD_MOVED.value} and endings:
+        return NodePhase.MIGRATED
+    return NodePhase.BLOCKED
 
 
 def _phase(step: Step) -> NodePhase:

@@ -171,6 +171,8 @@ def begin(
     requester: str = "",
     reason: str = "",
     wall: str = "",
+    only: str = "",
+    to: str = "",
 ) -> NodeRecord:
     """The record for this run: a new one, or the old one carried on.
 
@@ -190,6 +192,7 @@ def begin(
         for entry in record.vms.values():
             entry.start_tries = 0
     record.run_id, record.intent = run_id, intent
+    record.only, record.to = only or record.only, to or record.to
     if run_id not in record.runs:
         record.runs.append(run_id)
     record.requester, record.reason = requester or record.requester, reason or record.reason

@@ -19,12 +19,14 @@ class Placement:
     """Chooses targets for one decide step and books what it gave, so that the next VM of the
     same step sees it. Cost: one pass over the nodes for each VM that is placed."""
 
-    def __init__(self, obs: Observation, draining: frozenset[str], limits: Limits) -> None:
+    def __init__(
+        self, obs: Observation, draining: frozenset[str], limits: Limits, to: str = ""
+    ) -> None:
         self._limits = limits
         self._nodes: list[Node] = [
             n
             for n in obs.nodes.values()
-            if n.name not in draining and n.reachable and not n.cordoned
+            if n.name not in draining and n.reachable and not n.cordoned and to in ("", n.name)
         ]
         self._booked: dict[str, int] = {}
         self._booked_in: dict[str, int] = {}

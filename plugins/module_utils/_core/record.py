@@ -31,6 +31,7 @@ class Intent(str, Enum):
     DRAINED = "drained"
     CORDONED = "cordoned"
     ACTIVE = "active"
+    MIGRATED = "migrated"  # one VM only; the node is not cordoned
 
 
 class Ending(str, Enum):
@@ -59,6 +60,7 @@ class Attempt:
     started: float
     boot_id: str
     run_id: str = ""
+    adopted: bool = False  # somebody else asked for it
     wall: str = ""
     mode: str = Mode.PRE_COPY.value
     abort_requested: bool = False
@@ -97,6 +99,8 @@ class VMRecord:
     stop_forced: bool = False
     cold_target: str = ""
     start_tries: int = 0
+    tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
+    seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
     ending: str = Ending.NONE.value
     at: str = ""
@@ -107,11 +111,25 @@ class VMRecord:
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
 
-    def end(self, ending: Ending, at: str = "", finding: Finding | None = None) -> None:
+    def end(
+        self,
+        ending: Ending,
+        at: str = "",
+        finding: Finding | None = None,
+        *,
+        keep_waiting: bool = False,
+    ) -> None:
+        """`keep_waiting`: the next step must not begin to wait anew."""
         self.ending = ending.value
         self.at = at
-        self.waiting_since = None
+        if not keep_waiting:
+            self.waiting_since = None
         self.note(finding)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Did we ask it to stop, in this run or in one before it?"""
+        return bool(self.stop_way or self.stop_sent)
 
     def note(self, finding: Finding | None) -> None:
         self.reason = finding.reason.value if finding else ""
@@ -135,6 +153,9 @@ class NodeRecord:
     boot_id: str = ""
     started_wall: str = ""
     cordoned_by_us: bool = False
+    only: str = ""  # UUID: this VM alone is asked for
+    to: str = ""  # with `only`: the target asked for
+    waiting_since: float | None = None  # something about the node must be read or must go away
     runs: list[str] = field(default_factory=list)
     vms: dict[str, VMRecord] = field(default_factory=dict)
     schema: int = SCHEMA
