@@ -17,9 +17,7 @@ Verdicts, the worst that fits:
   paused   no ticks at the end, but its QEMU process is there
   stopped  an orderly or announced end, or saved; it may run again since
   blocked  ticks to the end, and never left a host that was drained
-  live     one boot id, ticks to the end, no gap, no repeat
-Panics are named besides, whatever the verdict.
-"""
+  live     one boot id, ticks to the end, no gap, no repeat"""
 
 from __future__ import annotations
 
@@ -29,7 +27,9 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 # A guest without a tick for so long at the end of the log does not tick any more.
 SILENT_SECONDS = 5.0
@@ -40,8 +40,7 @@ TICK = re.compile(r"T ([0-9a-f]+) (\d+) ;")
 VERDICTS = ("live", "stopped", "blocked", "lost", "twice", "gap", "panic", "paused")
 
 
-@dataclass
-class Record:
+class Record(NamedTuple):
     stamp: float
     host: str
     vm: str
@@ -50,8 +49,7 @@ class Record:
     text: str
 
 
-@dataclass
-class Tick:
+class Tick(NamedTuple):
     stamp: float
     host: str
     boot: str
@@ -107,14 +105,13 @@ def join_pieces(records: list[Record]) -> list[Record]:
     out: list[Record] = []
     piece: Record | None = None
     for record in records:
-        if piece is not None and piece.host == record.host:
-            record = Record(record.stamp, record.host, record.vm, record.stream, record.whole,
-                            piece.text + record.text)
-        elif piece is not None:
+        if piece is not None and piece.host != record.host:
             out.append(piece)
-        piece = None if record.whole else record
-        if record.whole:
-            out.append(record)
+            piece = None
+        line = record if piece is None else record._replace(text=piece.text + record.text)
+        piece = None if line.whole else line
+        if line.whole:
+            out.append(line)
     if piece is not None:
         out.append(piece)
     return sorted(out, key=lambda record: record.stamp)
@@ -155,7 +152,7 @@ class Judge:
         """The longest time without a tick within one boot, save and restore not counted."""
         saves = [r.stamp for r in self.others if r.stream == "V" and r.text == "there"]
         for ticks in self.boots.values():
-            for before, after in zip(ticks, ticks[1:], strict=False):
+            for before, after in pairwise(ticks):
                 pause = round((after.stamp - before.stamp) * 1000)
                 if pause > self.guest.longest_pause_ms and not any(
                         before.stamp < save < after.stamp for save in saves):
@@ -200,11 +197,8 @@ class Judge:
         gaps: list[str] = []
         for boot, ticks in self.boots.items():
             seen: dict[int, Tick] = {}
-            repeats = []
-            for tick in ticks:
-                if tick.seq in seen:
-                    repeats.append(tick)
-                seen.setdefault(tick.seq, tick)
+            # setdefault gives the tick itself unless its number was seen before.
+            repeats = [tick for tick in ticks if seen.setdefault(tick.seq, tick) is not tick]
             if repeats:
                 first = repeats[0]
                 twice.append(f"boot {boot}: {len(repeats)} ticks seen twice, the first {first.seq} "
@@ -229,14 +223,13 @@ class Judge:
         out = []
         if order[0].seq != 1:
             out.append(f"boot {boot}: begins with tick {order[0].seq}")
-        for before, after in zip(order, order[1:], strict=False):
+        for before, after in pairwise(order):
             missing = after.seq - before.seq - 1
-            if missing == 0:
-                continue
             if missing == 1 and before.host != after.host and self._torn(before, after):
                 self.guest.torn += 1
-                continue
-            out.append(f"boot {boot}: {missing} ticks missing after {before.seq} on {before.host}")
+            elif missing:
+                out.append(f"boot {boot}: {missing} ticks missing after {before.seq} "
+                           f"on {before.host}")
         return out
 
     def _torn(self, before: Tick, after: Tick) -> bool:
@@ -250,13 +243,11 @@ class Judge:
         return any(head + tail == wanted for head in [*heads, ""] for tail in [*tails, ""])
 
     def _two_boots(self) -> list[str]:
-        out = []
         spans = sorted((ticks[0].stamp, ticks[-1].stamp, boot)
                        for boot, ticks in self.boots.items())
-        for (_, ended, boot), (began, _, other) in zip(spans, spans[1:], strict=False):
-            if ended - began > SLACK_SECONDS:
-                out.append(f"boots {boot} and {other} at once for {ended - began:.1f} s")
-        return out
+        return [f"boots {boot} and {other} at once for {ended - began:.1f} s"
+                for (_, ended, boot), (began, _, other) in pairwise(spans)
+                if ended - began > SLACK_SECONDS]
 
     # -- how each boot ended
 
@@ -278,24 +269,31 @@ class Judge:
                 return f"saved on {record.host}"
         return None
 
+    def _ticking(self) -> bool:
+        """Whether it ticks to the end of the log."""
+        last = self.ticks[-1]
+        ended = any(r.text.startswith(f"DOWN {last.boot} ") for r in self.lines if r.whole)
+        census = [r.text for r in self.others
+                  if r.stream == "Q" and r.host == last.host and r.stamp >= last.stamp]
+        gone = census[-1:] == ["gone"]
+        return self.end - last.stamp <= SILENT_SECONDS and not ended and not gone
+
     def _process(self) -> str | None:
         """The host that has a QEMU process of this guest at the end of the log."""
-        there: dict[str, bool] = {}
-        for record in self.others:
-            if record.stream == "Q":
-                there[record.host] = record.text == "there"
+        there = {r.host: r.text == "there" for r in self.others if r.stream == "Q"}
         return next((host for host, yes in there.items() if yes), None)
 
     def _verdict(self, twice: list[str], gaps: list[str]) -> tuple[str, list[str]]:
         if not self.ticks:
             return ("panic", ["never ticked"]) if self.guest.panics else ("lost", ["never ticked"])
         order = sorted(self.boots, key=lambda boot: self.boots[boot][0].stamp)
+        ticking = self._ticking()
         stops, lost = [], []
         for boot, following in zip(order, [*order[1:], None], strict=True):
             last = self.boots[boot][-1].stamp
             until = self.boots[following][0].stamp if following else self.end
-            if following is None and self.end - last <= SILENT_SECONDS:
-                continue        # it ticks
+            if following is None and ticking:
+                continue
             why = self._end_of(boot, until)
             if why is not None:
                 stops.append(why)
@@ -303,7 +301,6 @@ class Judge:
                 lost.append(f"boot {boot} ended without a reason; {following} came after it")
             else:
                 lost.append(f"boot {boot} ticks no more since {self.end - last:.1f} s")
-        ticking = self.end - self.ticks[-1].stamp <= SILENT_SECONDS
         self.guest.running_again = bool(stops) and ticking
         return self._worst(twice, lost, gaps, stops, ticking)
 
@@ -321,12 +318,9 @@ class Judge:
             if only_silent and process:
                 return "paused", [*lost, f"its process is on {process}", *gaps]
             return "lost", lost + gaps
-        if gaps:
-            return "gap", gaps
-        if self.guest.panics:
-            return "panic", list(self.guest.panics)
-        if stops:
-            return "stopped", stops
+        for verdict, why in (("gap", gaps), ("panic", self.guest.panics), ("stopped", stops)):
+            if why:
+                return verdict, list(why)
         if len(self.guest.hosts) == 1 and self.guest.hosts[0] in self.drained:
             return "blocked", [f"never left {self.guest.hosts[0]}"]
         return "live", []
@@ -339,10 +333,9 @@ def check(raw: Path, drained: set[str]) -> dict:
     end = records[-1].stamp if records else 0.0
     by_guest: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        if record.vm != "-":
-            by_guest[record.vm].append(record)
-    ticked = [vm for vm, found in by_guest.items() if any(r.stream == "S" for r in found)]
-    wanted = dict.fromkeys([*read_manifest(raw / "manifest.jsonl"), *ticked])
+        by_guest[record.vm].append(record)
+    spoke = [record.vm for record in records if record.stream == "S"]
+    wanted = dict.fromkeys([*read_manifest(raw / "manifest.jsonl"), *spoke])
     guests = [Judge(name, by_guest.get(name, []), drained, end).judge() for name in wanted]
     totals: dict[str, int] = {"vms": len(guests)}
     for verdict in VERDICTS:
@@ -363,23 +356,21 @@ def _processes_end_with_hosts(records: list[Record]) -> list[Record]:
     for record in records:
         out.append(record)
         if record.stream == "Q":
-            change = there[record.host].add if record.text == "there" else (
-                there[record.host].discard)
-            change(record.vm)
-        ended = record.text.split()[0] if record.stream == "H" and record.text else ""
-        if ended in ("reboot", "poweroff", "kill", "died"):
-            out += [Record(record.stamp, record.host, vm, "Q", True, "gone")
+            names = there[record.host]
+            (names.add if record.text == "there" else names.discard)(record.vm)
+        if record.stream == "H" and re.match("reboot|poweroff|kill|died", record.text):
+            out += [record._replace(vm=vm, stream="Q", text="gone")
                     for vm in sorted(there.pop(record.host, set()))]
     return out
 
 
 def line_of(totals: dict[str, int]) -> str:
+    """The totals in one line; what is rare only when there is something to say."""
     first = ("vms", "live", "stopped", "blocked", "lost", "twice", "disk_errors",
              "memory_errors", "longest_pause_ms")
-    # The rest only when there is something to say.
-    rest = ("gap", "panic", "paused", "panics", "unreadable_lines")
-    words = [f"{key}={totals[key]}" for key in first]
-    return " ".join(words + [f"{key}={totals[key]}" for key in rest if totals[key]])
+    rest = [key for key in ("gap", "panic", "paused", "panics", "unreadable_lines")
+            if totals[key]]
+    return " ".join(f"{key}={totals[key]}" for key in (*first, *rest))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -389,17 +380,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--drained", default="", help="hosts that were drained, by comma")
     args = parser.parse_args(argv)
     if not (args.raw / "ticks.log").exists():
-        print(f"checker: no ticks.log in {args.raw}", file=sys.stderr)
-        return 2
+        parser.error(f"no ticks.log in {args.raw}")
     report = check(args.raw, {host for host in args.drained.split(",") if host})
     totals = report["totals"]
     if args.json:
         print(json.dumps(report, indent=1))
     else:
         for guest in report["guests"]:
-            notes = guest["reasons"] + guest["disk_errors"][:1] + guest["memory_errors"][:1]
-            if guest["verdict"] not in ("live", "stopped", "blocked") or guest["panics"] or (
-                    guest["disk_errors"] or guest["memory_errors"]):
+            damage = guest["disk_errors"][:1] + guest["memory_errors"][:1] + guest["panics"][:1]
+            if damage or guest["verdict"] not in ("live", "stopped", "blocked"):
+                notes = dict.fromkeys([*guest["reasons"], *damage])
                 print(f"{guest['name']}: {guest['verdict']}: {'; '.join(notes)}")
         print("check: " + line_of(totals))
     bad = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")

@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
                        ("reboot", "reboot and wait until it is back")):
         sub.add_parser(name, help=text).add_argument("host")
     _guest_parser(sub.add_parser("guest", help="define, start, stop, remove guests"))
+    announce = sub.add_parser("announce", help="tell the checker that a guest is meant to stop")
+    announce.add_argument("name")
+    announce.add_argument("text", nargs="?", default="by hand")
     check = sub.add_parser("check", help="the verdict of a raw log")
     check.add_argument("words", nargs=argparse.REMAINDER, metavar="DIR [OPTIONS]")
     return parser
@@ -133,6 +136,8 @@ def _run(args: argparse.Namespace) -> int:
         _on_host(lab, args)
     if args.command == "shape":
         lab.shape(args.host, args.mbit, args.out)
+    elif args.command == "announce":
+        lab.announce_stop(args.name, args.text)
     elif args.command == "guest":
         _run_guest(lab, args)
     else:

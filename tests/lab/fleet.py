@@ -61,7 +61,7 @@ class Lab(Population):
     def down(cls, name: str | None = None) -> None:
         """End and remove everything of the lab but its raw log and its logs."""
         paths = Paths.of(name)
-        if not paths.state.exists():
+        if not paths.state.exists() and not paths.records.exists():
             return
         with names.lab_lock(paths):
             _clean(paths)
@@ -70,7 +70,7 @@ class Lab(Population):
         paths = self.paths
         for folder in (paths.raw, paths.records, paths.logs, paths.guests):
             folder.mkdir(parents=True, exist_ok=True)
-        paths.sockets(self.number).mkdir(parents=True, exist_ok=True, mode=0o700)
+        paths.sockets.mkdir(exist_ok=True, mode=0o700)
         addresses = {host.name: host.address for host in self.hosts.values()}
         image.build(paths)
         tls.make_ca(paths.pki)
@@ -86,7 +86,7 @@ class Lab(Population):
                         paths.logs / "collector.log")
         for host in self.hosts.values():
             host.power_on()
-        inventory.write(paths, self.number, list(self.hosts.values()))
+        inventory.write(paths, list(self.hosts.values()))
         for host in self.hosts.values():
             host.wait_ready()
 
@@ -186,27 +186,18 @@ def _clean(paths: Paths) -> None:
     records = sorted(paths.records.glob("*")) if paths.records.exists() else []
     # Supervisors first: with them everything on their hosts ends.
     for record in sorted(records, key=lambda path: path.suffix != ".supervisor"):
-        if record.suffix in ("", ".supervisor", ".init"):
+        if record.is_file() and record.suffix in ("", ".supervisor", ".init"):
             procs.stop(record)
-    number = _number(paths)
+    _end_ssh_masters(paths.sockets)
+    number = names.number_of(paths)
     if number is not None:
-        _end_ssh_masters(paths.sockets(number))
         network.bridge_down(number)
-        shutil.rmtree(paths.sockets(number), ignore_errors=True)
     for folder in (paths.records, paths.state / "hosts", paths.nbd, paths.pki, paths.ssh,
                    paths.guests):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (paths.config, paths.inventory):
         file.unlink(missing_ok=True)
     names.give_back_number(paths)
-
-
-def _number(paths: Paths) -> int | None:
-    """The number under which this lab made its devices, if that was in this boot."""
-    with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
-        config = json.loads(paths.config.read_text())
-        return config["number"] if config["boot"] == names.machine_boot() else None
-    return None
 
 
 def _end_ssh_masters(sockets: Path) -> None:

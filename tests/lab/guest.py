@@ -73,7 +73,9 @@ class GuestSpec:
     def cmdline(self) -> str:
         words = [
             # The kernel speaks on the second line, so that it never cuts a tick in two.
-            "console=ttyS1", "quiet", "panic=0", "mitigations=off", "no_timer_check",
+            "console=ttyS1", "quiet", "panic=0", "no_timer_check", "tsc=reliable",
+            # Less work at the start, which is slow without KVM.
+            "mitigations=off", "init_on_alloc=0", "cryptomgr.notests=1", "apparmor=0",
             "nowatchdog", "rcupdate.rcu_cpu_stall_suppress=1", "8250.nr_uarts=2",
             f"lab.tick={self.tick_ms}", f"lab.fill={self.fill_mib}",
             f"lab.dirty={round(self.dirty_mib_s)}", f"lab.region={self.region_mib}",

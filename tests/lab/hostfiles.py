@@ -86,8 +86,10 @@ case "$name" in
         done ;;
     *) echo "$name: not on a lab host" >&2; exit 1 ;;
 esac
-# Later, so that the caller still gets its answer.
-(sleep 0.4; kill -$signal 1) </dev/null >/dev/null 2>&1 &
+# Later, so that the caller still gets its answer; and in a session of its own,
+# because the caller's terminal takes what belongs to it along.
+trap "" HUP
+setsid sh -c "sleep 0.4; kill -$signal 1" </dev/null >/dev/null 2>&1 &
 """
 
 
@@ -113,6 +115,8 @@ def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
     for folder in (paths.serial(host), _var_log(paths, host) / "virtops-lab"):
         folder.mkdir(parents=True, exist_ok=True)
     (_var_log(paths, host) / "libvirt" / "qemu").mkdir(parents=True, exist_ok=True)
+    # sshd complains on the user's terminal when there is none.
+    (_var_log(paths, host) / "lastlog").touch()
     _settings(paths, host, hosts)
 
 

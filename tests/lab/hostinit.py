@@ -93,7 +93,7 @@ def unblock() -> None:
 def launch(name: str) -> int:
     with open(f"/var/log/{name}.out", "ab") as log:
         child = subprocess.Popen(DAEMONS[name], stdin=subprocess.DEVNULL, stdout=log,
-                                 stderr=log, env=ENVIRONMENT, cwd="/", preexec_fn=unblock,
+                                 stderr=log, env=ENVIRONMENT, cwd="/", preexec_fn=unblock,  # noqa: PLW1509 - one thread
                                  start_new_session=True)
     # We reap by ourselves; Popen must not wait for it as well.
     child.returncode = 0

@@ -14,7 +14,7 @@ from .names import Paths
 from .sshkeys import OPTIONS
 
 
-def write(paths: Paths, number: int, hosts: Sequence[Host]) -> None:
+def write(paths: Paths, hosts: Sequence[Host]) -> None:
     # BatchMode and the timeout are Ansible's own business.
     common = ["-o", f"UserKnownHostsFile={paths.ssh / 'known_hosts'}", *OPTIONS[2:6]]
     shared: dict[str, Any] = {
@@ -23,7 +23,7 @@ def write(paths: Paths, number: int, hosts: Sequence[Host]) -> None:
         "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=60s",
         "ansible_ssh_common_args": " ".join(common),
         # In the lab's folder in /run: short, and `down` finds the masters there.
-        "ansible_control_path": f"{paths.sockets(number)}/%%h",
+        "ansible_control_path": f"{paths.sockets}/%%h",
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_pipelining": True,
         "ansible_pipelining": True,

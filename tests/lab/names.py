@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -75,7 +76,8 @@ class Paths:
 
     @property
     def records(self) -> Path:
-        return self.state / "run"
+        """Records of processes. Not in build/: they must outlive `rm -rf build`."""
+        return RUN / hashlib.sha256(str(self.state).encode()).hexdigest()[:12]
 
     @property
     def logs(self) -> Path:
@@ -108,9 +110,10 @@ class Paths:
     def serial(self, host: str) -> Path:
         return self.raw / "serial" / host
 
-    def sockets(self, number: int) -> Path:
+    @property
+    def sockets(self) -> Path:
         """Short paths for unix sockets (108 characters at most)."""
-        return RUN / str(number)
+        return self.records / "ssh"
 
 
 def bridge(number: int) -> str:
@@ -198,6 +201,17 @@ def take_number(paths: Paths) -> int:
                 _write_numbers(table)
                 return number
     raise LabError("no free lab number between 1 and 250")
+
+
+def number_of(paths: Paths) -> int | None:
+    """The lab's number, if it has one since the machine's last boot."""
+    if not RUN.exists():
+        return None
+    with _numbers_lock():
+        for number, row in _read_numbers().items():
+            if row["state"] == str(paths.state):
+                return number
+    return None
 
 
 def give_back_number(paths: Paths) -> None:

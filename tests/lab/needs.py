@@ -64,3 +64,14 @@ def _namespaces() -> list[str]:
     if not Path("/dev/net/tun").exists():
         return ["/dev/net/tun is missing: guests cannot have a network card"]
     return []
+
+
+def need_lab() -> None:
+    """For tests: skip with the reason where the lab cannot run; in CI fail instead."""
+    import pytest
+
+    lacking = missing()
+    if lacking and os.environ.get("VIRTOPS_REQUIRE_LAB") == "1":
+        pytest.fail("the lab cannot run here: " + "; ".join(lacking))
+    if lacking:
+        pytest.skip("the lab cannot run here: " + "; ".join(lacking))

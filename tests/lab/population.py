@@ -95,9 +95,9 @@ class Population:
                     out.setdefault(domain, []).append((host.name, state.strip()))
         return out
 
-    def announce_stop(self, name: str, text: str = "stop") -> None:
+    def announce_stop(self, name: str, text: str = "") -> None:
         """Tell the checker that this guest is meant to stop (or to be saved) about now."""
-        rawlog.announce(self.paths.raw, name, text)
+        rawlog.announce(self.paths.raw, name, f"stop {text}".strip())
 
     def shutdown_guest(self, host: str | Host, name: str) -> None:
         """Press the power button."""
@@ -105,13 +105,13 @@ class Population:
 
     def destroy_guest(self, host: str | Host, name: str) -> None:
         """Pull the plug of a guest. Announced, so that it counts as stopped."""
-        self.announce_stop(name, "stop destroyed by the lab")
+        self.announce_stop(name, "destroyed by the lab")
         self.host(host).virsh("destroy", name)
 
     def remove_guest(self, name: str) -> None:
         """Take a guest and its disks away from every host."""
         spec = self.spec(name)
-        self.announce_stop(name, "stop removed by the lab")
+        self.announce_stop(name, "removed by the lab")
         for host in self.hosts.values():
             if host.init_pid is None:
                 continue

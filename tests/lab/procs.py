@@ -11,6 +11,7 @@ ever ended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -89,10 +90,8 @@ def stop(record: Path, sig: int = signal.SIGKILL, timeout: float = 10) -> bool:
     """End the recorded process, if it runs, and drop the record."""
     pid = alive(record)
     if pid is not None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sig)
-        except ProcessLookupError:
-            pass
         if not wait_for(lambda: alive(record) is None, timeout):
             if sig == signal.SIGKILL:
                 raise LabError(f"process {pid} ({record.stem}) does not end")

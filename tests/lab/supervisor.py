@@ -59,7 +59,8 @@ def run_once(paths: Paths, host: str) -> int:
     """One boot of the host, from power on to its end."""
     boot_id = str(uuid.uuid4())
     record = paths.records / f"{host}.init"
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, preexec_fn=_die_with_parent) as child:
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE,
+                          preexec_fn=_die_with_parent) as child:  # noqa: PLW1509 - one thread
         init = None
         while init is None and child.poll() is None:
             init = child_of(child.pid)

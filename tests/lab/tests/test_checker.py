@@ -128,6 +128,19 @@ def test_stopped_and_running_again(log: Log) -> None:
     assert report["totals"]["running_again"] == 1
 
 
+def test_stopped_a_moment_ago(log: Log) -> None:
+    now = log.ticks(0, "host-a", 1, 20)
+    log.add(now, "host-a", "web", "S", f"DOWN {BOOT} 20 acpi")
+    assert verdict(log.check(now + 100)) == "stopped"
+
+
+def test_vanished_a_moment_ago(log: Log) -> None:
+    log.add(0, "host-a", "web", "Q", "there")
+    now = log.ticks(0, "host-a", 1, 20)
+    log.add(now, "host-a", "web", "Q", "gone")
+    assert verdict(log.check(now + 100)) == "lost"
+
+
 def test_an_announced_stop(log: Log) -> None:
     now = log.ticks(0, "host-a", 1, 20)
     log.add(now, "-", "web", "A", "stop for the test")

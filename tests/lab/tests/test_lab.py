@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The lab itself: hosts, isolation, power, links."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, checker, names, network, procs
+
+pytestmark = pytest.mark.lab
+
+
+def report(lab: Lab) -> dict[str, dict]:
+    time.sleep(1.2)     # one heartbeat of the collector
+    return {guest["name"]: guest for guest in checker.check(lab.paths.raw, set())["guests"]}
+
+
+def test_hosts_are_reached_by_ssh(lab: Lab) -> None:
+    for host in lab.hosts.values():
+        assert host.ssh("hostname").stdout.strip() == host.name
+        assert host.ssh(["virsh", "-q", "uri"]).stdout.strip() == "qemu:///system"
+
+
+@pytest.mark.parametrize("scheme", ["qemu+tls", "qemu+ssh"])
+def test_peers_reach_each_other(lab: Lab, scheme: str) -> None:
+    for here in lab.hosts.values():
+        for there in lab.hosts:
+            out = here.ssh(["virsh", "-q", "-c", f"{scheme}://{there}/system", "hostname"])
+            assert out.stdout.strip() == there
+
+
+def test_up_again_changes_nothing(lab: Lab) -> None:
+    before = {host.name: (host.init_pid, host.boot_id) for host in lab.hosts.values()}
+    again = Lab.up(lab.paths.name)
+    assert {host.name: (host.init_pid, host.boot_id) for host in again.hosts.values()} == before
+
+
+def test_a_host_does_not_see_another(lab: Lab) -> None:
+    one, two = lab.host("host-a"), lab.host("host-b")
+    for folder in ("/etc", "/root", "/var/lib", "/var/log", "/var/cache", "/run", "/tmp",
+                   "/dev/shm", "/var/tmp"):
+        one.exec(["touch", f"{folder}/only-a"])
+        assert two.exec(["test", "-e", f"{folder}/only-a"], check=False).returncode == 1
+        assert not Path(folder, "only-a").exists()
+    # Nor by the way around: through the lab's own state, or another's processes.
+    assert two.exec(["ls", "-A", str(lab.paths.state.parent)]).stdout == ""
+    processes = two.exec("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
+    assert one.exec("hostname").stdout.strip() == "host-a"
+    assert "host-a" not in processes
+    assert len([p for p in two.exec("ls /proc").stdout.split() if p.isdigit()]) < 40
+
+
+def test_the_machine_is_out_of_reach(lab: Lab) -> None:
+    host = lab.host("host-a")
+    for path in ("/run/systemd", "/run/dbus", "/var/run/dbus/system_bus_socket",
+                 "/sys/fs/cgroup/systemd", "/run/virtops-lab"):
+        assert host.exec(["test", "-e", path], check=False).returncode == 1, path
+    if Path("/proc/sysrq-trigger").exists():
+        assert host.exec("stat -c %t,%T /proc/sysrq-trigger").stdout.strip() == "1,3"
+    links = host.exec("ls /sys/class/net").stdout.split()
+    assert sorted(links) == [network.GUEST_BRIDGE, "eth0", "lo"]
+    for tool in ("/sbin/shutdown", "/sbin/reboot", "/usr/local/sbin/shutdown"):
+        text = host.exec(f"head -c 300 {tool}", check=False).stdout
+        assert not text or "virtops-lab-host" in text
+
+
+def test_the_shutdown_tool_does_nothing_elsewhere(lab: Lab) -> None:
+    tool = lab.paths.host("host-a") / "local-sbin" / "shutdown"
+    done = subprocess.run([str(tool), "-r", "now"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (1, "not a lab host")
+
+
+def test_reboot_by_ansible(lab: Lab) -> None:
+    if importlib.util.find_spec("ansible") is None:
+        pytest.skip("no ansible in this Python")
+    host = lab.host("host-b")
+    machine, before = names.machine_boot(), host.boot_id
+    host.exec("touch /tmp/t /run/t /root/kept /var/lib/kept /etc/kept")
+    done = procs.run([sys.executable, "-m", "ansible", "adhoc", "-i", str(lab.paths.inventory),
+                      "host-b", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=60"])
+    assert "CHANGED" in done.stdout
+    assert host.boot_id not in (None, before, machine)
+    assert host.ssh("cat /proc/sys/kernel/random/boot_id").stdout.strip() == host.boot_id
+    assert host.exec("ls -d /tmp/t /run/t", check=False).stdout == ""
+    host.exec("ls /root/kept /var/lib/kept /etc/kept")
+    assert names.machine_boot() == machine
+
+
+def test_reboot_ends_what_ran_and_autostart_brings_it_back(lab: Lab, guest) -> None:
+    guest("auto", autostart=True)
+    guest("manual")
+    lab.announce_stop("auto")
+    lab.announce_stop("manual")
+    host = lab.host("host-a")
+    before = host.boot_id
+    host.ssh("shutdown -r now")
+    assert procs.wait_for(lambda: host.boot_id not in (None, before), 20)
+    lab.wait_ticking(["auto"], 60)
+    assert lab.where("manual") == {"manual": [("host-a", "shut off")]}
+    found = report(lab)
+    assert (found["auto"]["verdict"], found["auto"]["running_again"]) == ("stopped", True)
+    assert found["manual"]["verdict"] == "stopped"
+
+
+def test_power_loss_stays_until_power_on(lab: Lab, guest) -> None:
+    guest("victim", "host-c")
+    host = lab.host("host-c")
+    pid = host.init_pid
+    lab.kill("host-c")
+    assert host.init_pid is None
+    assert procs.start_time(pid) is None
+    assert "DOWN" in lab.status()["host-c"]
+    time.sleep(6)       # longer than the checker's patience with a silent guest
+    assert report(lab)["victim"]["verdict"] == "lost"
+    lab.power_on("host-c")
+    assert lab.where("victim") == {"victim": [("host-c", "shut off")]}
+
+
+def test_the_cable(lab: Lab) -> None:
+    host = lab.host("host-b")
+    ping = f"timeout 2 bash -c '</dev/tcp/{host.address}/22'"
+    here = lab.host("host-a")
+    assert here.exec(ping, check=False).returncode == 0
+    lab.unplug("host-b")
+    assert here.exec(ping, check=False).returncode != 0
+    lab.plug("host-b")
+    assert procs.wait_for(lambda: here.exec(ping, check=False).returncode == 0, 10)
+
+
+@pytest.mark.parametrize("way", ["into", "out"])
+def test_link_speed(lab: Lab, way: str) -> None:
+    lab.shape("host-a", 80 if way == "into" else 1000, 80 if way == "out" else 1000)
+    other = "host-b"
+    try:
+        # 20 MB at 80 Mbit/s are two seconds; not shaped it is far under one.
+        send = "head -c 20000000 /dev/zero"
+        begin = time.monotonic()
+        if way == "out":
+            lab.host("host-a").exec(f"{send} | ssh {other} 'cat >/dev/null'")
+        else:
+            lab.host("host-a").exec(f"ssh {other} '{send}' >/dev/null")
+        assert 1.5 < time.monotonic() - begin < 6
+    finally:
+        lab.unshape("host-a")
+
+
+@pytest.mark.parametrize("part", ["collector", "nbd", "host-a.supervisor", "host-a.init"])
+def test_up_repairs_what_was_killed(lab: Lab, part: str) -> None:
+    pid = procs.alive(lab.paths.records / part)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert procs.wait_for(lambda: procs.start_time(pid) is None, 5)
+    procs.wait_for(lambda: lab.host("host-a").supervisor_pid is None, 2)
+    Lab.up(lab.paths.name)
+    assert all("DOWN" not in word for word in lab.status().values())
+
+
+def test_libvirtd_comes_back_and_guests_run_on(lab: Lab, guest) -> None:
+    guest("steady")
+    host = lab.host("host-a")
+    host.exec("kill -9 $(cat /run/libvirtd.pid)")
+    assert procs.wait_for(host.ready, 30)
+    lab.wait_ticking(["steady"])
+    assert host.virsh("domstate", "steady") == "running"
+    assert report(lab)["steady"]["verdict"] == "live"
+
+
+def test_the_collector_goes_on_where_it_was(lab: Lab, guest) -> None:
+    guest("watched")
+    procs.stop(lab.paths.records / "collector")
+    time.sleep(1)
+    Lab.up(lab.paths.name)
+    lab.wait_ticking(["watched"])
+    found = report(lab)["watched"]
+    assert (found["verdict"], found["reasons"]) == ("live", [])
+
+
+def test_a_rotated_serial_log_is_followed(lab: Lab, guest) -> None:
+    guest("rotated")
+    path = lab.paths.serial("host-a") / "rotated.log"
+    time.sleep(1)
+    size = path.stat().st_size
+    assert procs.wait_for(lambda: path.stat().st_size != size, 5, pause=0.001)
+    time.sleep(0.02)            # half way between two ticks
+    path.write_bytes(b"")       # the guest's QEMU has it open to append
+    lab.wait_ticking(["rotated"])
+    assert report(lab)["rotated"]["verdict"] == "live"
