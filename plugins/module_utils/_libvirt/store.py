@@ -1,0 +1,329 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Small volumes in a directory pool of ours: record, reservation and lock of a host.
+
+Whoever may migrate to a host may read and write them, through the same URI and without an
+agent. Creating a volume is exclusive (libvirt refuses a second one of that name; one winner
+of twelve, tried), so a name is a claim. Names carry the facts: one list call tells them all.
+
+Content is uploaded by stream behind a header of length and SHA-256, so that a volume whose
+writer died is told from a whole one. A volume made without content is of length 0 and whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from .connection import libvirt
+from .store_names import (
+    CORDON,
+    CopyName,
+    OutcomeName,
+    RecordName,
+    Reservation,
+    Slot,
+    format_name,
+    parse_name,
+    split_generation,
+)
+
+__all__ = [
+    "CORDON",
+    "CopyName",
+    "Generation",
+    "OutcomeName",
+    "RecordChanged",
+    "RecordName",
+    "Reservation",
+    "Slot",
+    "Store",
+    "StoreError",
+    "VolumeMissing",
+    "VolumeTorn",
+    "format_name",
+    "parse_name",
+]
+
+POOL = "virtops"
+POOL_PATH = "/var/lib/libvirt/virtops"
+MAGIC = b"virtops1"
+CHUNK = 262000  # a stream message of libvirt carries at most 256 KiB less a header
+# A reader may meet a writer half-way: how often and how long it looks again (seconds).
+RETRIES, PAUSE = 20, 0.05
+
+_POOL_XML = (
+    "<pool type='dir'><name>{name}</name><target><path>{path}</path>"
+    "<permissions><mode>0700</mode></permissions></target></pool>"
+)
+_VOLUME_XML = (
+    "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity>"
+    "<target><format type='raw'/><permissions><mode>0600</mode></permissions></target></volume>"
+)
+
+
+class StoreError(Exception):
+    """A volume of the store is not as it should be. The text names it."""
+
+
+class VolumeMissing(StoreError):
+    """There is no volume of that name."""
+
+
+class VolumeTorn(StoreError):
+    """The volume is there, and its content is not whole: its writer died, or still writes."""
+
+
+class RecordChanged(StoreError):
+    """The record has another generation than the writer expected."""
+
+
+class Generation(NamedTuple):
+    """One whole generation of a record."""
+
+    number: int
+    text: str
+
+
+def pack(data: bytes) -> bytes:
+    """Content with its header line. Nothing stays nothing."""
+    if not data:
+        return b""
+    digest = hashlib.sha256(data).hexdigest()
+    return b"%s %d %s\n%s" % (MAGIC, len(data), digest.encode(), data)
+
+
+def unpack(name: str, raw: bytes) -> bytes:
+    """Content without its header line. Raises VolumeTorn."""
+    if not raw:
+        return b""
+    head, newline, body = raw.partition(b"\n")
+    words = head.split(b" ")
+    if not newline or len(words) != 3 or words[0] != MAGIC or not words[1].isdigit():
+        raise VolumeTorn(f"volume {name}: no header, {len(raw)} bytes")
+    data = body[: int(words[1])]
+    if len(data) != int(words[1]) or hashlib.sha256(data).hexdigest().encode() != words[2]:
+        raise VolumeTorn(f"volume {name}: the content does not match its header")
+    return data
+
+
+class Store:
+    """The volumes of one host. libvirt's errors pass through as they are.
+
+    `conn`: an open virConnect. `path`: where a missing pool is made.
+    """
+
+    def __init__(
+        self,
+        conn: Any,
+        pool: str = POOL,
+        path: str = POOL_PATH,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._conn = conn
+        self._name = pool
+        self._path = path
+        self._sleep = sleep
+        self._handle: Any = None
+
+    # The pool
+
+    def ensure(self) -> None:
+        """Define, start and autostart the pool where that is missing. Safe against others."""
+        for left in reversed(range(RETRIES)):
+            try:
+                self._handle = self._ensure_once()
+                return
+            except libvirt.libvirtError:
+                # Another one did a step between our look and ours: look again.
+                if not left:
+                    raise
+                self._sleep(PAUSE)
+
+    def _ensure_once(self) -> Any:
+        try:
+            pool = self._conn.storagePoolLookupByName(self._name)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise
+            xml = _POOL_XML.format(name=escape(self._name), path=escape(self._path))
+            pool = self._conn.storagePoolDefineXML(xml, 0)
+        if not pool.isActive():
+            pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+        if not pool.autostart():
+            pool.setAutostart(1)
+        return pool
+
+    @property
+    def _pool(self) -> Any:
+        if self._handle is None:
+            self.ensure()
+        return self._handle
+
+    # Volumes
+
+    def names(self) -> list[str]:
+        """All names, sorted. One call."""
+        return sorted(self._pool.listVolumes())
+
+    def create(self, name: str, data: bytes = b"") -> bool:
+        """Make the volume. False: there is one of that name already.
+
+        An upload that fails takes the volume away again, and the error passes through.
+        """
+        raw = pack(data)
+        xml = _VOLUME_XML.format(name=escape(name), size=len(raw))
+        try:
+            volume = self._pool.createXML(xml, 0)
+        except libvirt.libvirtError as exc:
+            if not _exists(exc):
+                raise
+            return False
+        if raw:
+            try:
+                self._upload(volume, raw)
+            except libvirt.libvirtError:
+                self._delete_quietly(volume)
+                raise
+        return True
+
+    def _upload(self, volume: Any, raw: bytes) -> None:
+        stream = self._conn.newStream(0)
+        try:
+            volume.upload(stream, 0, len(raw), 0)
+            at = 0
+            while at < len(raw):
+                at += stream.send(raw[at : at + CHUNK])
+            stream.finish()
+        except BaseException:
+            _abort_quietly(stream)
+            raise
+
+    def read(self, name: str) -> bytes:
+        """The content. Raises VolumeMissing, VolumeTorn."""
+        stream = self._conn.newStream(0)
+        parts: list[bytes] = []
+        try:
+            volume = self._lookup(name)
+            volume.download(stream, 0, 0, 0)
+            while True:
+                part = stream.recv(CHUNK)
+                if not part:
+                    break
+                parts.append(part)
+            stream.finish()
+        except libvirt.libvirtError:
+            _abort_quietly(stream)
+            if name not in self._pool.listVolumes():  # deleted under our hands
+                raise VolumeMissing(f"no volume {name}") from None
+            raise
+        return unpack(name, b"".join(parts))
+
+    def delete(self, name: str) -> bool:
+        """Remove the volume. False: there was none."""
+        try:
+            self._lookup(name).delete(0)
+        except VolumeMissing:
+            return False
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+                raise
+            return False
+        return True
+
+    def _lookup(self, name: str) -> Any:
+        try:
+            return self._pool.storageVolLookupByName(name)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+                raise
+            raise VolumeMissing(f"no volume {name}") from None
+
+    @staticmethod
+    def _delete_quietly(volume: Any) -> None:
+        """After an error that is already on its way: what stays is a torn volume, and known."""
+        try:
+            volume.delete(0)
+        except libvirt.libvirtError:
+            return
+
+    # Records: generations of a prefix
+
+    def write_record(self, prefix: str, text: str, expect: int | None = None) -> int:
+        """Write the next generation, then remove the older ones. The generation written.
+
+        `expect`: the generation that must stand now (0: none); RecordChanged otherwise, also
+        when another writer was quicker.
+        """
+        while True:
+            have = self._generations(prefix)
+            newest = max(have, default=0)
+            if expect is not None and newest != expect:
+                raise RecordChanged(f"{prefix} is at generation {newest}, not {expect}")
+            if self.create(f"{prefix}.{newest + 1}", text.encode()):
+                for number in sorted(have):
+                    self.delete(have[number])
+                return newest + 1
+
+    def read_generation(self, prefix: str) -> Generation | None:
+        """The newest whole generation; None if there is no generation at all.
+
+        Raises VolumeTorn when there are generations and none is whole.
+        """
+        for left in reversed(range(RETRIES)):
+            have = self._generations(prefix)
+            if not have:
+                return None
+            gone = False
+            for number in sorted(have, reverse=True):
+                try:
+                    return Generation(number, self.read(have[number]).decode())
+                except VolumeMissing:
+                    gone = True  # a writer went on meanwhile: the list is old
+                    break
+                except (VolumeTorn, UnicodeDecodeError):
+                    continue
+            if left:
+                self._sleep(0.0 if gone else PAUSE)
+        names = ", ".join(sorted(self._generations(prefix).values()))
+        raise VolumeTorn(f"{prefix}: no generation is whole ({names})")
+
+    def read_record(self, prefix: str) -> str | None:
+        """The text of the newest whole generation, None if there is none. Raises VolumeTorn."""
+        found = self.read_generation(prefix)
+        return None if found is None else found.text
+
+    def delete_record(self, prefix: str) -> bool:
+        """Remove all generations, the older ones first. False: there was none."""
+        have = self._generations(prefix)
+        for number in sorted(have):
+            self.delete(have[number])
+        return bool(have)
+
+    def _generations(self, prefix: str) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for name in self._pool.listVolumes():
+            head, number = split_generation(name)
+            if head == prefix and number:
+                found[number] = name
+        return found
+
+
+def _exists(exc: Any) -> bool:
+    """Refused because of the name: libvirt knows the volume, or the file is there."""
+    code = exc.get_error_code()
+    if code == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+        return True
+    return code == libvirt.VIR_ERR_SYSTEM_ERROR and "File exists" in str(exc)
+
+
+def _abort_quietly(stream: Any) -> None:
+    try:
+        stream.abort()
+    except libvirt.libvirtError:
+        return
