@@ -21,6 +21,9 @@ TOOLS := tests/tools
 STAMPS := $(BUILD)/stamps
 COLLECTIONS := $(BUILD)/collections
 LINK := $(COLLECTIONS)/ansible_collections/virtops/maintenance
+PACKAGE := ansible_collections.virtops.maintenance
+LINT_TREE := $(BUILD)/lint/ansible_collections/virtops/maintenance
+ON_COPY := ANSIBLE_COLLECTIONS_PATH=$(BUILD)/lint
 
 # The tools of the virtual environment come first, wherever a tool calls another one.
 export PATH := $(VENV)/bin:$(PATH)
@@ -36,8 +39,8 @@ ifeq ($(CI),true)
 export VIRTOPS_REQUIRE_LAB := 1
 endif
 
-PYTEST = $(PY) -m pytest $(PYTEST_ARGS)
-# A helper or test program that is part of the collection's test code
+PYTEST := $(PY) -m pytest
+# A program that is part of the collection's test code
 RUN = PYTHONPATH=$(COLLECTIONS):$(CURDIR)/tests $(PY)
 
 ##@ Set-up
@@ -66,11 +69,72 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 
 ##@ Checks
 
-unit: venv ## pytest, no lab needed
+# The parts after one another, each timed; the two that wait most share the two cores.
+test: venv ## all of them: lint, sanity, unit, integration, sabotage
+	@$(PY) $(TOOLS)/run_parts.py "lint sanity" unit integration sabotage
+
+LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
+lint: $(LINTS) ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
+
+lint-python: venv
+	ruff check --quiet .
+	ruff format --quiet --check --diff .
+
+lint-shell: venv
+	shellcheck $$(git ls-files -co --exclude-standard | while read -r file; do \
+		if head -n 1 "$$file" 2>/dev/null | grep -qaE '^#!.*[/ ](ba)?sh( |$$)'; then echo "$$file"; fi; done)
+
+lint-types: venv
+	mypy --package $(PACKAGE).plugins.module_utils._core
+
+lint-layers: venv
+	@$(PY) $(TOOLS)/check_layers.py
+
+lint-yaml: venv
+	yamllint --strict .
+
+.PHONY: $(LINT_TREE)
+$(LINT_TREE): venv
+	@$(PY) $(TOOLS)/export_tree.py $(BUILD)/lint >/dev/null
+
+# On the copy: ansible-lint and antsibull-docs want the collection under its own name.
+lint-roles: $(LINT_TREE)
+	cd $(LINT_TREE) && $(ON_COPY) ansible-lint --offline --nocolor -q
+
+lint-docs: $(LINT_TREE)
+	cd $(LINT_TREE) && $(ON_COPY) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .
+	cd $(LINT_TREE) && antsibull-changelog lint
+	@cd $(LINT_TREE) && $(ON_COPY) $(PY) $(CURDIR)/$(TOOLS)/check_action_groups.py .
+
+lint-licences: $(LINT_TREE)
+	cd $(LINT_TREE) && reuse lint --lines
+
+lint-importer: dist $(STAMPS)/importer
+	@$(TOOLS)/galaxy_import $(BUILD)/dist/virtops-maintenance-*.tar.gz
+
+format: venv ## let ruff put the Python files in order
+	ruff check --fix-only --quiet . || true
+	ruff format .
+
+sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test pylint" for a part)
+	$(TOOLS)/sanity $(SANITY_ARGS)
+
+unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(wildcard tests/unit tests/lab/tests)
+	$(PYTEST) -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
+
+integration: deps ## pytest and molecule on the lab's real libvirt hosts
+	@mkdir -p $(BUILD)/reports
+	$(PYTEST) -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
+	$(if $(wildcard extensions/molecule/*/molecule.yml),molecule test --all --no-command-borders $(MOLECULE_ARGS),@echo "molecule: no scenario yet")
+
+sabotage: deps ## plant faults in the product and the lab; each must be caught by a test
+	$(RUN) tests/sabotage/run.py $(SABOTAGE_ARGS)
 
 ##@ The lab
+
+demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no VM was hurt
+	$(RUN) tests/demo/run.py $(DEMO_ARGS)
 
 lab-up: deps ## three real libvirt hosts on this machine
 	$(RUN) -m lab up
@@ -78,7 +142,17 @@ lab-up: deps ## three real libvirt hosts on this machine
 lab-down: venv ## end them, whatever state they are in
 	$(RUN) -m lab down
 
+test-kill: deps ## kill the run at 20 moments; the same command again must carry on
+	$(RUN) tests/kill/run.py $(KILL_ARGS)
+
+bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
+	$(RUN) tests/bench/libvirt.py $(BENCH_ARGS)
+
 ##@ Other
+
+dist: venv ## the collection's tarball, in build/dist
+	@tree=$$($(PY) $(TOOLS)/export_tree.py $(BUILD)/pack); rm -rf $(BUILD)/dist; \
+	ansible-galaxy collection build --output-path $(BUILD)/dist "$$tree"
 
 clean: ## remove everything that was made (ends the lab first)
 	@if [ -e tests/lab/__main__.py ] && [ -x $(PY) ]; then $(MAKE) --no-print-directory lab-down; fi
@@ -87,4 +161,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps unit lab-up lab-down clean help
+.PHONY: venv deps test lint $(LINTS) format sanity unit integration sabotage demo lab-up lab-down \
+	test-kill bench-libvirt dist clean help

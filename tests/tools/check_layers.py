@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who may import whom, and who may exit.
+
+import-linter holds the contracts in pyproject.toml. It looks at packages, and a collection has
+no __init__.py in most directories, so it is shown a copy that has them. What it cannot say is
+checked here: the core imports the standard library and itself, nothing else; only modules and
+action plugins know AnsibleModule and end it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "ansible_collections.virtops.maintenance"
+# Present even before anybody has written them, so that a contract cannot name nothing.
+ROOMS = (
+    "plugins/modules",
+    "plugins/action",
+    "plugins/filter",
+    "plugins/module_utils/_core",
+    "plugins/module_utils/_libvirt",
+    "plugins/module_utils/_kubevirt",
+)
+MAY_EXIT = ("plugins/modules/", "plugins/action/")
+EXITS = {"AnsibleModule", "exit_json", "fail_json"}
+
+
+def sources() -> list[Path]:
+    return sorted(path.relative_to(ROOT) for path in (ROOT / "plugins").rglob("*.py"))
+
+
+def imports(tree: ast.AST, name: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything that the module `name` imports, guarded or not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = name.split(".")
+                keep = len(parents) - node.level + (1 if is_package else 0)
+                base = ".".join([*parents[:keep], *([base] if base else [])])
+            yield node.lineno, base
+        elif isinstance(node, ast.Call):
+            function = node.func
+            called = function.attr if isinstance(function, ast.Attribute) else None
+            called = function.id if isinstance(function, ast.Name) else called
+            if called in {"import_module", "__import__"}:
+                yield node.lineno, f"<{called}>"
+
+
+def core_faults(path: Path, tree: ast.AST) -> Iterator[str]:
+    is_package = path.name == "__init__.py"
+    parts = path.parts[:-1] if is_package else path.with_suffix("").parts
+    name = ".".join((PACKAGE, *parts))
+    core = f"{PACKAGE}.plugins.module_utils._core"
+    for line, target in imports(tree, name, is_package):
+        inside = target == core or target.startswith(f"{core}.")
+        if not inside and target.split(".")[0] not in sys.stdlib_module_names:
+            yield f"{path}:{line}: the core imports only the standard library, not {target}"
+
+
+def exit_faults(path: Path, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        names: set[str] = set()
+        if isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            names = {node.attr}
+        elif isinstance(node, ast.Name):
+            names = {node.id}
+        for name in sorted(names & EXITS):
+            yield f"{path}:{node.lineno}: {name} belongs to plugins/modules and plugins/action"
+
+
+def faults() -> Iterator[str]:
+    for path in sources():
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
+        if path.parts[:3] == ("plugins", "module_utils", "_core"):
+            yield from core_faults(path, tree)
+        if not path.as_posix().startswith(MAY_EXIT):
+            yield from exit_faults(path, tree)
+
+
+def package_tree(parent: Path) -> None:
+    shutil.rmtree(parent, ignore_errors=True)
+    collection = parent.joinpath(*PACKAGE.split("."))
+    for room in ROOMS:
+        (collection / room).mkdir(parents=True, exist_ok=True)
+    for path in sources():
+        (collection / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, collection / path)
+    for directory in [parent / "ansible_collections", *parent.glob("ansible_collections/**/")]:
+        (directory / "__init__.py").touch()
+
+
+def main() -> int:
+    found = list(dict.fromkeys(faults()))
+    for fault in found:
+        print(fault)
+
+    parent = ROOT / "build" / "layers"
+    package_tree(parent)
+    linter = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("lint-imports")),
+            *("--config", str(ROOT / "pyproject.toml"), "--no-cache"),
+        ],
+        cwd=parent,
+        env={**os.environ, "PYTHONPATH": str(parent)},
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if linter.returncode:
+        print(linter.stdout)
+    if found or linter.returncode:
+        return 1
+    print(f"layers: {len(sources())} files, contracts kept")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
