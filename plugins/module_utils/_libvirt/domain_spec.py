@@ -1,0 +1,201 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A domain's definition as far as moving it is concerned. Plain data.
+
+The words are those of libvirt's domain XML (https://libvirt.org/formatdomain.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SecretRef:
+    """A libvirt secret that something of the domain needs: by UUID, or by usage type and name."""
+
+    owner: str
+    uuid: str = ""
+    usage_type: str = ""
+    usage: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.uuid or f"{self.usage_type} {self.usage}".strip()
+
+
+@dataclass(frozen=True)
+class DiskSpec:
+    """One disk. `dev` names it in libvirt's API (the target's dev attribute).
+
+    type: file, block, network, volume, dir, vhostuser, vhostvdpa, nvme.
+    source: the path, pool/volume, or protocol://host/name; for messages.
+    path: the path on the host, for file and block (else empty). backing: the paths below it.
+    bound_to_host: why the source exists on this host only although its type is network.
+    """
+
+    dev: str
+    type: str = "file"
+    source: str = ""
+    path: str = ""
+    backing: tuple[str, ...] = ()
+    format: str = "raw"
+    device: str = "disk"
+    bus: str = ""
+    read_only: bool = False
+    shareable: bool = False
+    transient: bool = False
+    cache: str = ""
+    protocol: str = ""
+    bound_to_host: str = ""
+    pool: str = ""
+    volume: str = ""
+    reservations: bool = False
+    encrypted: bool = False
+    startup_policy: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """A drive without a medium."""
+        return not self.source
+
+    @property
+    def removable(self) -> bool:
+        return self.device in ("cdrom", "floppy")
+
+
+@dataclass(frozen=True)
+class InterfaceSpec:
+    """One network interface. `type` as in the XML; `network` is set for live domains too."""
+
+    type: str
+    mac: str = ""
+    network: str = ""
+    bridge: str = ""
+    device: str = ""  # host device: macvtap (type direct), vdpa
+    teaming: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"interface {self.mac}" if self.mac else f"interface of type {self.type}"
+
+
+@dataclass(frozen=True)
+class HostDeviceSpec:
+    """A device of the host in the VM. kind: pci, usb, scsi, scsi_host, mdev, interface, input ...
+
+    teaming: "transient" means that QEMU unplugs it for the migration.
+    """
+
+    kind: str
+    source: str = ""
+    teaming: str = ""
+    managed: bool = False
+
+
+@dataclass(frozen=True)
+class FilesystemSpec:
+    """A host directory in the VM. driver: virtiofs, or path/handle (9p)."""
+
+    driver: str
+    source: str = ""
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class TpmSpec:
+    """backend: emulator, passthrough, external. source: its path (emulator: state, if given)."""
+
+    model: str
+    backend: str
+    source: str = ""
+    persistent_state: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryModule:
+    """A memory device. size_mib of the guest; address: it has a slot and a base."""
+
+    model: str
+    size_mib: int = 0
+    address: bool = True
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """Huge pages asked for. size_kib 0: the host's default size. nodeset: guest NUMA cells."""
+
+    size_kib: int = 0
+    nodeset: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """Something bound to numbered CPUs or NUMA nodes. where: vcpupin 0, numatune ..."""
+
+    where: str
+    cpus: frozenset[int] = frozenset()
+    nodes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What our element in the metadata says. Empty strings: not said.
+
+    other: further children, local name -> text.
+    """
+
+    eviction_strategy: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    anti_affinity_group: str = ""
+    eviction_requested: bool = False
+    evacuation_node_name: str = ""
+    other: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DomainSpec:
+    """One domain. Memory in MiB, rounded up; max_memory_mib is the most that it may ever use."""
+
+    uuid: str
+    name: str
+    type: str = "kvm"
+    memory_mib: int = 0
+    max_memory_mib: int = 0
+    vcpus: int = 1
+    machine: str = ""
+    arch: str = ""
+    emulator: str = ""
+    loader: str = ""
+    nvram: str = ""
+    cpu_mode: str = ""
+    cpu_model: str = ""
+    cpu_check: str = ""
+    cpu_xml: str = ""
+    invariant_tsc: bool = False
+    tsc_frequency: int = 0
+    hyperv_passthrough: bool = False
+    launch_security: str = ""
+    disks: tuple[DiskSpec, ...] = ()
+    interfaces: tuple[InterfaceSpec, ...] = ()
+    host_devices: tuple[HostDeviceSpec, ...] = ()
+    filesystems: tuple[FilesystemSpec, ...] = ()
+    tpms: tuple[TpmSpec, ...] = ()
+    memory_modules: tuple[MemoryModule, ...] = ()
+    numa_cells_mib: Mapping[int, int] = field(default_factory=dict)
+    shared_memory: tuple[tuple[str, str], ...] = ()  # (name, role) of shmem devices
+    huge_pages: tuple[HugePages, ...] = ()
+    pinnings: tuple[Pinning, ...] = ()
+    secrets: tuple[SecretRef, ...] = ()
+    declared: Declared = field(default_factory=Declared)
+
+    def disk(self, dev: str) -> DiskSpec:
+        """Raises KeyError when there is no such disk."""
+        for disk in self.disks:
+            if disk.dev == dev:
+                return disk
+        raise KeyError(dev)

@@ -1,0 +1,400 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From libvirt's domain XML to a DomainSpec. Pure; live and inactive XML alike.
+
+Elements that are not known are passed over (https://libvirt.org/formatdomain.html grows
+with every release); what is known and malformed is an error that names the domain.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+from .domain_spec import (
+    Declared,
+    DiskSpec,
+    DomainSpec,
+    FilesystemSpec,
+    HostDeviceSpec,
+    HugePages,
+    InterfaceSpec,
+    MemoryModule,
+    Pinning,
+    SecretRef,
+    TpmSpec,
+)
+from .metadata import NAMESPACE
+
+# libvirt's scaled integers (docs/formatdomain.html, "memory"): to bytes.
+_UNITS = {"b": 1, "bytes": 1}
+for _power, _letter in enumerate("kmgtpe", start=1):
+    _UNITS[_letter] = _UNITS[f"{_letter}ib"] = 1024**_power
+    _UNITS[f"{_letter}b"] = 1000**_power
+
+_HOST_ONLY = ("localhost", "127.0.0.1", "::1")
+
+
+def parse_domain(xml: str) -> DomainSpec:
+    """Parse `virDomainGetXMLDesc` output. Raises ValueError that names the domain."""
+    try:
+        root = ET.fromstring(xml)
+    except ET.ParseError as exc:
+        found = re.search(r"<name>([^<]*)</name>", xml)
+        name = found.group(1) if found else "of unknown name"
+        raise ValueError(f"domain {name}: its XML is malformed: {exc}") from exc
+    name = root.findtext("name") or ""
+    try:
+        if root.tag != "domain" or not name:
+            raise ValueError(f"no <domain> with a name, but <{root.tag}>")
+        return _domain(root, name)
+    except ValueError as exc:
+        raise ValueError(f"domain {name or 'of unknown name'}: {exc}") from exc
+
+
+def parse_cpuset(text: str) -> frozenset[int]:
+    """libvirt's set syntax, as in "0-3,^2,8". Raises ValueError."""
+    included: set[int] = set()
+    excluded: set[int] = set()
+    for raw in text.split(","):
+        part = raw.strip()
+        if not part:
+            continue
+        into = excluded if part.startswith("^") else included
+        first, _dash, last = part.lstrip("^").partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise ValueError(f"{text!r} is not a set of numbers")
+        into.update(range(int(first), int(last or first) + 1))
+    return frozenset(included - excluded)
+
+
+def _domain(root: ET.Element, name: str) -> DomainSpec:
+    devices = root.find("devices")
+    if devices is None:
+        devices = ET.Element("devices")
+    memory = _mib(root.find("memory"))
+    os_type = root.find("os/type")
+    cpu = root.find("cpu")
+    features = {} if cpu is None else {f.get("name"): f.get("policy") for f in cpu.iter("feature")}
+    timers = root.findall("clock/timer[@name='tsc']")
+    security = root.find("launchSecurity")
+    return DomainSpec(
+        uuid=(root.findtext("uuid") or "").strip(),
+        name=name,
+        type=root.get("type", ""),
+        memory_mib=memory,
+        max_memory_mib=max(memory, _mib(root.find("maxMemory"))),
+        vcpus=_int(root.findtext("vcpu") or "1"),
+        machine="" if os_type is None else os_type.get("machine", ""),
+        arch="" if os_type is None else os_type.get("arch", ""),
+        emulator=(devices.findtext("emulator") or "").strip(),
+        loader=(root.findtext("os/loader") or "").strip(),
+        nvram=_nvram(root.find("os/nvram")),
+        cpu_mode=_cpu_mode(cpu),
+        cpu_model="" if cpu is None else (cpu.findtext("model") or "").strip(),
+        cpu_check="" if cpu is None else cpu.get("check", ""),
+        cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
+        invariant_tsc=features.get("invtsc", "disable") in ("require", "force"),
+        tsc_frequency=max((_int(t.get("frequency", "0")) for t in timers), default=0),
+        hyperv_passthrough=any(
+            e.get("mode") == "passthrough" for e in root.findall("features/hyperv")
+        ),
+        launch_security="" if security is None else security.get("type", "unknown"),
+        disks=tuple(_disk(e) for e in devices.findall("disk")),
+        interfaces=tuple(_interface(e) for e in devices.findall("interface")),
+        host_devices=tuple(_host_devices(devices)),
+        filesystems=tuple(_filesystem(e) for e in devices.findall("filesystem")),
+        tpms=tuple(_tpm(e) for e in devices.findall("tpm")),
+        memory_modules=tuple(_memory_module(e) for e in devices.findall("memory")),
+        numa_cells_mib={
+            _int(e.get("id", str(place))): _size(e.get("memory", "0"), e.get("unit", "KiB"))
+            for place, e in enumerate(root.findall("cpu/numa/cell"))
+        },
+        shared_memory=tuple(
+            (e.get("name", ""), e.get("role", "")) for e in devices.findall("shmem")
+        ),
+        huge_pages=tuple(_huge_pages(root)),
+        pinnings=tuple(_pinnings(root)),
+        secrets=tuple(_secrets(devices)),
+        declared=_declared(root),
+    )
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+def _size(text: str, unit: str, to: int = 1024**2) -> int:
+    """In units of `to` bytes (MiB), rounded up."""
+    factor = _UNITS.get(unit.lower())
+    if factor is None:
+        raise ValueError(f"{unit!r} is not a unit of memory")
+    return -(-_int(text) * factor // to)
+
+
+def _mib(element: ET.Element | None) -> int:
+    if element is None:
+        return 0
+    return _size(element.text or "", element.get("unit", "KiB"))
+
+
+def _cpu_mode(cpu: ET.Element | None) -> str:
+    """Without a mode, a <cpu> with a model is custom, and one without says nothing of features."""
+    if cpu is None:
+        return ""
+    return cpu.get("mode", "" if cpu.find("model") is None else "custom")
+
+
+def _nvram(element: ET.Element | None) -> str:
+    if element is None:
+        return ""
+    source = element.find("source")
+    return (element.text or "").strip() or ("" if source is None else _source_text(source))
+
+
+def _source_text(source: ET.Element) -> str:
+    """The source for messages: a path, pool/volume or protocol://host/name."""
+    if source.get("pool"):
+        return f"{source.get('pool')}/{source.get('volume', '')}"
+    for key in ("file", "dev", "dir", "path", "name"):
+        if source.get(key) and not (key == "name" and source.get("protocol")):
+            return source.get(key, "")
+    protocol = source.get("protocol")
+    if protocol:
+        host = source.find("host")
+        where = "" if host is None else host.get("name") or host.get("socket") or ""
+        return f"{protocol}://{where}/{source.get('name', '')}"
+    address = source.find("address")
+    if address is not None:
+        return _address(address)
+    return source.get("type", "")
+
+
+def _address(address: ET.Element) -> str:
+    if address.get("uuid"):
+        return address.get("uuid", "")
+    if address.get("slot"):
+        parts = [address.get(key, "0x0") for key in ("domain", "bus", "slot", "function")]
+        domain, bus, slot, function = (int(part, 0) for part in parts)
+        return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+    return " ".join(f"{key} {value}" for key, value in sorted(address.attrib.items()))
+
+
+def _disk(element: ET.Element) -> DiskSpec:
+    source = element.find("source")
+    target = element.find("target")
+    driver = element.find("driver")
+    kind = element.get("type", "file")
+    device = element.get("device", "disk")
+    if target is None or not target.get("dev"):
+        raise ValueError(f"a disk of type {kind} has no target")
+    text = "" if source is None else _source_text(source)
+    path = "" if source is None else source.get("file") or source.get("dev") or ""
+    return DiskSpec(
+        dev=target.get("dev", ""),
+        type=kind,
+        source=text,
+        path=path if kind in ("file", "block") else "",
+        backing=tuple(_backing(element)),
+        format="raw" if driver is None else driver.get("type", "raw"),
+        device=device,
+        bus=target.get("bus", ""),
+        # libvirt makes every CD-ROM read-only, whether its XML says so or not.
+        read_only=element.find("readonly") is not None or device == "cdrom",
+        shareable=element.find("shareable") is not None,
+        transient=element.find("transient") is not None,
+        cache="" if driver is None else driver.get("cache", ""),
+        protocol="" if source is None else source.get("protocol", ""),
+        bound_to_host="" if source is None else _bound_to_host(source),
+        pool="" if source is None else source.get("pool", ""),
+        volume="" if source is None else source.get("volume", ""),
+        reservations=element.find("source/reservations") is not None,
+        encrypted=element.find("encryption") is not None
+        or element.find("source/encryption") is not None,
+        startup_policy="" if source is None else source.get("startupPolicy", ""),
+    )
+
+
+def _backing(disk: ET.Element) -> Iterator[str]:
+    """Paths of the backing chain; live XML has it."""
+    store = disk.find("backingStore")
+    while store is not None:
+        source = store.find("source")
+        if source is not None and store.get("type") in ("file", "block"):
+            yield source.get("file") or source.get("dev") or ""
+        store = store.find("backingStore")
+
+
+def _bound_to_host(source: ET.Element) -> str:
+    """A network source that only this host reaches. libvirt takes every one as shared."""
+    for host in source.findall("host"):
+        if host.get("transport") == "unix":
+            return f"the socket {host.get('socket', '')} of its host"
+        if host.get("name", "").lower() in _HOST_ONLY:
+            return f"the address {host.get('name')}"
+    return ""
+
+
+def _interface(element: ET.Element) -> InterfaceSpec:
+    source = element.find("source")
+    mac = element.find("mac")
+    teaming = element.find("teaming")
+    return InterfaceSpec(
+        type=element.get("type", ""),
+        mac="" if mac is None else mac.get("address", ""),
+        network="" if source is None else source.get("network", ""),
+        bridge="" if source is None else source.get("bridge", ""),
+        device="" if source is None else source.get("dev", ""),
+        teaming="" if teaming is None else teaming.get("type", ""),
+    )
+
+
+def _host_devices(devices: ET.Element) -> Iterator[HostDeviceSpec]:
+    for element in devices.findall("hostdev"):
+        kind = element.get("type") or element.get("mode") or "unknown"
+        yield _host_device(element, kind)
+    for element in devices.findall("interface[@type='hostdev']"):
+        yield _host_device(element, "interface")
+    # An event device, serial port or smart card of the host: libvirt does not refuse these,
+    # but the target has another device there, or none.
+    for element in devices.findall("input"):
+        if element.get("type") in ("passthrough", "evdev"):
+            yield _host_device(element, "input")
+    for tag in ("serial", "parallel", "console", "channel"):
+        for element in devices.findall(f"{tag}[@type='dev']"):
+            yield _host_device(element, tag)
+    for element in devices.findall("smartcard"):
+        if element.get("mode") in ("host", "host-certificates"):
+            yield HostDeviceSpec("smartcard", element.get("mode", ""))
+
+
+def _host_device(element: ET.Element, kind: str) -> HostDeviceSpec:
+    source = element.find("source")
+    teaming = element.find("teaming")
+    text = ""
+    if source is not None:
+        # <input type='passthrough'> has evdev, usb devices have vendor and product.
+        text = source.get("evdev") or _source_text(source)
+        ids = [e.get("id", "") for tag in ("vendor", "product") for e in source.findall(tag)]
+        text = ":".join(ids) or text
+        adapter = source.find("adapter")
+        if adapter is not None:
+            text = f"{adapter.get('name', '')} {text}".strip()
+    return HostDeviceSpec(
+        kind=kind,
+        source=text,
+        teaming="" if teaming is None else teaming.get("type", ""),
+        managed=element.get("managed") == "yes",
+    )
+
+
+def _filesystem(element: ET.Element) -> FilesystemSpec:
+    driver = element.find("driver")
+    source = element.find("source")
+    target = element.find("target")
+    return FilesystemSpec(
+        driver="path" if driver is None else driver.get("type", "path"),
+        source="" if source is None else source.get("socket") or _source_text(source),
+        target="" if target is None else target.get("dir", ""),
+    )
+
+
+def _tpm(element: ET.Element) -> TpmSpec:
+    backend = element.find("backend")
+    if backend is None:
+        backend = ET.Element("backend")
+    source = backend.find("source")
+    device = backend.find("device")
+    path = device.get("path", "") if device is not None else ""
+    if source is not None:
+        path = source.get("path") or source.get("file") or source.get("dir") or path
+    return TpmSpec(
+        model=element.get("model", ""),
+        backend=backend.get("type", ""),
+        source=path,
+        persistent_state=backend.get("persistent_state") == "yes",
+    )
+
+
+def _memory_module(element: ET.Element) -> MemoryModule:
+    address = element.find("address")
+    return MemoryModule(
+        model=element.get("model", ""),
+        size_mib=_mib(element.find("target/size")),
+        address=address is not None and bool(address.get("base")) and bool(address.get("slot")),
+        source=(element.findtext("source/path") or "").strip(),
+    )
+
+
+def _huge_pages(root: ET.Element) -> Iterator[HugePages]:
+    element = root.find("memoryBacking/hugepages")
+    if element is None:
+        return
+    pages = element.findall("page")
+    if not pages:
+        yield HugePages()
+    for page in pages:
+        kib = _size(page.get("size", "0"), page.get("unit", "KiB"), to=1024)
+        yield HugePages(kib, parse_cpuset(page.get("nodeset", "")))
+
+
+def _pinnings(root: ET.Element) -> Iterator[Pinning]:
+    vcpu = root.find("vcpu")
+    if vcpu is not None and vcpu.get("cpuset") and vcpu.get("placement") != "auto":
+        yield Pinning("vcpu", cpus=parse_cpuset(vcpu.get("cpuset", "")))
+    for tag in ("vcpupin", "emulatorpin", "iothreadpin"):
+        for pin in root.findall(f"cputune/{tag}"):
+            number = pin.get("vcpu") or pin.get("iothread") or ""
+            yield Pinning(f"{tag} {number}".strip(), cpus=parse_cpuset(pin.get("cpuset", "")))
+    for node in root.findall("numatune/memory") + root.findall("numatune/memnode"):
+        if node.get("placement") != "auto" and node.get("nodeset"):
+            yield Pinning(f"numatune {node.tag}", nodes=parse_cpuset(node.get("nodeset", "")))
+    for place, module in enumerate(root.findall("devices/memory")):
+        nodes = module.findtext("source/nodemask")
+        if nodes:
+            yield Pinning(f"memory module {place}", nodes=parse_cpuset(nodes))
+
+
+def _secrets(devices: ET.Element) -> Iterator[SecretRef]:
+    for tag in ("disk", "hostdev", "tpm"):
+        for element in devices.findall(tag):
+            target = element.find("target")
+            name = target.get("dev", "") if target is not None else ""
+            owner = f"{tag} {name}".strip()
+            for secret in element.iter("secret"):
+                kind = secret.get("type") or ("vtpm" if tag == "tpm" else "volume")
+                # In <encryption> type is "passphrase": what libvirt looks up is a volume's.
+                kind = "volume" if kind == "passphrase" and tag != "tpm" else kind
+                uuid = secret.get("uuid", "")
+                if uuid or secret.get("usage"):
+                    yield SecretRef(owner, uuid, kind, secret.get("usage", ""))
+
+
+def _declared(root: ET.Element) -> Declared:
+    element = root.find(f"metadata/{{{NAMESPACE}}}vm")
+    if element is None:
+        return Declared()
+    labels: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for child in element:
+        # An element set through virDomainSetMetadata has its children without the prefix.
+        tag = child.tag.rsplit("}", 1)[-1] if isinstance(child.tag, str) else ""
+        text = (child.text or "").strip()
+        if tag == "label":
+            labels[child.get("name", "")] = text
+        elif tag:
+            texts[tag] = text
+    return Declared(
+        eviction_strategy=texts.pop("evictionStrategy", ""),
+        labels=labels,
+        anti_affinity_group=texts.pop("antiAffinityGroup", ""),
+        eviction_requested=texts.pop("evictionRequested", None) is not None,
+        evacuation_node_name=texts.pop("evacuationNodeName", ""),
+        other=texts,
+    )

@@ -1,0 +1,369 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""LiveMigratable in advance: every reason why a domain cannot move, found before it is tried.
+
+Pure. The rules are libvirt's own (qemuMigrationSrcIsAllowed and qemuMigrationSrcIsSafe in
+src/qemu/qemu_migration.c), and stricter where libvirt moves a guest that would not be well
+afterwards: a USB device of the host, a CD-ROM from a local path, a network disk on
+localhost, a raw block device of which nobody knows whether it is shared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .._core.model import MigrationMethod
+from .._core.reasons import Finding, Reason
+from .disk_sight import NETWORK_POOLS, DiskSight, covering_pool
+from .domain_spec import DiskSpec, DomainSpec, HugePages
+from .host_facts import HostFacts
+
+# libvirt that keeps the state of a TPM on shared storage when its domain migrates
+# (NEWS, v8.10.0); older ones let source and target write it.
+_SHARED_TPM_SINCE = 8010000
+_COPIED_FORMATS = ("raw", "qcow2")
+_STAY_WITH_HOST = {
+    "dir": "a directory of its host",
+    "vhostuser": "a vhost-user socket of its host",
+    "vhostvdpa": "a vDPA device of its host",
+    "nvme": "an NVMe device of its host",
+}
+_SECURITY = {
+    "sev": Reason.SEV,
+    "sev-snp": Reason.SEV,
+    "s390-pv": Reason.SECURE_EXECUTION,
+    "tdx": Reason.TDX,
+}
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What libvirt knows of a domain beside its XML.
+
+    block_jobs: the disks on which one runs. tpm_shared: is its TPM state on a shared file
+    system (None: not known, taken as no). managed_save: an image to be resumed from is there.
+    """
+
+    persistent: bool = True
+    autostart: bool = False
+    managed_save: bool = False
+    snapshots: int = 0
+    block_jobs: tuple[str, ...] = ()
+    tpm_shared: bool | None = None
+    agent_connected: bool | None = None
+
+
+def source_findings(
+    spec: DomainSpec,
+    source: HostFacts,
+    runtime: Runtime,
+    sights: Mapping[str, DiskSight] | None = None,
+    block_migration: bool = True,
+) -> tuple[Finding, ...]:
+    """Why the domain can go nowhere. `sights`: disk_sight.local_sights."""
+    found = list(_bound_findings(spec))
+    for disk in spec.disks:
+        text = _stuck(disk, (sights or {}).get(disk.dev, DiskSight()), block_migration)
+        if text:
+            found.append(Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}."))
+    for interface in spec.interfaces:
+        if interface.type == "vdpa":
+            text = f"The {interface.label} is the vDPA device {interface.device} of the host."
+            found.append(Finding(Reason.INTERFACE, text))
+    if runtime.snapshots:
+        found.append(Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}."))
+    if runtime.block_jobs:
+        text = f"A block job runs on {', '.join(runtime.block_jobs)}."
+        found.append(Finding(Reason.BLOCK_JOB, text))
+    found += _tpm_findings(spec, runtime, source)
+    return tuple(found)
+
+
+def target_findings(
+    spec: DomainSpec,
+    source: HostFacts,
+    target: HostFacts,
+    sights: Mapping[str, DiskSight] | None = None,
+    *,
+    runtime: Runtime | None = None,
+    cpu: Sequence[Finding] = (),
+) -> tuple[Finding, ...]:
+    """Why the domain cannot go to this target. Capacity is not asked here: placement does.
+
+    `sights`: disk_sight.target_sights for this target. `cpu`: host_facts.compare_cpu.
+    """
+    found: list[Finding] = []
+    found += _machine_findings(spec, target)
+    found += cpu
+    found += _name_findings(spec, target)
+    for interface in spec.interfaces:
+        lacks = target.lacks_link(interface)
+        if lacks:
+            text = f"The {interface.label} needs {lacks}, which {target.name} does not have active."
+            found.append(Finding(Reason.INTERFACE, text))
+    found += _disk_findings(spec, source, target, sights or {})
+    for secret in spec.secrets:
+        if target.has_secret(secret.uuid, secret.usage_type, secret.usage) is False:
+            text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}."
+            found.append(Finding(Reason.SECRET, text))
+    found += _huge_page_findings(spec, target)
+    found += _pinning_findings(spec, target)
+    if runtime is not None and runtime.tpm_shared:
+        found += _old_tpm(target, spec)
+    return tuple(found)
+
+
+def save_findings(spec: DomainSpec, runtime: Runtime) -> tuple[Finding, ...]:
+    """Why the domain cannot be saved (managed save). libvirt asks the same as for a migration,
+    but for what concerns another host (qemuMigrationSrcIsAllowed, remote = false)."""
+    found = list(_bound_findings(spec))
+    if not runtime.persistent:
+        found.append(Finding(Reason.TRANSIENT, "libvirt does not save a transient domain."))
+    if runtime.block_jobs:
+        text = f"A block job runs on {', '.join(runtime.block_jobs)}."
+        found.append(Finding(Reason.BLOCK_JOB, text))
+    return tuple(found)
+
+
+# The disks
+
+
+def disks_to_copy(spec: DomainSpec, shared: Mapping[str, bool | None]) -> tuple[str, ...]:
+    """Target devices of the disks that a migration copies. `shared`: device -> shared?
+
+    A disk that is not known to be local is never copied: it might be copied over itself.
+    Media and read-only disks are not copied either (as in qemuMigrationAnyCopyDisk).
+    """
+    return tuple(
+        disk.dev
+        for disk in spec.disks
+        if shared.get(disk.dev) is False and _copyable(disk) == "" and not _stays(disk)
+    )
+
+
+def migration_method(spec: DomainSpec, shared: Mapping[str, bool | None]) -> MigrationMethod:
+    """BlockMigration when a disk is copied, else LiveMigration."""
+    return MigrationMethod.BLOCK if disks_to_copy(spec, shared) else MigrationMethod.LIVE
+
+
+def shared_disks(sights: Mapping[str, DiskSight]) -> dict[str, bool | None]:
+    """`shared` for the two functions above."""
+    return {dev: sight.source_shared for dev, sight in sights.items()}
+
+
+def _stays(disk: DiskSpec) -> bool:
+    """Nothing of it moves: a medium or a read-only disk must be on the target already."""
+    return disk.empty or disk.read_only or disk.removable
+
+
+def _copyable(disk: DiskSpec) -> str:
+    """Why a local disk cannot be copied; empty: it can."""
+    if disk.type not in ("file", "volume"):
+        return "is local, and only image files are copied"
+    if disk.shareable:
+        return "is local and shareable"
+    if disk.encrypted:
+        return "is local and encrypted"
+    if disk.format not in _COPIED_FORMATS:
+        return f"is local, and its format {disk.format} is not copied"
+    return ""
+
+
+def _stuck(disk: DiskSpec, sight: DiskSight, block_migration: bool) -> str:
+    """Why the disk keeps the domain where it is, whatever the target; empty: it does not."""
+    if disk.transient:
+        return "is transient: its changes live in an overlay of this host"
+    if disk.type in _STAY_WITH_HOST:
+        return f"is {_STAY_WITH_HOST[disk.type]}"
+    if disk.bound_to_host:
+        return f"is served at {disk.bound_to_host}"
+    if _stays(disk) or sight.source_shared:
+        return ""
+    if sight.source_shared is None:
+        return (
+            "may be shared or local, which cannot be told from here: if every host reaches the"
+            " same data there, declare the path as shared"
+        )
+    return _copyable(disk) or ("" if block_migration else "is local, and copying is not allowed")
+
+
+def _disk_findings(
+    spec: DomainSpec, source: HostFacts, target: HostFacts, sights: Mapping[str, DiskSight]
+) -> Iterator[Finding]:
+    needed: dict[str, int] = {}
+    for disk in spec.disks:
+        sight = sights.get(disk.dev, DiskSight())
+        if disk.empty or disk.type == "network" or disk.type in _STAY_WITH_HOST:
+            continue
+        text = _pool_trouble(disk, source, target)
+        if not text and (sight.source_shared or _stays(disk)):
+            text = _not_visible(disk, sight, target)
+        elif not text and sight.source_shared is False and not _copyable(disk):
+            pool = disk.pool or covering_pool(target, disk.path)
+            if pool is None and target.pools is not None:
+                folder = os.path.dirname(disk.path)
+                text = f"is to be copied, and {target.name} has no active storage pool at {folder}"
+            elif pool and not sight.on_target:
+                needed[pool] = needed.get(pool, 0) + sight.capacity
+        if text:
+            yield Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}.")
+    for pool, size in needed.items():
+        facts = (target.pools or {}).get(pool)
+        if facts is not None and size > facts.available:
+            text = (
+                f"The disks to be copied need {-(-size // 1024**2)} MiB in storage pool {pool!r};"
+                f" {target.name} has {facts.available // 1024**2} MiB there."
+            )
+            yield Finding(Reason.DISKS, text)
+
+
+def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:
+    if disk.type != "volume" or target.pools is None:
+        return ""
+    there, here = target.pools.get(disk.pool), (source.pools or {}).get(disk.pool)
+    if there is None:
+        return f"is in storage pool {disk.pool!r}, which {target.name} does not have active"
+    same = here is not None and (here.type, here.source) == (there.type, there.source)
+    if here is not None and here.type in NETWORK_POOLS and not same:
+        return f"is in storage pool {disk.pool!r}, which stands on other storage on {target.name}"
+    return ""
+
+
+def _not_visible(disk: DiskSpec, sight: DiskSight, target: HostFacts) -> str:
+    if sight.on_target is True:
+        return ""
+    # libvirt drops such a medium when its file is not there (formatdomain, startupPolicy).
+    if disk.removable and disk.startup_policy in ("optional", "requisite"):
+        return ""
+    if disk.removable:
+        if sight.on_target is None and sight.source_shared:
+            return ""
+        known = "is not known to have" if sight.on_target is None else "does not have"
+        return f"is a medium that {target.name} {known}: eject it"
+    if sight.on_target is False:
+        return f"is not visible on {target.name}"
+    if not sight.source_shared:
+        return f"is read-only and local, and {target.name} is not known to have it"
+    # Shared, and no pool of the target covers it: its QEMU opens the same path or refuses.
+    return ""
+
+
+# Everything else
+
+
+def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
+    """What binds a running domain to its QEMU process or its host, by its XML alone."""
+    for filesystem in spec.filesystems:
+        name = "virtiofs" if filesystem.driver == "virtiofs" else "9p"
+        text = f"The host directory {filesystem.source} is shared into it by {name}."
+        yield Finding(Reason.VIRTIOFS, text)
+    for device in spec.host_devices:
+        # With teaming the guest has a second way, and QEMU unplugs this one for the move.
+        if device.teaming == "transient" and device.kind in ("pci", "interface"):
+            continue
+        text = f"The {device.kind} device {device.source} of the host is passed to it."
+        yield Finding(Reason.HOST_DEVICE, " ".join(text.split()))
+    if spec.launch_security:
+        reason = _SECURITY.get(spec.launch_security, Reason.SEV)
+        yield Finding(reason, f"Its launch security is {spec.launch_security}.")
+    if spec.hyperv_passthrough:
+        yield Finding(Reason.HYPERV_PASSTHROUGH, "features/hyperv has mode='passthrough'.")
+    for disk in spec.disks:
+        if disk.reservations:
+            text = f"Disk {disk.dev} ({disk.source}) uses SCSI persistent reservations."
+            yield Finding(Reason.PERSISTENT_RESERVATION, text)
+    if spec.invariant_tsc and not spec.tsc_frequency:
+        text = "CPU feature invtsc needs a TSC frequency (clock/timer name='tsc') to migrate."
+        yield Finding(Reason.CPU_MODEL, text)
+    yield from _memory_findings(spec)
+
+
+def _memory_findings(spec: DomainSpec) -> Iterator[Finding]:
+    for module in spec.memory_modules:
+        if module.model == "dimm" and not module.address:
+            text = f"A memory module of {module.size_mib} MiB has no slot or base address."
+            yield Finding(Reason.HOTPLUG, text)
+        elif module.model == "sgx-epc" or module.source:
+            text = f"A memory module of model {module.model} stands on the host's {module.source}"
+            yield Finding(Reason.HOTPLUG, text.rstrip() + ".")
+    for name, role in spec.shared_memory:
+        if role != "master":
+            text = f"The shared memory device {name!r} does not have role='master'."
+            yield Finding(Reason.HOTPLUG, text)
+
+
+def _tpm_findings(spec: DomainSpec, runtime: Runtime, source: HostFacts) -> Iterator[Finding]:
+    for tpm in spec.tpms:
+        if tpm.backend in ("passthrough", "external"):
+            text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host: libvirt cannot move"
+            yield Finding(Reason.TPM_STATE, f"{text} its state.")
+    if runtime.tpm_shared:
+        yield from _old_tpm(source, spec)
+
+
+def _old_tpm(host: HostFacts, spec: DomainSpec) -> Iterator[Finding]:
+    emulated = any(tpm.backend == "emulator" for tpm in spec.tpms)
+    if emulated and 0 < host.libvirt_version < _SHARED_TPM_SINCE:
+        text = f"Its TPM state is on shared storage, and libvirt on {host.name} is older than 8.10."
+        yield Finding(Reason.TPM_STATE, text)
+
+
+def _machine_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    if not target.machines:
+        return
+    known = target.machines.get((spec.type, spec.arch))
+    if known is None:
+        text = f"{target.name} runs no domains of type {spec.type} for {spec.arch}."
+        yield Finding(Reason.MACHINE_TYPE, text)
+    elif spec.machine and spec.machine not in known:
+        text = f"Machine type {spec.machine} is not known to QEMU on {target.name}."
+        yield Finding(Reason.MACHINE_TYPE, text)
+
+
+def _name_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    other = target.domains.get(spec.name)
+    if other is not None and other != spec.uuid:
+        text = f"{target.name} has a domain {spec.name!r} with another UUID, {other}."
+        yield Finding(Reason.NAME_TAKEN, text)
+    for name, uuid in target.domains.items():
+        if uuid == spec.uuid and name != spec.name:
+            text = f"{target.name} has the UUID {uuid} under another name, {name!r}."
+            yield Finding(Reason.NAME_TAKEN, text)
+
+
+def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    if target.huge_pages is None:
+        return
+    wanted: dict[int, int] = {}
+    for page in spec.huge_pages:
+        wanted[page.size_kib] = wanted.get(page.size_kib, 0) + _backed_mib(page, spec)
+    for size, mib in wanted.items():
+        sizes = [size] if size else sorted(target.huge_pages)
+        if any(-(-mib * 1024 // s) <= (target.free_pages(s) or 0) for s in sizes):
+            continue
+        kind = f"of {size} KiB" if size else "of any size"
+        have = f"{target.free_pages(size)} free pages" if size else "not enough free ones"
+        text = f"It needs {mib} MiB in huge pages {kind}; {target.name} has {have}."
+        yield Finding(Reason.HUGEPAGES, text)
+
+
+def _backed_mib(page: HugePages, spec: DomainSpec) -> int:
+    if page.nodeset and spec.numa_cells_mib:
+        return sum(spec.numa_cells_mib.get(cell, 0) for cell in page.nodeset)
+    others = {cell for other in spec.huge_pages for cell in other.nodeset}
+    return spec.memory_mib - sum(spec.numa_cells_mib.get(cell, 0) for cell in others)
+
+
+def _pinning_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    for pin in spec.pinnings:
+        cpus = pin.cpus - target.cpus if target.cpus is not None else frozenset()
+        nodes = pin.nodes - target.nodes if target.nodes is not None else frozenset()
+        if cpus or nodes:
+            kind, missing = ("CPUs", cpus) if cpus else ("NUMA nodes", nodes)
+            numbers = ", ".join(str(number) for number in sorted(missing))
+            text = f"{pin.where} is bound to {kind} {numbers}, which {target.name} does not have."
+            yield Finding(Reason.PINNING, text)
