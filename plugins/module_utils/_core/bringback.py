@@ -9,32 +9,41 @@ Undoes only what the record says we did.
 
 from __future__ import annotations
 
-from . import moves
+from . import moves, stops
 from .actions import Do, NodePhase
-from .model import State
+from .model import VM, State
 from .reasons import Finding, Reason
 from .record import Ending
 from .step import Step
 from .verdict import Situation
 
+_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST})
+_BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})
+
 
 def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     """The next actions towards an active node."""
-    waiting = failed = False
+    record, node = step.record, step.obs.nodes[step.record.node]
+    strays = [c for u, c in step.obs.claims.items() if u not in record.vms]
+    for claim in strays:
+        step.do(Do.RELEASE, claim.vm, claim.target)
+    waiting, failed = bool(strays), False
     for uuid in step.order():
-        situation = step.situations[uuid]
-        if situation in in_flight:
-            _withdraw(step, uuid, situation)
-            waiting = True
-        elif _one(step, uuid, situation):
-            waiting = True
-        elif step.record.vms[uuid].ending == Ending.BLOCKED.value:
-            failed = True
+        entry = record.vms[uuid]
+        if step.situations[uuid] in in_flight:
+            _withdraw(step, uuid, step.situations[uuid])
+            pending = entry.ending == Ending.NONE.value
+        else:
+            pending = _one(step, uuid, step.situations[uuid])
+        if pending and step.late():
+            entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
+        waiting |= pending
+        failed |= entry.ending in _BAD
     if waiting:
-        return NodePhase.RESTORING
-    if step.record.cordoned_by_us and step.obs.nodes[step.record.node].cordoned:
+        return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
+    if node.our_cordon if node.our_cordon is not None else record.cordoned_by_us and node.cordoned:
         step.do(Do.UNCORDON)
-        return NodePhase.RESTORING
+        return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
     step.do(Do.FORGET)
@@ -42,11 +51,12 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
 
 
 def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
-    """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so."""
+    """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
+    What somebody else asked for is left to them."""
     entry = step.record.vms[uuid]
     moves.follow(step, uuid, situation)
     last = entry.last
-    if last is None:
+    if last is None or last.adopted:
         return
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:
@@ -63,61 +73,67 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         moves.wait_for_reading(step, entry, situation)
         return entry.ending == Ending.NONE.value
     moves.close_attempt(step, uuid)
-    if uuid in step.obs.claims:
-        step.do(Do.RELEASE, uuid, step.obs.claims[uuid].target)
-        return True
+    if moves.claim_is_left(step, uuid):
+        return entry.ending == Ending.NONE.value
     if situation is Situation.ARRIVED:
         moves.arrived(step, uuid)
-        return entry.ending == Ending.NONE.value
-    if situation is Situation.ARRIVED_LEFTOVER:
+    elif situation is Situation.ARRIVED_LEFTOVER:
         moves.clean_source(step, uuid)
-        return True
-    if situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
-        return _runs_here(step, uuid)
-    if situation is Situation.COLD_DEFINED_TWICE and entry.cold_target:
-        step.do(Do.COLD_WITHDRAW, uuid, entry.cold_target)
-        return True
-    if situation is Situation.COLD_ARRIVED and entry.cold_target and entry.was_active:
-        return _start(step, uuid, Do.COLD_START, entry.cold_target)
-    if situation is Situation.STOPPED_HERE or (
-        situation is Situation.NOWHERE and not entry.persistent
-    ):
-        if entry.stop_way and entry.was_active:
-            return _start(step, uuid, Do.START, step.record.node)
-    elif situation in (Situation.NOWHERE, Situation.TWICE):
-        reason = Reason.RUNNING_TWICE if situation is Situation.TWICE else Reason.VM_LOST
-        entry.end(Ending.BLOCKED, "", Finding(reason, step.where(uuid)))
-    return False
+    elif situation in _HERE:
+        vm = step.here[uuid]
+        assert vm is not None  # the verdict table says so
+        return _runs_here(step, uuid, vm)
+    elif situation is Situation.TWICE:
+        entry.end(Ending.BLOCKED, "", Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+    elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED, step.where(uuid)))
+    else:
+        return _off(step, uuid, situation)
+    return entry.ending == Ending.NONE.value
 
 
-def _runs_here(step: Step, uuid: str) -> bool:
+def _off(step: Step, uuid: str, situation: Situation) -> bool:
+    """It runs nowhere. It is started again if we stopped it."""
     entry = step.record.vms[uuid]
-    vm = step.here[uuid]
-    assert vm is not None
-    if vm.marked:
-        step.do(Do.UNMARK, uuid)
+    seen = step.sighting(uuid)
+    cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
+    wanted = entry.was_active and entry.asked_to_stop
+    if situation is Situation.COLD_DEFINED_TWICE and cold:
+        step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
+    elif situation is Situation.COLD_ARRIVED:
+        if cold and wanted and entry.stop_way:
+            _start(step, uuid, Do.COLD_START, entry.cold_target)
+        else:
+            entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
+    elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
+        stops.nowhere(step, uuid)
+    elif wanted:
+        _start(step, uuid, Do.START, step.record.node)
+    elif entry.ending != Ending.GONE.value:
+        entry.end(Ending.OFF, step.record.node, entry.finding)
+    return entry.ending == Ending.NONE.value
+
+
+def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
+    entry = step.record.vms[uuid]
+    if vm.marked and step.attempt(Do.UNMARK, uuid):
+        entry.ending = Ending.NONE.value
         return True
     still_stopping = (
         entry.stop_way
         and entry.start_tries == 0
-        and entry.ending == Ending.NONE.value
         and step.obs.now - entry.stop_started <= step.policy.shutdown_timeout
     )
     if still_stopping and vm.state is State.RUNNING:
+        entry.ending = Ending.NONE.value
         return True  # an ACPI request cannot be taken back: wait for what the guest does
-    if entry.stop_way and entry.autostart and not vm.autostart:
-        step.do(Do.AUTOSTART_ON, uuid)
-        return True
+    if entry.asked_to_stop and entry.persistent and entry.autostart and not vm.autostart:
+        step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
+        return entry.ending == Ending.NONE.value
     entry.end(Ending.RESTORED, step.record.node)
     return False
 
 
-def _start(step: Step, uuid: str, what: Do, node: str) -> bool:
-    entry = step.record.vms[uuid]
-    if entry.start_tries >= step.policy.max_attempts:
-        entry.end(Ending.BLOCKED, node, entry.finding or Finding(Reason.CANNOT_START))
-        return False
-    entry.start_tries += 1
-    entry.ending = Ending.NONE.value
-    step.do(what, uuid, node)
-    return True
+def _start(step: Step, uuid: str, what: Do, node: str) -> None:
+    step.record.vms[uuid].start_tries += 1
+    step.must(what, uuid, node, Reason.CANNOT_START)

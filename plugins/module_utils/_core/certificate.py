@@ -85,7 +85,9 @@ def _accounted(obs: Observation, uuid: str, entry: VMRecord) -> bool:
         return False
     sightings = obs.sightings.get(uuid, [])
     if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
-        return any(s.node == entry.at and s.state is not State.ABSENT for s in sightings)
+        active = {s.node for s in sightings if s.state in ACTIVE_STATES}
+        there = {s.node for s in sightings if s.state not in (State.ABSENT, State.UNKNOWN)}
+        return entry.at in there and active <= {entry.at}
     if entry.ending == Ending.GONE.value:
         return True
     return not any(s.state in ACTIVE_STATES for s in sightings)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from . import bringback, moves, stops
 from .actions import Decision, Do, NodePhase
+from .certificate import problems
 from .model import VM, Observation, State
 from .place import Placement
 from .policy import Policy
@@ -33,6 +34,8 @@ IN_FLIGHT = frozenset(
         Situation.HANDING_OVER,
     }
 )
+# On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
+ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
 
@@ -78,19 +81,25 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     if record.intent == Intent.ACTIVE.value:
         _look(step, vms, before)
         decision.phases[record.node] = bringback.restore(step, IN_FLIGHT)
+        step.close()
         return
     if record.intent == Intent.MIGRATED.value:
         decision.phases[record.node] = _one_vm(step, vms, before)
+        step.close()
         return
     _cordon(step, node.cordoned)
     if record.intent == Intent.CORDONED.value:
-        decision.phases[record.node] = NodePhase.CORDONED
+        decision.phases[record.node] = _cordoned(step, node.cordoned)
         return
     _look(step, vms, before)
     for uuid in step.order():
         _one(step, uuid)
+    for uuid, claim in step.obs.claims.items():
+        if claim.owner == record.node and uuid not in record.vms:
+            step.do(Do.RELEASE, uuid, claim.target)
     moves.start(step)
     decision.phases[record.node] = _phase(step)
+    step.close()
 
 
 def _cordon(step: Step, cordoned: bool) -> None:
@@ -100,11 +109,29 @@ def _cordon(step: Step, cordoned: bool) -> None:
         step.do(Do.CORDON)
 
 
+def _cordoned(step: Step, cordoned: bool) -> NodePhase:
+    """Cordoned is said when it was read, not when it was asked for."""
+    if cordoned:
+        return NodePhase.CORDONED
+    return _not_yet(step, f"{step.record.node} is not cordoned")
+
+
+def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+    """Wait for something about the node, up to pending_timeout and the node's deadline."""
+    record = step.record
+    step.decision.node_findings[record.node] = (Finding(reason, text),)
+    if record.waiting_since is None:
+        record.waiting_since = step.obs.now
+    waited = step.obs.now - record.waiting_since
+    over = waited > step.policy.pending_timeout or step.late()
+    return NodePhase.BLOCKED if over else NodePhase.DRAINING
+
+
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
     """Enter new VMs into the record and judge where each one is."""
     here = {vm.uuid: vm for vm in vms}
     for vm in vms:
-        if vm.uuid not in step.record.vms:
+        if vm.uuid not in step.record.vms and vm.state not in ARRIVING:
             step.record.vms[vm.uuid] = VMRecord(
                 vm.uuid,
                 vm.name,
@@ -130,7 +157,7 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
 def _situation(obs: Observation, vm: VM | None, entry: VMRecord) -> Situation:
     sightings = obs.sightings.get(entry.uuid, [])
     target = most_telling(tuple(s.state for s in sightings))
-    if target in (State.ABSENT, State.UNKNOWN) and not obs.full and target is State.ABSENT:
+    if target in (State.ABSENT, State.SHUTOFF) and not obs.full:
         target = State.UNKNOWN
     running = [s for s in sightings if s.state is State.RUNNING]
     if len(running) > 1 and not any(s.job for s in running):
@@ -161,7 +188,11 @@ def _one(step: Step, uuid: str) -> None:
     situation = step.situations[uuid]
     if situation in IN_FLIGHT:
         moves.follow(step, uuid, situation)
-    elif uuid in step.unsure or situation is Situation.UNREADABLE:
+        return
+    if moves.claim_is_left(step, uuid):
+        # Given back before anything else: a new attempt must not start on the old claim.
+        return
+    if uuid in step.unsure or situation is Situation.UNREADABLE:
         moves.wait_for_reading(step, entry, situation)
     elif situation is Situation.ARRIVED:
         moves.arrived(step, uuid)
@@ -203,9 +234,19 @@ def _phase(step: Step) -> NodePhase:
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
     if endings & bad:
         return NodePhase.BLOCKED
-    inbound = [r for r in obs.inbound if r.target == record.node]
+    inbound = [f"{r.vm} from {r.owner}" for r in obs.inbound if r.target == record.node]
+    inbound += [
+        f"{vm.name} is {vm.state.value}"
+        for vm in obs.vms.values()
+        if vm.node == record.node and vm.state in ARRIVING
+    ]
     if inbound:
-        text = ", ".join(f"{r.vm} from {r.owner}" for r in inbound)
-        step.decision.node_findings[record.node] = (Finding(Reason.INBOUND, text),)
-        return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
-    return NodePhase.EMPTY if obs.full else NodePhase.DRAINING
+        return _not_yet(step, ", ".join(inbound), Reason.INBOUND)
+    left = problems(obs, record)
+    if not obs.full:
+        away = ", ".join(n.name for n in obs.nodes.values() if not n.reachable)
+        return _not_yet(step, f"not read: {away or 'a host'}", Reason.PEER_UNREACHABLE)
+    if left:
+        return _not_yet(step, "; ".join(left))
+    record.waiting_since = None
+    return NodePhase.EMPTY

@@ -80,15 +80,20 @@ class Engine:
         self._saved = ""
         self._before: Mapping[str, Situation] | None = None
         self._empty: Observation | None = None
+        self._last: list[Action] = []
         self.done: list[Action] = []
 
     def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
         """Step until the phase is final or the platform's clock passes `deadline`."""
         while True:
+            again, last = self._empty, self._last
             outcome = self.step()
             if outcome.ended is Ended.FINAL or self._platform.now() >= deadline:
                 return outcome
-            if not outcome.decision.actions and outcome.phase is not NodePhase.EMPTY:
+            # The second read of an empty node follows at once. What was just done is looked
+            # at; what was done before in the same words, and is still to be done, can wait.
+            first_empty = outcome.phase is NodePhase.EMPTY and again is None
+            if not first_empty and self._last in ([], last):
                 left = deadline - self._platform.now()
                 self._platform.wait(max(0.0, min(longest_wait, left)))
 
@@ -100,7 +105,7 @@ class Engine:
         self._before = decision.situations if obs.full else None
         self._record = decision.records[node]
         phase = decision.phases[node]
-        actions = self._admit(decision, obs)
+        actions = self._last = self._admit(decision, obs)
         self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
@@ -115,7 +120,9 @@ class Engine:
                 phase = decision.phases[node] = NodePhase.DRAINED
         else:
             self._empty = None
-        ended = Ended.FINAL if decision.final else Ended.OUT_OF_TIME
+        # A final phase is one after which nothing is left to be done, FORGET excepted.
+        quiet = all(a.do is Do.FORGET for a in actions) and not refused
+        ended = Ended.FINAL if decision.final and quiet else Ended.OUT_OF_TIME
         findings = decision.node_findings.get(node, ())
         return Slice(
             ended, phase, self._record, obs, decision, certificate, findings, list(self.done)
@@ -123,22 +130,25 @@ class Engine:
 
     def _admit(self, decision: Decision, obs: Observation) -> list[Action]:
         """Claims first; then the intent of what was granted goes into the record."""
-        wanted = [a for a in decision.actions if a.do is Do.MIGRATE]
+        wanted = [a for a in decision.actions if a.needs_claim]
         if not wanted:
             return decision.actions
         answers = self._platform.claim(wanted, self._policy.limits)
         granted: list[Action] = []
         boot_id = obs.nodes[self._record.node].boot_id
         for action in decision.actions:
-            if action.do is not Do.MIGRATE:
+            refusal = answers.get(action.vm)
+            if refusal is None and action.do is not Do.MIGRATE:
                 granted.append(action)
                 continue
             entry = self._record.vms[action.vm]
-            refusal = answers.get(action.vm)
             if refusal is not None:
                 entry.note(refusal)
                 if entry.waiting_since is None:
                     entry.waiting_since = obs.now
+                if action.do is Do.SHUTDOWN:  # asked for before the guest: nothing was done yet
+                    entry.stop_way = entry.cold_target = ""
+                    entry.stop_sent = 0.0
                 continue
             entry.attempts.append(
                 Attempt(
@@ -183,11 +193,11 @@ def begin(
     else:
         record = NodeRecord.from_json(old.to_json())
     if record.run_id != run_id or not record.runs or record.boot_id != boot_id:
-        rebooted = record.boot_id != boot_id
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
+        record.waiting_since = None
         for entry in record.vms.values():
-            _carry_on(entry, rebooted, now)
+            _carry_on(entry, now)
     if record.intent != intent:
         for entry in record.vms.values():
             entry.start_tries = 0
@@ -199,16 +209,20 @@ def begin(
     return record
 
 
-def _carry_on(entry: VMRecord, rebooted: bool, now: float) -> None:
-    """What was given up is tried again; times of an older boot mean nothing now."""
-    entry.waiting_since = None
+def _carry_on(entry: VMRecord, now: float) -> None:
+    """What was given up is tried again; times of an older run or boot mean nothing now."""
+    entry.waiting_since, entry.tries = None, {}
+    if entry.ending == Ending.RESTORED.value:
+        entry.stop_way, entry.stop_forced, entry.cold_target = "", False, ""
+        entry.stop_sent, entry.start_tries = 0.0, 0
+        entry.ending = Ending.NONE.value
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
         if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
             entry.stop_way, entry.stop_forced, entry.cold_target = "", False, ""
         entry.ending = Ending.NONE.value
         entry.start_tries = 0
         entry.note(None)
-    if rebooted and entry.stop_way:
+    if entry.stop_way:
         entry.stop_started = entry.stop_sent = now
 
 

@@ -146,11 +146,13 @@ class Node:
     part of the reservations, which will become VMs or go away.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
+    `our_cordon`: is a cordon of ours among what keeps VMs away? None: cannot be told apart.
     """
 
     name: str
     reachable: bool = True
     cordoned: bool = False
+    our_cordon: bool | None = None
     capacity_mib: int = 0
     reserve_mib: int = 0
     committed_mib: int = 0

@@ -6,20 +6,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .actions import Do
-from .model import VM
+from .model import ACTIVE_STATES, VM
 from .reasons import CATALOGUE, Finding, Reason
-from .record import Attempt, Ending, VMRecord
+from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping
 from .strategy import Choice, Way, choose
 from .verdict import Situation
 
 
+_COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
+
+
 def follow(step: Step, uuid: str, situation: Situation) -> None:
     """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
     entry = step.record.vms[uuid]
     entry.ending, entry.waiting_since = Ending.NONE.value, None
+    entry.note(None)
     seen = step.sighting(uuid)
     if entry.last is None or entry.last.ended:
         _adopt(step, entry, seen.node if seen else "")
@@ -31,9 +37,39 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         if step.late():
             entry.end(Ending.BLOCKED, "", Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
         return
+    if step.late(_grace(step, entry, situation)):
+        finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
+        entry.end(Ending.BLOCKED, "", finding)
+        return
     vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
         step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
+
+
+def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
+    """What began before the node's deadline has the holder's own: that is waited for."""
+    if situation not in (Situation.MOVING, Situation.STARTING):
+        return 0.0
+    settings = step.policy.migration
+    gib = max(1.0, entry.memory_mib / 1024)
+    return settings.completion_timeout_per_gib * gib + settings.progress_timeout
+
+
+def claim_is_left(step: Step, uuid: str) -> bool:
+    """Give back a claim that nothing needs any more. True: nothing else is done this time."""
+    claim = step.obs.claims.get(uuid)
+    entry = step.record.vms[uuid]
+    situation = step.situations[uuid]
+    if claim is None or uuid in step.unsure or situation is Situation.UNREADABLE:
+        return False
+    if entry.cold_target == claim.target and situation is not Situation.ARRIVED:
+        done = situation is Situation.COLD_ARRIVED and not entry.was_active
+        given_up = situation is Situation.HERE and entry.ending == Ending.BLOCKED.value
+        back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
+        if entry.stop_way and not (done or given_up or back):
+            return False  # a cold migration is under way
+    step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+    return True
 
 
 def _adopt(step: Step, entry: VMRecord, target: str) -> None:
@@ -46,6 +82,7 @@ def _adopt(step: Step, entry: VMRecord, target: str) -> None:
             started=step.obs.now,
             boot_id=node.boot_id,
             run_id=step.record.run_id,
+            adopted=True,
             message="adopted: it was under way already",
         )
     )
@@ -62,7 +99,8 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     elif step.obs.now - entry.waiting_since > step.policy.pending_timeout or step.late():
-        entry.end(Ending.BLOCKED, "", Finding(Reason.PEER_UNREACHABLE, text))
+        finding = Finding(Reason.PEER_UNREACHABLE, text)
+        entry.end(Ending.BLOCKED, "", finding, keep_waiting=True)
 
 
 def arrived(step: Step, uuid: str) -> None:
@@ -71,11 +109,13 @@ def arrived(step: Step, uuid: str) -> None:
     seen = step.sighting(uuid)
     assert seen is not None  # the verdict table says so
     _take_outcome(step, entry, arrived_at=seen.node)
-    if uuid in step.obs.claims:
-        step.do(Do.RELEASE, uuid, step.obs.claims[uuid].target)
     if seen.marked or (entry.persistent and seen.autostart != entry.autostart):
-        step.do(Do.FINISH, uuid, seen.node)
-        entry.ending = Ending.NONE.value
+        if seen.job is not None:
+            entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
+            if step.late():
+                entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
+            return
+        step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
         return
     entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
 
@@ -83,13 +123,10 @@ def arrived(step: Step, uuid: str) -> None:
 def clean_source(step: Step, uuid: str) -> None:
     """It runs there, and a definition that could be started is left here: remove it."""
     entry = step.record.vms[uuid]
-    entry.ending = Ending.NONE.value
-    step.do(Do.CLEAN_SOURCE, uuid, _target(step, uuid))
-
-
-def _target(step: Step, uuid: str) -> str:
     seen = step.sighting(uuid)
-    return seen.node if seen else ""
+    assert seen is not None  # the verdict table says so
+    _take_outcome(step, entry, arrived_at=seen.node)
+    step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
 
 
 def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
@@ -118,7 +155,7 @@ def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
 def close_attempt(step: Step, uuid: str) -> None:
     """Close the last attempt of a VM that does not move (it stayed here)."""
     seen = step.sighting(uuid)
-    gone = step.here.get(uuid) is None and seen is not None
+    gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
     _take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")
 
 
@@ -129,13 +166,16 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     assert vm is not None  # the verdict table says so
     _take_outcome(step, entry)
     entry.at = step.record.node
-    if uuid in step.obs.claims:
-        step.do(Do.RELEASE, uuid, step.obs.claims[uuid].target)
+    entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.stop_way:
         stopping(step, uuid, vm)
         return
     entry.was_active = True
-    choice = choose(vm, step.policy, step.placement.refusals(vm))
+    refusals = step.placement.refusals(vm)
+    if refusals and not step.obs.full:
+        # A host that cannot be read might take it: not known yet, so nothing is stopped.
+        vm = replace(vm, migratable=None)
+    choice = choose(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
     if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
@@ -175,7 +215,7 @@ def _strongest(choice: Choice) -> Finding | None:
 
 def _unmark(step: Step, vm: VM) -> None:
     if vm.marked:
-        step.do(Do.UNMARK, vm.uuid)
+        step.attempt(Do.UNMARK, vm.uuid)
 
 
 def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
@@ -192,10 +232,10 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     if step.obs.now - entry.waiting_since > limit or step.late():
-        since = entry.waiting_since
-        entry.end(Ending.BLOCKED, vm.node, finding)
-        entry.waiting_since = since  # or the next step would begin to wait anew
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
         _unmark(step, vm)
+    elif external and not vm.marked:
+        step.attempt(Do.MARK, vm.uuid)
 
 
 def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
@@ -214,7 +254,8 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     entry.note(last.finding if last is not None and last.reason else None)
     if last is not None:
         pause = step.policy.backoff * 2 ** (len(tried) - 1)
-        if step.obs.now - last.ended_at < pause:
+        same_boot = last.boot_id == step.obs.nodes[step.record.node].boot_id
+        if same_boot and step.obs.now - last.ended_at < pause:
             return
     step.wanted.append((vm, choice))
 
@@ -229,7 +270,9 @@ def start(step: Step) -> None:
             break
         target = step.placement.pick(vm)
         if target is None:
-            _no_place_now(step, vm, entry)
+            # Only inbound places are taken: a queue, which the node's deadline ends.
+            if not step.placement.has_room(vm):
+                _no_place_now(step, vm, entry)
             continue
         entry.waiting_since = None
         room -= 1
@@ -246,10 +289,11 @@ def start(step: Step) -> None:
 
 
 def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:
-    """A node could take it, but its room or its inbound places are taken now."""
-    text = "Targets exist, but their room or their inbound places are reserved by others."
+    """A node could take it, but its room is taken now."""
+    text = "Targets exist, but their room is reserved by others."
     entry.note(Finding(Reason.NO_TARGET, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     elif step.obs.now - entry.waiting_since > step.policy.pending_timeout:
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NO_TARGET, text))
+        finding = Finding(Reason.NO_TARGET, text)
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)

@@ -43,6 +43,14 @@ class Placement:
                     return ()
         return self._explain(vm)
 
+    def has_room(self, vm: VM) -> bool:
+        """Has a node room for it now, whatever the inbound limit says?"""
+        return any(
+            n.room_mib - self._booked.get(n.name, 0) >= vm.memory_mib
+            and n.name not in vm.refused_by
+            for n in self._nodes
+        )
+
     def _explain(self, vm: VM) -> tuple[Finding, ...]:
         """A VM that every node refuses for the same kind of reason gets that reason."""
         if not self._nodes:

@@ -10,9 +10,10 @@ from .actions import Action, Decision, Do
 from .model import VM, Observation, Sighting
 from .place import Placement
 from .policy import Policy
-from .record import NodeRecord
+from .reasons import Finding, Reason
+from .record import Ending, NodeRecord
 from .strategy import Choice
-from .verdict import Situation
+from .verdict import Situation, most_telling
 
 
 class Step:
@@ -38,6 +39,7 @@ class Step:
         self.unsure: set[str] = set()
         self.in_flight = 0
         self.wanted: list[tuple[VM, Choice]] = []
+        self._tried: dict[str, dict[str, list[float]]] = {}
 
     def order(self) -> list[str]:
         """UUIDs in a stable order, so that a run is repeatable."""
@@ -60,11 +62,39 @@ class Step:
             )
         )
 
+    def attempt(self, what: Do, uuid: str, target: str = "") -> bool:
+        """`do`, with back-off, at most max_attempts times in a row. False: used up."""
+        entry = self.record.vms[uuid]
+        key = f"{what.value} {target}".strip()
+        count, when = entry.tries.get(key, [0, 0.0])
+        used_up = count >= self.policy.max_attempts
+        pause = self.policy.backoff * 2 ** (count - 1) if count else 0.0
+        if self.obs.now - when >= pause and not used_up:
+            self.do(what, uuid, target)
+            count, when = count + 1, self.obs.now
+        self._tried.setdefault(uuid, {})[key] = [count, when]
+        return not used_up or self.obs.now - when < pause
+
+    def must(
+        self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE
+    ) -> None:
+        """Attempt it and stay in `ending`; when the attempts are used up, block."""
+        entry = self.record.vms[uuid]
+        if self.attempt(what, uuid, target):
+            entry.ending = ending.value
+        else:
+            entry.end(Ending.BLOCKED, target, entry.finding or Finding(reason))
+
+    def close(self) -> None:
+        """What is no longer wanted has worked: forget how often it was tried."""
+        for uuid, entry in self.record.vms.items():
+            entry.tries = self._tried.get(uuid, {})
+
     def sighting(self, uuid: str) -> Sighting | None:
         """The most telling sighting on another node."""
         found = self.obs.sightings.get(uuid, [])
-        active = [s for s in found if s.state.value not in ("absent", "shutoff", "unknown")]
-        return (active or found or [None])[0]  # type: ignore[list-item]
+        state = most_telling(tuple(s.state for s in found))
+        return next((s for s in found if s.state is state), None)
 
     def where(self, uuid: str) -> str:
         """All places of a VM in words."""
@@ -73,9 +103,9 @@ class Step:
         places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
         return ", ".join(places) or "on no host"
 
-    def late(self) -> bool:
+    def late(self, grace: float = 0.0) -> bool:
         """Is the node's own deadline over? A reboot of the source starts the count anew."""
         node = self.obs.nodes[self.record.node]
         if node.boot_id != self.record.boot_id:
             return False
-        return self.obs.now - self.record.started > self.policy.drain_timeout
+        return self.obs.now - self.record.started > self.policy.drain_timeout + grace

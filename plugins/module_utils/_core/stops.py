@@ -27,7 +27,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if way is Way.COLD_MIGRATE:
         target = step.placement.pick(vm)
         if target is None:
-            entry.end(Ending.BLOCKED, vm.node, (step.placement.refusals(vm) or _NO_ROOM)[0])
+            _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
         entry.cold_target = target
     entry.stop_way = way.value
@@ -37,10 +37,17 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.note(choice.findings[0])
     if vm.autostart:
         step.do(Do.AUTOSTART_OFF, vm.uuid)
-    step.do(Do.SAVE if way is Way.SAVE else Do.SHUTDOWN, vm.uuid)
+    step.do(Do.SAVE if way is Way.SAVE else Do.SHUTDOWN, vm.uuid, entry.cold_target)
 
 
-_NO_ROOM = (Finding(Reason.NO_TARGET),)
+def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
+    """None fits: that is the end. One fits, but its places are taken now: wait."""
+    refusals = step.placement.refusals(vm)
+    if refusals or step.late():
+        entry.end(ending, vm.node, refusals[0] if refusals else Finding(Reason.DEADLINE))
+    else:
+        entry.ending = Ending.NONE.value
+        entry.note(Finding(Reason.NO_TARGET, "The targets' places are taken by others now."))
 
 
 def stopping(step: Step, uuid: str, vm: VM) -> None:
@@ -65,7 +72,7 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     """Undo what we did for the stop, then block. The stop stays in the record as tried."""
     entry = step.record.vms[uuid]
     if entry.autostart and not vm.autostart:
-        step.do(Do.AUTOSTART_ON, uuid)
+        step.attempt(Do.AUTOSTART_ON, uuid)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
     entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
 
@@ -81,29 +88,36 @@ def off_here(step: Step, uuid: str) -> None:
         else:
             entry.end(Ending.OFF, vm.node)
         return
-    if not entry.stop_way:
+    if not entry.asked_to_stop and _boot_over(step, entry):
+        text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+    elif not entry.asked_to_stop:
         entry.end(Ending.GONE, vm.node, Finding(Reason.STOPPED_BY_ITSELF))
-    elif entry.cold_target:
+    elif entry.cold_target and entry.stop_way:
         if vm.managed_save:
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
             return
-        entry.ending = Ending.NONE.value
-        step.do(Do.COLD_DEFINE, uuid, entry.cold_target)
+        step.must(Do.COLD_DEFINE, uuid, entry.cold_target, Reason.STOP_FAILED)
+    elif vm.autostart:
+        step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
-        if vm.autostart:
-            step.do(Do.AUTOSTART_OFF, uuid)
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
         entry.end(ending, vm.node, entry.finding)
+
+
+def _boot_over(step: Step, entry: VMRecord) -> bool:
+    """Has the node restarted since the VM was last seen running on it?"""
+    boot_id = step.obs.nodes[step.record.node].boot_id
+    return entry.seen_boot not in ("", boot_id)
 
 
 def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
     target = entry.cold_target or step.placement.pick(vm)
     if target is None:
-        entry.end(Ending.OFF, vm.node, (step.placement.refusals(vm) or _NO_ROOM)[0])
+        _no_cold_target(step, vm, entry, Ending.OFF)
         return
     entry.cold_target, entry.stop_way = target, Way.COLD_MIGRATE.value
-    entry.ending = Ending.NONE.value
-    step.do(Do.COLD_DEFINE, vm.uuid, target)
+    step.must(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
 
 
 def off_there(step: Step, uuid: str, situation: Situation) -> None:
@@ -117,14 +131,12 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
             # Not our doing: an old definition elsewhere. It is off; it is left alone.
             off_here(step, uuid)
             return
-        step.do(Do.COLD_UNDEFINE, uuid, seen.node)
+        step.must(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
     elif not entry.cold_target or not entry.was_active:
         # It moved, and then its guest or somebody stopped it there; or it was off all along.
         entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
-    elif entry.start_tries >= step.policy.max_attempts:
-        entry.end(Ending.BLOCKED, seen.node, entry.finding or Finding(Reason.CANNOT_START))
     else:
-        step.do(Do.COLD_START, uuid, seen.node)
+        step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
 
 
 def nowhere(step: Step, uuid: str) -> None:
@@ -132,13 +144,12 @@ def nowhere(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     if entry.stop_way and not entry.persistent:
         if entry.cold_target:
-            entry.ending = Ending.NONE.value
-            step.do(Do.COLD_START, uuid, entry.cold_target)
+            step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:
             entry.end(Ending.STOPPED, step.record.node, entry.finding)
     elif not entry.was_active:
         entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
-    elif entry.attempts:
+    elif entry.attempts or _boot_over(step, entry):
         entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
     else:
         entry.end(Ending.GONE, "", Finding(Reason.VANISHED))

@@ -156,7 +156,15 @@ ROWS: tuple[Row, ...] = (
         Situation.COLD_DEFINED_TWICE,
     ),
     _row("cold: defined there only", _s(S.ABSENT), _s(S.SHUTOFF), Situation.COLD_ARRIVED),
-    _row("off here", _s(S.SHUTOFF), _s(S.ABSENT, S.UNKNOWN), Situation.STOPPED_HERE),
+    _row("off here", _s(S.SHUTOFF), _s(S.ABSENT), Situation.STOPPED_HERE),
+    _row(
+        "stopped by us, unreadable there",
+        _s(S.SHUTOFF),
+        _s(S.UNKNOWN),
+        Situation.STOPPED_HERE,
+        record=frozenset({Recorded.STOPPING}),
+    ),
+    _row("off here, unreadable there", _s(S.SHUTOFF), _s(S.UNKNOWN), Situation.UNREADABLE),
     _row("absent here, unreadable there", _s(S.ABSENT), _s(S.UNKNOWN), Situation.UNREADABLE),
     _row("nowhere", _s(S.ABSENT), _s(S.ABSENT), Situation.NOWHERE),
     # It is here.
@@ -212,8 +220,8 @@ _TELLING = (
     S.INCOMING,
     S.CRASHED,
     S.POSTCOPY_SOURCE,
-    S.SHUTOFF,
     S.UNKNOWN,
+    S.SHUTOFF,
     S.ABSENT,
 )
 

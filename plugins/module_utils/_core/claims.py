@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Claims: how runs that know nothing of each other never fill a target too far. Pure.
+
+The protocol, the same for each claim: create it (exclusively), read the target afresh, keep
+it or withdraw it. Every claim counts, also one that came later: so of two that race for the
+last place at most one stays, and perhaps none, which tries again. First the claim on the
+target, then the slot; given back in the other order: a slot never stands without its claim.
+A cordon is written before claims are read, a claim before the cordon is read: one of the two
+sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from .model import Reservation
+from .policy import Limits
+from .reasons import Finding, Reason
+
+
+def committed(claims: Iterable[Reservation], active: Mapping[str, int]) -> int:
+    """MiB that are spoken for: active VMs and claims, a VM that is both counted once."""
+    memory = dict(active)
+    for claim in claims:
+        memory[claim.vm] = max(claim.memory_mib, memory.get(claim.vm, 0))
+    return sum(memory.values())
+
+
+def keep(
+    mine: Reservation,
+    claims: Collection[Reservation],
+    active: Mapping[str, int],
+    incoming: Collection[str],
+    capacity_mib: int,
+    limits: Limits,
+    cordoned: bool,
+) -> Finding | None:
+    """May `mine` stay? None: yes; else why it is withdrawn. All of it read after `mine` was made.
+
+    `claims`: all on the target, `mine` among them. `active`: UUID -> maximum memory of what is
+    active on the target. `incoming`: UUIDs that arrive there. `capacity_mib`: less its reserve.
+    """
+    if mine not in claims:
+        return Finding(Reason.NO_TARGET, f"The claim on {mine.target} was taken away.")
+    if cordoned:
+        return Finding(Reason.NO_TARGET, f"{mine.target} has been cordoned meanwhile.")
+    total = committed(claims, active)
+    if total > capacity_mib:
+        text = f"{mine.target} would hold {total} MiB of its {capacity_mib} MiB."
+        return Finding(Reason.NO_TARGET, text)
+    inbound = len({c.vm for c in claims}.union(incoming))
+    if inbound > limits.inbound:
+        return Finding(Reason.NO_TARGET, f"{mine.target} has {limits.inbound} inbound already.")
+    return None
+
+
+def keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
+    """May the slot stay that was just made? `slots`: all of the cluster, mine among them."""
+    if len(slots) > limits.cluster:
+        text = f"{limits.cluster} migrations are in flight in the cluster already."
+        return Finding(Reason.NO_TARGET, text)
+    return None
