@@ -65,18 +65,16 @@ def private_view(settings: dict) -> None:
     bind_all(settings["binds"])
     mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
-    mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+    private_dev()
     for folder in ("/run/sshd", "/run/lock", "/run/libvirt"):
         os.mkdir(folder)
     boot_id = "/run/virtops-lab-host"
     with open(boot_id, "w", encoding="ascii") as handle:
         handle.write(settings["boot_id"] + "\n")
     mount(boot_id, "/proc/sys/kernel/random/boot_id", None, MS_BIND)
-    # A write to it would reach the machine. /dev/kvm may be there and yet run
-    # nothing: with /dev/null in its place QEMU finds out at once.
-    for path in ("/proc/sysrq-trigger", "/dev/kvm"):
-        if os.path.exists(path):
-            mount("/dev/null", path, None, MS_BIND)
+    # A write to it would reach the machine.
+    if os.path.exists("/proc/sysrq-trigger"):
+        mount("/dev/null", "/proc/sysrq-trigger", None, MS_BIND)
     for path in settings["replace"]:
         if os.path.exists(path):
             mount(f"/proc/self/fd/{tool}", path, None, MS_BIND)
@@ -84,6 +82,30 @@ def private_view(settings: dict) -> None:
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
     if os.path.isdir(settings["hide"]):
         mount("tmpfs", settings["hide"], "tmpfs", MS_RDONLY, "mode=700")
+
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "fuse")
+
+
+def private_dev() -> None:
+    """A /dev with what a host needs. Without /dev/kvm: where that is there and QEMU cannot use
+    it, libvirt takes its cache of QEMU's capabilities for outdated and probes QEMU again at
+    every use, half a second each (virQEMUCapsIsValid)."""
+    opened = {name: os.open(f"/dev/{name}", os.O_PATH)
+              for name in DEVICES if os.path.exists(f"/dev/{name}")}
+    folders = {name for name in opened if os.path.isdir(f"/dev/{name}")}
+    mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755")
+    for name, fd in opened.items():
+        if name in folders:
+            os.mkdir(f"/dev/{name}")
+        else:
+            os.close(os.open(f"/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
+        mount(f"/proc/self/fd/{fd}", f"/dev/{name}", None, MS_BIND)
+        os.close(fd)
+    for link, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+        os.symlink(f"/proc/self/fd{target}", f"/dev/{link}")
+    os.mkdir("/dev/shm")
+    mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
 
 
 def unblock() -> None:
