@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +18,7 @@ from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .host import Host, read_metadata
 from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
-from .store import CORDON
+from .store_names import CORDON
 
 ELEMENT = 2  # VIR_DOMAIN_METADATA_ELEMENT
 
@@ -34,6 +34,7 @@ class Actor:
         send: Callable[[dict[str, Any]], None],
         definitions: Callable[[], Mapping[str, str]],
         wall: Callable[[], str],
+        copied: Callable[[str], Sequence[str]],
     ) -> None:
         self._source = source
         self._hosts: dict[str, Host] = {source.name: source, **peers}
@@ -41,6 +42,7 @@ class Actor:
         self._send = send
         self._definitions = definitions
         self._wall = wall
+        self._copied = copied
         self._acts: dict[Do, Callable[[Action, NodeRecord], None]] = {
             Do.CORDON: self._cordon,
             Do.UNCORDON: self._uncordon,
@@ -94,6 +96,7 @@ class Actor:
                 "migrate_uri": target.config.migrate_uri,
                 "settings": asdict(action.settings or MigrationSettings()),
                 "priority": action.priority,
+                "disks": list(self._copied(action.vm)),
             }
         )
 

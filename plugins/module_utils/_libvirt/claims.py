@@ -18,7 +18,7 @@ from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .connection import HostUnreachable, libvirt
 from .host import Host
-from .store import Reservation, Slot, format_name
+from .store_names import Reservation, Slot, format_name
 
 
 def claim(

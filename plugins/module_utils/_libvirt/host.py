@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.model import Job, State
+from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
 from .domain_state import to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, is_marked
-from .store import CORDON, Reservation, Slot, Store, parse_name
+from .store import Store
+from .store_names import CORDON, Reservation, Slot, parse_name
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,7 @@ class HostNow:
 class Host:
     """A connection to one host and what is read through it. Opens itself when needed."""
 
-    def __init__(
-        self, config: HostConfig, opener: Callable[[str], Any] = open_connection
-    ) -> None:
+    def __init__(self, config: HostConfig, opener: Callable[[str], Any] = open_connection) -> None:
         self.config = config
         self.name = config.name
         self._opener = opener
@@ -75,6 +75,7 @@ class Host:
         self._store: Store | None = None
         self._facts: HostFacts | None = None
         self._groups: dict[str, str | None] = {}
+        self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
     @property
     def conn(self) -> Any:

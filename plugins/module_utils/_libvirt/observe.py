@@ -42,6 +42,11 @@ class Observer:
         """Read this VM's facts again at the next observation."""
         self._vm_facts.pop(uuid, None)
 
+    def copied(self, uuid: str) -> tuple[str, ...]:
+        """Target devices of the disks that a migration of this VM copies."""
+        facts = self._vm_facts.get(uuid)
+        return facts.copied if facts else ()
+
     def read_hosts(self) -> dict[str, HostNow]:
         """One read of every host, the peers at the same time."""
         waiting = [self._pool.submit(peer.read, True) for peer in self._peers]
@@ -166,8 +171,6 @@ class Observer:
             try:
                 facts = read_vm_facts(self._source, self._peers, domain, reads)
             except libvirt.libvirtError:
-                return None
-            if facts is None:
                 return None
             if domain.job is None:
                 self._vm_facts[domain.uuid] = facts

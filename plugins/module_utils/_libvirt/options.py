@@ -182,4 +182,6 @@ def run_id(params: Mapping[str, Any]) -> str:
 
 def requester(params: Mapping[str, Any]) -> str:
     """Who asks: given, or the user of the connection."""
-    return params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"
+    return (
+        params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"
+    )

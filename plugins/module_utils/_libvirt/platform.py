@@ -23,7 +23,8 @@ from .connection import HostUnreachable, libvirt
 from .holder_client import HolderClient, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
-from .store import OutcomeName, VolumeMissing, VolumeTorn, parse_name
+from .store import VolumeMissing, VolumeTorn
+from .store_names import OutcomeName, parse_name
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 COPIES = 2
@@ -36,7 +37,10 @@ class LibvirtPlatform:
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
     """
 
-    def __init__(self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "") -> None:
+    def __init__(
+        self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "", only: str = ""
+    ) -> None:
+        self._prefix = f"single.{only}." if only else ""
         self.source = Host(own)
         self.peers = {config.name: Host(config) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
@@ -47,7 +51,13 @@ class LibvirtPlatform:
             self.source, list(self.peers.values()), self.boot_id, self.slots_on
         )
         self._actor = Actor(
-            self.source, self.peers, self.slots_on, self._send, self._definitions, self.wall
+            self.source,
+            self.peers,
+            self.slots_on,
+            self._send,
+            self._definitions,
+            self.wall,
+            self.observer.copied,
         )
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
@@ -80,18 +90,18 @@ class LibvirtPlatform:
 
     def load(self) -> NodeRecord | None:
         try:
-            text = self.source.store.read_record("record")
+            text = self.source.store.read_record(self._prefix + "record")
         except VolumeTorn as exc:
             raise RecordError(f"the record of {self.source.name} is not readable: {exc}") from exc
         return None if text is None else NodeRecord.from_json(text)
 
     def save(self, record: NodeRecord) -> None:
-        self.source.store.write_record("record", record.to_json())
+        self.source.store.write_record(self._prefix + "record", record.to_json())
 
     def _definitions(self) -> Mapping[str, str]:
         """UUID -> definition, as the drain found them."""
         if self._defined is None:
-            text = self.source.store.read_record("definitions")
+            text = self.source.store.read_record(self._prefix + "definitions")
             self._defined = json.loads(text) if text else {}
         return self._defined
 
@@ -116,7 +126,7 @@ class LibvirtPlatform:
         if set(known) == self._copied or (not missing and self._copied is not None):
             return
         if known != self._defined:
-            self.source.store.write_record("definitions", json.dumps(known))
+            self.source.store.write_record(self._prefix + "definitions", json.dumps(known))
         self._defined = known
         copy = json.dumps({"record": record.to_json(), "definitions": known})
         done = 0
@@ -124,7 +134,7 @@ class LibvirtPlatform:
             if done == COPIES:
                 break
             try:
-                peer.store.write_record(f"copy.{self.source.name}", copy)
+                peer.store.write_record(f"copy.{self._prefix}{self.source.name}", copy)
                 done += 1
             except (HostUnreachable, libvirt.libvirtError):
                 continue
@@ -133,15 +143,16 @@ class LibvirtPlatform:
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and the outcomes: the maintenance is over."""
         for name in self.source.store.names():
-            if isinstance(parse_name(name), OutcomeName):
+            parsed = parse_name(name)
+            if isinstance(parsed, OutcomeName) and parsed.vm in record.vms:
                 self.source.store.delete(name)
         for peer in self.peers.values():
             try:
-                peer.store.delete_record(f"copy.{self.source.name}")
+                peer.store.delete_record(f"copy.{self._prefix}{self.source.name}")
             except (HostUnreachable, libvirt.libvirtError):
                 continue  # an old copy does no harm; the next drain replaces it
-        self.source.store.delete_record("definitions")
-        self.source.store.delete_record("record")
+        self.source.store.delete_record(self._prefix + "definitions")
+        self.source.store.delete_record(self._prefix + "record")
         self._outcomes.clear()
         self._copied = self._defined = None
 

@@ -30,9 +30,13 @@ class Superseded(Exception):
     """Another run took the host over."""
 
 
+class VMNotHere(Exception):
+    """The VM that was asked for is not where it was asked for."""
+
+
 @dataclass(frozen=True)
 class Request:
-    """Who wants what of which host. `only`: one VM (name or UUID); `to`: its target.
+    """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
 
     `begun`: an earlier slice of the same run has written the record.
     """
@@ -66,7 +70,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     Raises HostUnreachable, RecordError, Superseded; libvirt errors of single VMs are results.
     """
     with one_at_a_time():
-        platform = LibvirtPlatform(request.own, request.peers, request.slots_on)
+        platform = LibvirtPlatform(request.own, request.peers, request.slots_on, request.only)
         try:
             return _slice(platform, request)
         finally:
@@ -76,7 +80,7 @@ def run_slice(request: Request) -> dict[str, Any]:
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()
     _check_owner(old, request)
-    if old is None and request.intent is Intent.ACTIVE:
+    if old is None and request.intent is Intent.ACTIVE and not request.only:
         return _nothing_to_undo(platform, request)
     record = begin(
         old,
@@ -88,9 +92,13 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         request.requester,
         request.reason,
         platform.wall(),
+        request.only,
+        request.to,
     )
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
+    if request.only and outcome.ended is Ended.FINAL:
+        platform.forget(outcome.record)  # nothing of one VM's migration has to be undone later
     return result(outcome, request)
 
 

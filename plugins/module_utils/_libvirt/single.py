@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One VM: find it, then run the ordinary slice for it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._core.actions import NodePhase
+from .._core.engine import Ended
+from .._core.policy import PolicyError
+from .._core.record import Intent
+from .connection import HostUnreachable, libvirt
+from .host import Host
+from .plan import plan
+from .service import Request, VMNotHere, run_slice
+
+
+@dataclass(frozen=True)
+class SingleRequest(Request):
+    """`name`: name or UUID of the VM. `check`: only tell what would be done."""
+
+    name: str = ""
+    check: bool = False
+
+
+def run_single(request: SingleRequest) -> dict[str, Any]:
+    """Raises what `run_slice` raises, PolicyError for a wrong target, VMNotHere."""
+    peers = {config.name for config in request.peers}
+    if request.to and request.to not in peers:
+        raise PolicyError(
+            f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"
+        )
+    uuid, elsewhere = _find(request)
+    if elsewhere and not request.begun:
+        return _already(request, uuid, elsewhere)
+    asked = replace(request, only=uuid)
+    return plan(asked) if request.check else run_slice(asked)
+
+
+def _find(request: SingleRequest) -> tuple[str, str]:
+    """(UUID, "") when it is here; (UUID, peer) when it is on a peer. Raises VMNotHere."""
+    own = Host(request.own)
+    try:
+        dom = _lookup(own, request.name)
+    finally:
+        own.close()
+    if dom:
+        return dom, ""
+    for config in request.peers:
+        peer = Host(config)
+        try:
+            dom = _lookup(peer, request.name)
+        except HostUnreachable:
+            continue  # it is not known to be there; the error below names what was asked
+        finally:
+            peer.close()
+        if dom:
+            return dom, config.name
+    raise VMNotHere(
+        f"no VM {request.name!r} on {request.own.name} nor on its peers: "
+        "check the name (virsh list --all) and the list of peers"
+    )
+
+
+def _lookup(host: Host, name: str) -> str:
+    conn = host.conn
+    for call in (conn.lookupByName, conn.lookupByUUIDString):
+        try:
+            return str(call(name).UUIDString())
+        except libvirt.libvirtError:
+            continue
+    return ""
+
+
+def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
+    """It is on a peer already: nothing to do, unless another target was asked for."""
+    if request.intent is Intent.MIGRATED and request.to not in ("", node):
+        raise VMNotHere(
+            f"{request.name} is on {node}, not on {request.own.name}: "
+            f"to move it to {request.to}, run the module on {node}"
+        )
+    phase = NodePhase.MIGRATED if request.intent is Intent.MIGRATED else NodePhase.ACTIVE
+    return {
+        "ended": Ended.FINAL.value,
+        "phase": phase.value,
+        "node": request.own.name,
+        "run_id": request.run_id,
+        "changed": False,
+        "vms": [],
+        "findings": [],
+        "msg": f"{request.name} ({uuid}) is on {node}",
+    }

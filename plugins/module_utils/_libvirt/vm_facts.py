@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What does not change from read to read about a VM: its definition, and who takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core.model import VM, Job, MigrationMethod, State
+from .._core.reasons import Finding, Reason
+from .connection import HostUnreachable, libvirt
+from .disk_sight import local_sights, target_sights
+from .document import vm_document
+from .domain_spec import DomainSpec
+from .domain_xml import parse_domain
+from .host import DomainNow, Host, HostNow, read_metadata
+from .host_facts import compare_cpu
+from .metadata import is_marked
+from .migratable import (
+    Runtime,
+    disks_to_copy,
+    migration_method,
+    shared_disks,
+    source_findings,
+    target_findings,
+)
+
+
+@dataclass(frozen=True)
+class VMFacts:
+    """A VM's static side. `copied`: target devices of the disks that a migration copies."""
+
+    uuid: str
+    name: str
+    node: str
+    memory_mib: int
+    declared_strategy: str | None
+    group: str | None
+    labels: Mapping[str, str]
+    persistent: bool
+    autostart: bool
+    managed_save: bool
+    marked: bool
+    method: MigrationMethod
+    migratable: bool | None
+    findings: tuple[Finding, ...]
+    refused_by: Mapping[str, tuple[Finding, ...]]
+    document: Mapping[str, Any]
+    copied: tuple[str, ...] = field(default=())
+
+    def to_vm(
+        self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
+    ) -> VM:
+        return VM(
+            uuid=self.uuid,
+            name=self.name,
+            node=self.node,
+            state=state,
+            memory_mib=self.memory_mib,
+            declared_strategy=self.declared_strategy,
+            group=self.group,
+            labels=self.labels,
+            persistent=self.persistent,
+            autostart=self.autostart,
+            managed_save=self.managed_save,
+            marked=self.marked,
+            method=self.method,
+            migratable=migratable,
+            findings=findings,
+            refused_by=self.refused_by,
+            job=job,
+            document=self.document,
+        )
+
+
+def read_vm_facts(
+    source: Host, peers: Iterable[Host], domain: DomainNow, reads: Mapping[str, HostNow]
+) -> VMFacts:
+    """Read one VM of the source, and ask every readable peer whether it can take it.
+
+    Raises libvirtError when the domain left meanwhile.
+    """
+    dom = source.domain(domain.uuid)
+    xml = dom.XMLDesc(0)
+    try:
+        spec = parse_domain(xml)
+    except ValueError as exc:
+        return _unreadable(source, domain, str(exc))
+    runtime = _runtime(dom, spec, domain)
+    sights = local_sights(spec, source.facts, domain=dom)
+    shared = shared_disks(sights)
+    findings = source_findings(spec, source.facts, runtime, sights)
+    refused: dict[str, tuple[Finding, ...]] = {}
+    for peer in peers:
+        if reads[peer.name].error:
+            continue  # placement leaves it out
+        why = _refusal(source, peer, spec, runtime, sights)
+        if why:
+            refused[peer.name] = why
+    method = migration_method(spec, shared)
+    return VMFacts(
+        uuid=domain.uuid,
+        name=domain.name,
+        node=source.name,
+        memory_mib=max(spec.max_memory_mib, domain.memory_mib),
+        declared_strategy=spec.declared.eviction_strategy or None,
+        group=spec.declared.anti_affinity_group or None,
+        labels=spec.declared.labels,
+        persistent=runtime.persistent,
+        autostart=runtime.autostart,
+        managed_save=runtime.managed_save,
+        marked=is_marked(read_metadata(dom)),
+        method=method,
+        migratable=not findings,
+        findings=findings,
+        refused_by=refused,
+        document=vm_document(
+            spec,
+            source.name,
+            runtime,
+            migratable=not findings,
+            findings=findings,
+            method=method,
+            sights=sights,
+        ),
+        copied=disks_to_copy(spec, shared),
+    )
+
+
+def _refusal(
+    source: Host, peer: Host, spec: DomainSpec, runtime: Runtime, sights: Any
+) -> tuple[Finding, ...]:
+    try:
+        seen = target_sights(sights, spec, peer.facts, peer.conn)
+        cpu = compare_cpu(peer.conn, spec, source.facts, peer.facts, peer.cpu_cache)
+        return target_findings(spec, source.facts, peer.facts, seen, runtime=runtime, cpu=cpu)
+    except HostUnreachable as exc:
+        return (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+    except libvirt.libvirtError as exc:
+        return (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+
+
+def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
+    persistent = bool(dom.isPersistent())
+    return Runtime(
+        snapshots=dom.snapshotNum(0),
+        block_jobs=tuple(_block_jobs(dom, spec)) if domain.job is None else (),
+        persistent=persistent,
+        managed_save=bool(dom.hasManagedSaveImage(0)) if persistent else False,
+        autostart=bool(dom.autostart()) if persistent else False,
+    )
+
+
+def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
+    if not dom.isActive():
+        return
+    for disk in spec.disks:
+        if disk.removable or disk.empty:
+            continue
+        if dom.blockJobInfo(disk.dev, 0):
+            yield disk.dev
+
+
+def _unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+    return VMFacts(
+        uuid=domain.uuid,
+        name=domain.name,
+        node=source.name,
+        memory_mib=domain.memory_mib,
+        declared_strategy=None,
+        group=None,
+        labels={},
+        persistent=True,
+        autostart=False,
+        managed_save=False,
+        marked=False,
+        method=MigrationMethod.LIVE,
+        migratable=None,
+        findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        refused_by={},
+        document={"name": domain.name, "uuid": domain.uuid},
+    )

@@ -1,0 +1,239 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_host_info
+short_description: Read a libvirt host, its VMs, and what a drain would do with each
+description:
+  - Reads the host that the module runs on and its peers, and changes nothing.
+  - For each VM it tells where it is, whether it can migrate and why not, and what
+    M(virtops.maintenance.virt_drain) would do with it under the same policy.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt
+  - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: What would a drain of this host do?
+  virtops.maintenance.virt_host_info:
+    node: host-a
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+        memory: 65536
+  register: host
+
+- name: Show what stands in the way
+  ansible.builtin.debug:
+    msg: "{{ host.vms | selectattr('verdict', 'eq', 'blocked') }}"
+"""
+
+RETURN = r"""
+node:
+  description: The host.
+  returned: success
+  type: str
+  sample: host-a
+boot_id:
+  description: The host's boot id. It is another one after a reboot.
+  returned: success
+  type: str
+hosts:
+  description: The host and its peers.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the host.
+      type: str
+    reachable:
+      description: Whether its libvirt could be read.
+      type: bool
+    cordoned:
+      description: Whether no run of this collection places a VM there.
+      type: bool
+    memory_mib:
+      description: Declared capacity.
+      type: int
+    committed_mib:
+      description: Maximum memories of its active VMs and reservations.
+      type: int
+    reserved_mib:
+      description: Reservations.
+      type: int
+    room_mib:
+      description: What is left.
+      type: int
+    vms:
+      description: Active VMs.
+      type: int
+    inbound:
+      description: Migrations to it that are under way or reserved.
+      type: int
+    message:
+      description: Why it could not be read.
+      type: str
+unreachable_hosts:
+  description: Hosts that could not be read, each with the reason.
+  returned: success
+  type: list
+  elements: str
+record:
+  description: The record of a maintenance under way, or none.
+  returned: success
+  type: dict
+  contains:
+    run_id:
+      description: The run that wrote it last.
+      type: str
+    intent:
+      description: What the host shall become.
+      type: str
+    requester:
+      description: Who asked.
+      type: str
+    reason:
+      description: Why.
+      type: str
+    started:
+      description: Wall time of the start.
+      type: str
+    cordoned_by_us:
+      description: Whether restore will take the cordon away.
+      type: bool
+    runs:
+      description: Ids of all runs.
+      type: list
+      elements: str
+documents:
+  description: One document a VM, as rules and filters see it.
+  returned: success
+  type: list
+  elements: dict
+vms:
+  description: Every VM that the run ever saw.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the domain.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, a rule, the VM's declaration, or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved),
+          V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration, in KubeVirt's words.
+      type: str
+    source:
+      description: The host that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The host on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved.
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still, as libvirt measured. None if unknown.
+      type: int
+    progress:
+      description: Percent, sizes, rate and ETA of a migration under way.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import look
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={**options.HOSTS_SPEC, **options.POLICY_SPEC},
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = Request(
+            own=options.own_config(params),
+            peers=options.peer_configs(params),
+            policy=options.policy(params),
+            intent=Intent.DRAINED,
+            run_id="info",
+            slots_on=params["slots_on"],
+        )
+        result = look(request)
+    except (PolicyError, RecordError, HostUnreachable, LibvirtMissing) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_migration
+short_description: Migrate one VM of a libvirt host, or abort its migration
+description:
+  - Moves one VM away from the host that the module runs on, with the same checks, limits and
+    records as M(virtops.maintenance.virt_drain).
+  - An abort is stage-aware. What has not started is withdrawn; a migration in pre-copy is aborted;
+    in post-copy, or once the VM runs on the target, the abort is refused and the result says
+    that the VM moves. Where the VM runs is read afterwards.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  name:
+    description: Name or UUID of the VM.
+    type: str
+    required: true
+  state:
+    description: What is wanted.
+    type: str
+    choices: [migrated, aborted]
+    default: migrated
+  target:
+    description: Name of the peer to move it to. Default is the one that fits best.
+    type: str
+    default: ''
+  begun:
+    description: Set by the action plugin from the second slice on.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt
+  - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._libvirt.run
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.actiongroup
+attributes:
+  check_mode:
+    support: full
+    details: Reads only, and tells what would be done.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Move a VM to a host of your choice
+  virtops.maintenance.virt_migration:
+    name: db-1
+    target: host-b
+    node: host-a
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+        memory: 65536
+
+- name: Abort it
+  virtops.maintenance.virt_migration:
+    name: db-1
+    state: aborted
+    node: host-a
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+"""
+
+RETURN = r"""
+phase:
+  description: V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) between two slices.
+  returned: success
+  type: str
+  sample: Migrated
+ended:
+  description: V(final), or V(out_of_time) when the slice was over first.
+  returned: success
+  type: str
+node:
+  description: The host.
+  returned: success
+  type: str
+run_id:
+  description: The run's id.
+  returned: success
+  type: str
+findings:
+  description: Reasons that concern the host itself.
+  returned: success
+  type: list
+  elements: dict
+vms:
+  description: The VM.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the domain.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, a rule, the VM's declaration, or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved),
+          V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration, in KubeVirt's words.
+      type: str
+    source:
+      description: The host that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The host on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved.
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still, as libvirt measured. None if unknown.
+      type: int
+    progress:
+      description: Percent, sizes, rate and ETA of a migration under way.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    Superseded,
+    VMNotHere,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.single import (
+    SingleRequest,
+    run_single,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["migrated", "aborted"], "default": "migrated"},
+            "target": {"type": "str", "default": ""},
+            "begun": {"type": "bool", "default": False},
+            **options.HOSTS_SPEC,
+            **options.POLICY_SPEC,
+            **options.RUN_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = SingleRequest(
+            name=params["name"],
+            own=options.own_config(params),
+            peers=options.peer_configs(params),
+            policy=options.policy(params),
+            intent=Intent.MIGRATED if params["state"] == "migrated" else Intent.ACTIVE,
+            run_id=options.run_id(params),
+            slots_on=params["slots_on"],
+            requester=options.requester(params),
+            reason=params["reason"],
+            seconds=params["slice"],
+            begun=params["begun"],
+            to=params["target"],
+            check=module.check_mode,
+        )
+        result = run_single(request)
+    except (
+        PolicyError,
+        RecordError,
+        Superseded,
+        VMNotHere,
+        HostUnreachable,
+        LibvirtMissing,
+    ) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

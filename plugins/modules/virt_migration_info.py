@@ -1,0 +1,153 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_migration_info
+short_description: Read the migrations of a libvirt host
+description:
+  - Tells the migrations away from the host that the module runs on. Those under way are read from
+    libvirt, whoever started them; those that are over from the host's record.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Which migrations are under way?
+  virtops.maintenance.virt_migration_info:
+    node: host-a
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+  register: moving
+"""
+
+RETURN = r"""
+node:
+  description: The host.
+  returned: success
+  type: str
+  sample: host-a
+migrations:
+  description: One entry a VM, with its last migration.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the domain.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, a rule, the VM's declaration, or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved),
+          V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration, in KubeVirt's words.
+      type: str
+    source:
+      description: The host that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The host on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved.
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still, as libvirt measured. None if unknown.
+      type: int
+    progress:
+      description: Percent, sizes, rate and ETA of a migration under way.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Policy,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import migrations
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC}, supports_check_mode=True)
+    params = module.params
+    try:
+        request = Request(
+            own=options.own_config(params),
+            peers=options.peer_configs(params),
+            policy=Policy(),
+            intent=Intent.DRAINED,
+            run_id="info",
+            slots_on=params["slots_on"],
+        )
+        result = migrations(request)
+    except (PolicyError, RecordError, HostUnreachable, LibvirtMissing) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

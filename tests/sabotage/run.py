@@ -1,0 +1,143 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plant named faults one at a time and see which test catches each.
+
+A fault is a text in a file and what it is replaced by (faults/*.json). It is planted in a copy
+of the tree; the tests named with it must go red there, and green without it. A fault that no
+test catches, or whose text is not found exactly once, fails the run.
+
+    run.py [NAME ...]     all faults, or those named
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "build" / "sabotage"
+TIMEOUT = 600
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`tests`: pytest node ids, at least one of which must fail."""
+
+    name: str
+    file: str
+    find: str
+    replace: str
+    tests: tuple[str, ...]
+    why: str
+
+
+def load() -> list[Fault]:
+    faults = []
+    for path in sorted((Path(__file__).parent / "faults").glob("*.json")):
+        for raw in json.loads(path.read_text(encoding="utf-8")):
+            faults.append(Fault(**{**raw, "tests": tuple(raw["tests"])}))
+    return faults
+
+
+def make_tree(number: int) -> Path:
+    """A copy of what git knows and does not ignore, with the collection's import path."""
+    tree = WORK / f"tree{number}"
+    shutil.rmtree(tree, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        source = ROOT / name
+        if source.is_file():
+            target = tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    link = tree / "build" / "collections" / "ansible_collections" / "virtops"
+    link.mkdir(parents=True)
+    (link / "maintenance").symlink_to("../../../..")
+    return tree
+
+
+def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[bool, str]:
+    """(green?, the first failed test or the last line of the output)."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            *tests,
+        ],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
+    # 1: tests failed. Anything else but 0 (no test found, broken import) is not a catch,
+    # unless the fault itself broke a test's collection.
+    return done.returncode == 0, failed[0] if failed else (last if done.returncode else "")
+
+
+def plant(tree: Path, fault: Fault) -> str:
+    """Try one fault. Empty: not caught; else the test that caught it."""
+    path = tree / fault.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(fault.find) != 1:
+        raise SystemExit(
+            f"sabotage: {fault.name}: the text to replace is found {text.count(fault.find)} times "
+            f"in {fault.file}; it must be there once. Bring the fault up to date."
+        )
+    try:
+        path.write_text(text.replace(fault.find, fault.replace), encoding="utf-8")
+        green, caught_by = run_tests(tree, fault.tests)
+    finally:
+        path.write_text(text, encoding="utf-8")
+    return "" if green else caught_by
+
+
+def main() -> int:
+    chosen = [f for f in load() if not sys.argv[1:] or f.name in sys.argv[1:]]
+    names = [f.name for f in chosen]
+    if len(set(names)) != len(names) or not chosen:
+        raise SystemExit("sabotage: two faults have one name, or none was found")
+    trees = [make_tree(number) for number in range(min(2, os.cpu_count() or 1))]
+    every = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
+    green, why = run_tests(trees[0], every)
+    if not green:
+        print(f"sabotage: the tests are red without any fault: {why}")
+        return 1
+    caught = 0
+
+    def work(number: int) -> list[tuple[Fault, str]]:
+        mine = chosen[number :: len(trees)]
+        return [(fault, plant(trees[number], fault)) for fault in mine]
+
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for results in pool.map(work, range(len(trees))):
+            for fault, by in results:
+                caught += bool(by)
+                print(f"{fault.name}: {'caught by ' + by if by else 'NOT CAUGHT'} ({fault.why})")
+    print(f"sabotage: planted={len(chosen)} caught={caught}")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
