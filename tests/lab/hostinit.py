@@ -66,6 +66,10 @@ def private_view(settings: dict) -> None:
     mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     private_dev()
+    # Terminals of its own: with the machine's, a host could not always open one.
+    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+          "newinstance,ptmxmode=0666,mode=0620,gid=5")
+    mount("/dev/pts/ptmx", "/dev/ptmx", None, MS_BIND)
     for folder in ("/run/sshd", "/run/lock", "/run/libvirt"):
         os.mkdir(folder)
     boot_id = "/run/virtops-lab-host"
@@ -84,7 +88,7 @@ def private_view(settings: dict) -> None:
         mount("tmpfs", settings["hide"], "tmpfs", MS_RDONLY, "mode=700")
 
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "fuse")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net", "fuse")
 
 
 def private_dev() -> None:
@@ -104,6 +108,9 @@ def private_dev() -> None:
         os.close(fd)
     for link, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{link}")
+    os.mkdir("/dev/pts")
+    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "ptmxmode=0666,mode=620")
+    os.symlink("pts/ptmx", "/dev/ptmx")
     os.mkdir("/dev/shm")
     mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
 
