@@ -17,7 +17,6 @@ from .stops import begin_stop, stopping
 from .strategy import Choice, Way, choose
 from .verdict import Situation
 
-
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
