@@ -31,8 +31,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-# A guest without a tick for so long at the end of the log does not tick any more.
-SILENT_SECONDS = 5.0
+SILENT_SECONDS = 5.0    # without a tick for so long at the end: it does not tick
 # Stamps are right to some milliseconds. Two boots or two hosts are "at once"
 # when their ticks interleave by more than this.
 SLACK_SECONDS = 0.25

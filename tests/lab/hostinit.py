@@ -66,10 +66,6 @@ def private_view(settings: dict) -> None:
     mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     private_dev()
-    # Terminals of its own: with the machine's, a host could not always open one.
-    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-          "newinstance,ptmxmode=0666,mode=0620,gid=5")
-    mount("/dev/pts/ptmx", "/dev/ptmx", None, MS_BIND)
     for folder in ("/run/sshd", "/run/lock", "/run/libvirt"):
         os.mkdir(folder)
     boot_id = "/run/virtops-lab-host"

@@ -51,8 +51,10 @@ def attach(number: int, index: int, pid: int) -> None:
     """Connect the namespace of `pid` to the bridge and give it its address."""
     veth = names.veth(number, index)
     if not link_exists(veth):
+        # The same address at every power on: peers remember it for half a minute.
+        mac = f"52:54:00:86:{number:02x}:{index:02x}"
         run(["ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0",
-             "netns", str(pid)])
+             "address", mac, "netns", str(pid)])
     run(["ip", "link", "set", veth, "master", names.bridge(number), "up"])
     have = run(inside(pid, "ip", "-o", "link")).stdout
     todo = ["link set lo up",
