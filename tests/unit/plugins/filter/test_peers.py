@@ -1,0 +1,35 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter that makes the list of peers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.virtops.maintenance.plugins.filter.peers import peers
+
+HOSTVARS: dict[str, dict[str, Any]] = {
+    "host-a": {"maintenance_peer_uri": "qemu+tls://host-a/system"},
+    "host-b": {"maintenance_peer_uri": "qemu+tls://host-b/system", "maintenance_memory": "4096"},
+    "host-c": {"maintenance_peer_uri": "qemu+tls://host-c/system", "maintenance_roll_done": True},
+    "bare": {},
+}
+
+
+def test_peers_of_a_host() -> None:
+    found = peers(["host-a", "host-b", "host-c"], HOSTVARS, "host-a", ["host-c", "host-b"])
+    assert [(p["name"], p["roll_rank"], p["roll_done"]) for p in found] == [
+        ("host-b", 1, False),
+        ("host-c", 0, True),
+    ]
+    assert found[0]["memory"] == 4096
+
+
+@pytest.mark.parametrize(("name", "words"), [("bare", "maintenance_peer_uri"), ("zz", "inventory")])
+def test_a_peer_that_cannot_be_used_is_named(name: str, words: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=words):
+        peers([name], HOSTVARS, "host-a")

@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options: bad input is one clear error that names the thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+
+
+def params(**changed: Any) -> dict[str, Any]:
+    specs = {**options.HOSTS_SPEC, **options.POLICY_SPEC, **options.RUN_SPEC}
+    return (
+        {name: spec.get("default") for name, spec in specs.items()} | {"node": "host-a"} | changed
+    )
+
+
+def peer(name: str, uri: str = "qemu+tls://x/system") -> dict[str, Any]:
+    return {
+        "name": name,
+        "uri": uri,
+        "migrate_uri": "",
+        "memory": 0,
+        "reserve": 0,
+        "roll_rank": None,
+        "roll_done": False,
+    }
+
+
+def test_defaults_make_a_policy() -> None:
+    policy = options.policy(params())
+    assert policy.limits == Limits(cluster=5, outbound=2, inbound=2)
+    assert not policy.allow_stop
+    assert policy.migration.progress_timeout == 150
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"limits": {"cluster": 0, "outbound": 2, "inbound": 2}}, "limits.cluster"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"drain_timeout": 0}, "drain_timeout"),
+    ],
+)
+def test_bad_policy_is_named(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        options.policy(params(**changed))
+
+
+@pytest.mark.parametrize(
+    ("peers", "words"),
+    [
+        ([peer("host-a")], "the host itself"),
+        ([peer("host-b"), peer("host-b")], "twice"),
+        ([peer("host-b", "")], "has no uri"),
+    ],
+)
+def test_bad_peers_are_named(peers: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        options.peer_configs(params(peers=peers))
+
+
+def test_slots_on_must_be_a_host() -> None:
+    with pytest.raises(PolicyError, match="slots_on"):
+        options.peer_configs(params(peers=[peer("host-b")], slots_on="host-z"))

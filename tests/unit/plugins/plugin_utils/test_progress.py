@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Progress: one line for each change, a heartbeat when nothing changes, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
+    HEARTBEAT_SECONDS,
+    Progress,
+    summary,
+    vm_line,
+)
+
+
+def vm(**changed: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "uuid": "u1",
+        "name": "web-3",
+        "verdict": "pending",
+        "phase": "Pending",
+        "target": "",
+        "mode": "",
+        "reason": "",
+        "message": "",
+        "remedy": "",
+        "at": "host-a",
+        "duration": 0.0,
+        "pause_ms": None,
+    }
+    return row | changed
+
+
+def result(*vms: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "node": "host-a",
+        "phase": "Draining",
+        "vms": list(vms),
+        "counts": {"pending": len(vms), "total": len(vms)},
+        "findings": [],
+    }
+
+
+RUNNING = vm(
+    phase="Running",
+    target="host-b",
+    mode="PreCopy",
+    progress={
+        "percent": 63,
+        "processed_mib": 410.0,
+        "total_mib": 650.0,
+        "rate_mib_s": 88.0,
+        "eta": 4.0,
+    },
+)
+
+
+def test_a_running_migration_in_one_line() -> None:
+    expected = "web-3  Running  63 %  410/650 MiB  88 MiB/s  -> host-b  ETA 4 s"
+    assert vm_line(RUNNING) == expected
+
+
+def test_one_line_a_change_then_a_heartbeat() -> None:
+    lines: list[str] = []
+    time = [0.0]
+    progress = Progress(lines.append, lambda: time[0])
+    progress.update(result(vm()))
+    assert lines == []
+    progress.update(result(RUNNING))
+    progress.update(result(RUNNING))
+    assert len(lines) == 1
+    time[0] = HEARTBEAT_SECONDS
+    progress.update(result(RUNNING))
+    assert lines[1:] == ["host-a  Draining  1 of 1 VMs to go  web-3 63 %"]
+    progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
+    assert lines[2] == "web-3  moved  -> host-b  2.0 s"
+
+
+def test_the_summary_names_each_vm_in_the_way_with_its_remedy() -> None:
+    blocked = vm(verdict="blocked", reason="StopNotAllowed", message="No.", remedy="Allow it.")
+    text = summary(result(blocked, vm(uuid="u2", name="ok", verdict="moved")), "Drained")
+    assert "web-3 (blocked, on host-a): StopNotAllowed: No. Allow it." in text
+    assert "ok" not in text.replace("host-a is", "")
