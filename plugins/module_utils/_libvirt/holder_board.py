@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""All migrations of the holder: who gets the link, deadlines, outcomes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._core.link import LinkScheduler
+from .._core.model import AbortStatus
+from .connection import LibvirtProblem, libvirt
+from .holder_job import Job
+from .holder_links import Links
+from .holder_order import Ended, MoveOrder, OrderError, parse_order
+from .store import OutcomeName, Store, format_name
+
+TICK = 0.1  # seconds between two decisions of the scheduler
+WRITE_FOR = 60.0  # seconds in which an outcome is tried to be written
+
+
+class Board:
+    """`tell(event)`: called from any thread with what subscribers shall hear."""
+
+    def __init__(
+        self,
+        links: Links,
+        tell: Callable[[dict[str, Any]], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._links = links
+        self._tell = tell
+        self._log = log
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._count = 0
+        self._scheduler = LinkScheduler()
+        self._stirred = threading.Event()
+        threading.Thread(target=self._loop, name="board", daemon=True).start()
+
+    @property
+    def idle(self) -> bool:
+        return not self._jobs
+
+    # Orders
+
+    def order(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a migrate or watch order. Raises OrderError."""
+        order = parse_order(raw)
+        with self._lock:
+            held = self._jobs.get(order.uuid)
+            if held is not None:
+                return self._held_already(held, order)
+            self._count += 1
+            job = Job(self._links, self._count, order, self._changed, self._over)
+            self._jobs[order.uuid] = job
+        kind = "watch" if order.watch else "migrate"
+        self._log(f"{kind} {order.name} ({order.uuid}) attempt {order.attempt} -> {order.target}")
+        job.thread.start()
+        self._changed(job)
+        return {"result": "accepted"}
+
+    @staticmethod
+    def _held_already(held: Job, order: MoveOrder) -> dict[str, Any]:
+        if order.watch or held.order.attempt == order.attempt:
+            return {"result": "held"}
+        raise OrderError(f"{order.name} is under way already, attempt {held.order.attempt}")
+
+    def abort(self, uuid: str) -> dict[str, Any]:
+        """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""
+        job = self._jobs.get(uuid)
+        if job is None:
+            return {"result": "none", "message": "no migration of this VM is under way here"}
+        result, message = job.abort()
+        self._log(f"abort {job.order.name}: {result}: {message}")
+        self._changed(job)
+        return {"result": result, "message": message}
+
+    # Telling
+
+    def status(self) -> list[dict[str, Any]]:
+        """A line for each migration."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        return [line_of(job) for job in jobs]
+
+    def _changed(self, job: Job) -> None:
+        self._stirred.set()
+        self._tell({"event": "change", "job": line_of(job)})
+
+    def _over(self, job: Job, outcome: Ended) -> None:
+        """Write the outcome, then let go: who sees a VM not held finds its outcome written."""
+        text = "ok" if outcome.ok else outcome.to_dict()["reason"]
+        self._log(
+            f"over {outcome.name} attempt {outcome.attempt}: {text} at {outcome.at or '?'} "
+            f"in {outcome.seconds:.2f} s {outcome.to_dict()['message']}"
+        )
+        self._write(outcome)
+        with self._lock:
+            self._jobs.pop(outcome.uuid, None)
+        self._stirred.set()
+        self._tell({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
+
+    def _write(self, outcome: Ended) -> None:
+        name = format_name(OutcomeName(outcome.uuid, outcome.attempt))
+        data = json.dumps(outcome.to_dict(), sort_keys=True).encode()
+        until = time.monotonic() + WRITE_FOR
+        while True:
+            try:
+                if not Store(self._links.query(0)).create(name, data):
+                    self._log(f"{name} stands already")
+                return
+            except (libvirt.libvirtError, LibvirtProblem) as exc:
+                if time.monotonic() > until:
+                    self._log(f"{name} could not be written: {exc}")
+                    return
+                time.sleep(0.5)
+
+    # The link
+
+    def _loop(self) -> None:
+        while True:
+            self._stirred.wait(TICK if self._jobs else 1.0)
+            if self._stirred.is_set():
+                self._stirred.clear()
+            try:
+                self.tick(time.monotonic())
+            except Exception as exc:  # noqa: BLE001 - the loop must go on, and it is logged
+                self._log(f"scheduler: {type(exc).__name__}: {exc}")
+                time.sleep(1.0)
+            time.sleep(TICK / 4)
+
+    def tick(self, now: float) -> None:
+        """One decision."""
+        with self._lock:
+            jobs = dict(self._jobs)
+        for uuid, mib in self._scheduler.step(
+            now, {uuid: job.as_link_job() for uuid, job in jobs.items()}
+        ).items():
+            jobs[uuid].give(mib)
+        for uuid, job in jobs.items():
+            job.open = self._scheduler.is_open(uuid)
+            job.check_deadlines(now)
+
+
+def line_of(job: Job) -> dict[str, Any]:
+    """One migration as subscribers see it. Sizes in bytes, rates in bytes/s, times in s."""
+    sample, probe, order = job.probe.sample, job.probe, job.order
+    return {
+        "uuid": order.uuid,
+        "name": order.name,
+        "attempt": order.attempt,
+        "source": order.node,
+        "target": order.target,
+        "method": order.method.value,
+        "watch": order.watch,
+        "phase": job.phase.value,
+        "mode": probe.mode.value,
+        "open": job.open,
+        "bandwidth_mib": job.bandwidth_mib,
+        "processed": sample.processed,
+        "total": sample.total,
+        "remaining": sample.remaining,
+        "rate": sample.rate,
+        "dirty_rate": sample.dirty_rate,
+        "iteration": sample.iteration,
+        "elapsed": sample.elapsed,
+        "abort_requested": probe.abort_status is not AbortStatus.NONE,
+        "abort_status": probe.abort_status.value,
+        "message": probe.message,
+        "run_id": order.run_id,
+    }

@@ -1,0 +1,236 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One migration in the holder: waits for admission, makes the call, finds out how it ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .._core.deadline import Deadlines, Measure, Verdict
+from .._core.link import LinkJob
+from .._core.model import AbortStatus, MigrationMethod, Mode, Phase
+from .._core.reasons import Reason
+from .connection import LibvirtProblem, libvirt
+from .holder_disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
+from .holder_links import Links, close_quietly
+from .holder_order import Ended, MoveOrder, ended
+from .holder_probe import Probe
+from .holder_settle import Settled, settle
+from .migrate import flags_of, outgoing_job, params_of
+
+MIB = 1 << 20
+
+
+class Job:
+    """`changed(job)`: something worth telling. `over(job, ended)`: the end, called once."""
+
+    def __init__(
+        self,
+        links: Links,
+        number: int,
+        order: MoveOrder,
+        changed: Callable[[Job], None],
+        over: Callable[[Job, Ended], None],
+    ) -> None:
+        self.order = order
+        self.phase = Phase.PENDING
+        self.began = time.monotonic()
+        self.open = False
+        self.bandwidth_mib = 0
+        self.disk_bytes = 0
+        self._links = links
+        self._number = number
+        self._changed = changed
+        self._over = over
+        self._lock = threading.Lock()
+        self._admitted = threading.Event()
+        self._withdrawn = False
+        self._verdict: Verdict | None = None
+        self._user_abort = False
+        self._volumes: TargetVolumes | None = None
+        self.probe = Probe(links, number, order.uuid, lambda: changed(self))
+        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
+        self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
+
+    # What the board sees and says
+
+    @property
+    def started(self) -> bool:
+        return self.phase is not Phase.PENDING
+
+    def as_link_job(self) -> LinkJob:
+        """The scheduler's view."""
+        sample, order = self.probe.sample, self.order
+        block = order.method is MigrationMethod.BLOCK and not sample.memory
+        return LinkJob(
+            stamp=sample.stamp,
+            target=order.target,
+            priority=order.priority,
+            size=order.memory_mib * MIB + self.disk_bytes,
+            started=self.started,
+            processed=sample.processed,
+            remaining=sample.remaining,
+            dirty_rate=sample.dirty_rate,
+            iteration=sample.iteration,
+            cap_mib=order.settings.bandwidth_mib,
+            adjustable=not block and self.probe.mode is not Mode.POST_COPY,
+            sticky=order.settings.auto_converge,
+        )
+
+    def give(self, mib: int) -> None:
+        """A bandwidth (MiB/s). The first one admits the migration."""
+        self.bandwidth_mib = mib
+        self.probe.want(mib)
+        self._admitted.set()
+
+    def check_deadlines(self, now: float) -> None:
+        """Enforce them, by the latest numbers."""
+        probe = self.probe
+        if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
+            return
+        verdict = self.deadlines.step(now, self.open, probe.sample.remaining, probe.mode)
+        if verdict.measure is not Measure.NONE:
+            self._verdict = verdict
+            probe.measure(verdict.measure)
+
+    def abort(self) -> tuple[str, str]:
+        """(withdrawn | aborting | refused, a sentence). The end comes as outcome."""
+        with self._lock:
+            if self._withdrawn or not self.started:
+                self._withdrawn = self._user_abort = True
+                self._admitted.set()
+                return "withdrawn", "the migration had not started"
+        if self.probe.mode is Mode.POST_COPY:
+            return "refused", "post-copy runs: the VM's memory is on both hosts, so it moves"
+        if self.probe.gone:
+            return "refused", "the memory is over: the VM is being switched over"
+        if self.probe.abort_status is AbortStatus.NONE:
+            self._user_abort = True
+            self.probe.measure(Measure.ABORT)
+        return "aborting", "the job is being aborted"
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            outcome = self._watch() if self.order.watch else self._move()
+        except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
+            text = f"the holder failed: {type(exc).__name__}: {exc}"
+            outcome = ended(self.order, Reason.OUTCOME_LOST, text)
+        self.probe.stop()
+        self._over(self, outcome)
+
+    def _start(self) -> bool:
+        with self._lock:
+            if self._withdrawn:
+                return False
+            self.phase = Phase.RUNNING
+        self._changed(self)
+        return True
+
+    def _move(self) -> Ended:
+        self._admitted.wait()
+        if not self._start():
+            return ended(self.order, Reason.ABORTED, "withdrawn before it started", self.order.node)
+        self.began = time.monotonic()
+        conn: Any = None
+        error, reason = "", Reason.MIGRATION_FAILED
+        try:
+            conn = self._links.own()
+            dom = conn.lookupByUUIDString(self.order.uuid)
+            if outgoing_job(dom) is not None:  # of a holder that died
+                return self._watch()
+            self._call(dom)
+        except DisksError as exc:
+            error, reason = str(exc), Reason.DISKS
+        except LibvirtProblem as exc:
+            error, reason = str(exc), Reason.PEER_UNREACHABLE
+        except libvirt.libvirtError as exc:
+            error = str(exc)
+            if "Failed to connect to remote libvirt URI" in error:
+                reason = Reason.PEER_UNREACHABLE
+        finally:
+            if conn is not None:
+                close_quietly(conn)
+        return self._end(settle(self._links, self._number, self.order), reason, error)
+
+    def _call(self, dom: Any) -> None:
+        disks = self._prepare(dom)
+        first = self.bandwidth_mib
+        self.probe.start(first)
+        devices = [disk.device for disk in disks]
+        dom.migrateToURI3(
+            self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order)
+        )
+
+    def _prepare(self, dom: Any) -> list[CopyDisk]:
+        """Target volumes of a BlockMigration."""
+        order = self.order
+        if order.method is not MigrationMethod.BLOCK:
+            return []
+        disks = disks_to_copy(dom, order.disks)
+        self.disk_bytes = sum(disk.capacity for disk in disks)
+        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB + self.disk_bytes)
+        volumes = TargetVolumes(self._links.peer(order.target_uri), order.uuid, order.node)
+        try:
+            volumes.prepare(disks)
+        except libvirt.libvirtError as exc:
+            raise DisksError(f"the target's storage: {exc}") from exc
+        self._volumes = volumes
+        return disks
+
+    def _watch(self) -> Ended:
+        """Look after a migration that nobody of ours waits for."""
+        self._start()
+        self.probe.start(None)
+        settled = settle(self._links, self._number, self.order)
+        self.began = time.monotonic() - self.probe.sample.elapsed
+        text = "the process that asked for the migration died; libvirt's log has the reason"
+        return self._end(settled, Reason.OUTCOME_LOST, text)
+
+    def _end(self, settled: Settled, reason: Reason, error: str) -> Ended:
+        """The outcome: where the VM runs decides, not the error."""
+        if settled.ok:
+            outcome = ended(self.order, None, at=settled.at)
+        else:
+            outcome = ended(self.order, *self._why(settled, reason, error), at=settled.at)
+        self._clean(settled)
+        stats = settled.stats
+        sample = self.probe.sample
+        downtime = stats.get("downtime")
+        return Ended(
+            **{
+                **outcome.__dict__,
+                "mode": self.probe.mode,
+                "processed": int(stats.get("data_processed", 0)) or sample.processed,
+                "seconds": time.monotonic() - self.began,
+                "downtime_ms": None if downtime is None else int(downtime),
+            }
+        )
+
+    def _why(self, settled: Settled, reason: Reason, error: str) -> tuple[Reason, str]:
+        text = "; ".join(part for part in (settled.message, error) if part)
+        if settled.reason is not None:
+            return settled.reason, text
+        if self._user_abort:
+            return Reason.ABORTED, text
+        if self._verdict is not None and self._verdict.reason is not None:
+            return self._verdict.reason, f"{self._verdict.message}; {text}"
+        return reason, text
+
+    def _clean(self, settled: Settled) -> None:
+        """Keep the target's volumes where the VM is there, remove them where it surely is not."""
+        if self._volumes is None:
+            return
+        try:
+            if settled.ok:
+                self._volumes.keep()
+            elif settled.at == self.order.node:
+                self._volumes.remove()
+        except (libvirt.libvirtError, LibvirtProblem):
+            return  # the note on the target stays, and the next attempt clears up

@@ -1,0 +1,183 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Looks at one migration and acts on it, in a thread of its own.
+
+A QEMU that is just switching over does not answer for some 100 ms. With a thread each, that
+holds up nobody else. Everything here is allowed while a migration job runs: statistics,
+speed, abort, post-copy, suspend. Metadata is not (it blocks 30 s and fails), and is never set.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.deadline import Measure
+from .._core.model import AbortStatus, Mode, State
+from .connection import LibvirtProblem, libvirt
+from .domain_state import to_state
+from .holder_links import Links
+from .migrate import outgoing_job
+
+FAST, SLOW = 0.1, 0.4  # seconds between two looks: with the link, and without
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The job as last seen. `stamp`: monotonic seconds. Sizes in bytes, rates in bytes/s."""
+
+    stamp: float = 0.0
+    processed: int = 0
+    total: int = 0
+    remaining: int = 0
+    rate: int = 0
+    dirty_rate: int = 0
+    iteration: int = 0
+    elapsed: float = 0.0
+    memory: bool = False  # memory flows (not: disks are copied first)
+
+
+def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
+    """From virDomainGetJobStats. Dirty rate comes in pages a second."""
+    page = int(stats.get("memory_page_size", 4096))
+    return Sample(
+        stamp=stamp,
+        processed=int(stats.get("data_processed", 0)),
+        total=int(stats.get("data_total", 0)),
+        remaining=int(stats.get("data_remaining", 0)),
+        rate=int(stats.get("memory_bps", 0)) + int(stats.get("disk_bps", 0)),
+        dirty_rate=int(stats.get("memory_dirty_rate", 0)) * page,
+        iteration=int(stats.get("memory_iteration", 0)),
+        elapsed=int(stats.get("time_elapsed", 0)) / 1000.0,
+        memory=int(stats.get("memory_total", 0)) > 0,
+    )
+
+
+class Probe:
+    """One domain's migration job, seen from the source."""
+
+    def __init__(self, links: Links, number: int, uuid: str, changed: Callable[[], None]) -> None:
+        self._links = links
+        self._number = number
+        self._uuid = uuid
+        self._changed = changed
+        self._wake = threading.Event()
+        self._stopped = False
+        self._dom: Any = None
+        self._wanted: int | None = None
+        self._applied: int | None = None
+        self._measures: list[Measure] = []
+        self.sample = Sample()
+        self.seen = False  # a job was seen at all
+        self.gone = False  # a job was seen, and is no more
+        self.mode = Mode.PRE_COPY
+        self.abort_status = AbortStatus.NONE
+        self.message = ""
+
+    # From other threads
+
+    def start(self, first_mib: int | None) -> None:
+        """Look until `stop`. `first_mib`: the bandwidth with which the job starts (MiB/s)."""
+        self._applied = first_mib
+        threading.Thread(target=self._run, name=f"probe-{self._uuid}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake.set()
+
+    def want(self, mib: int) -> None:
+        """The bandwidth that the job shall have (MiB/s)."""
+        self._wanted = mib
+        self._wake.set()
+
+    def measure(self, what: Measure) -> None:
+        """Abort, post-copy or pause, as soon as the job can be reached."""
+        if what is Measure.ABORT:
+            self.abort_status = AbortStatus.ABORTING
+        self._measures.append(what)
+        self._wake.set()
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                self._look()
+                if self.seen and not self.gone:
+                    self._act()
+            except (libvirt.libvirtError, LibvirtProblem) as exc:
+                # The domain is gone, or libvirtd restarts: who waits for the end finds out.
+                self.message = str(exc)
+                self._dom = None
+            busy = self._wanted is None or self._wanted > 1 or bool(self._measures)
+            self._wake.wait(FAST if busy or not self.seen else SLOW)
+            self._wake.clear()
+
+    def _look(self) -> None:
+        if self._dom is None:
+            self._dom = self._links.query(self._number).lookupByUUIDString(self._uuid)
+        stats = outgoing_job(self._dom)
+        if stats is None:
+            self.gone = self.seen
+            return
+        before = self.sample
+        self.sample = to_sample(stats, time.monotonic())
+        flows = self.sample.processed > 0
+        if not self.seen or (flows and not before.processed):
+            self._first_look(flows)
+
+    def _first_look(self, flows: bool) -> None:
+        """A speed that was set before the memory flows is overwritten by the start's."""
+        if not self.seen and self._applied is None:  # adopted: it may be in post-copy already
+            number, reason = self._dom.state()
+            if to_state(number, reason, incoming=False) is State.POSTCOPY_SOURCE:
+                self.mode = Mode.POST_COPY
+        self.seen = True
+        if flows:
+            self._changed()
+
+    def _act(self) -> None:
+        if self.mode is not Mode.POST_COPY and self.sample.processed > 0:
+            wanted = self._wanted
+            if wanted is not None and wanted != self._applied:
+                self._dom.migrateSetMaxSpeed(wanted, 0)
+                self._applied = wanted
+        while self._measures:
+            if self._take(self._measures[0]):
+                self._measures.pop(0)
+                self._changed()
+            else:
+                return
+
+    def _take(self, what: Measure) -> bool:
+        """Do it. False: not yet, try again."""
+        try:
+            if what is Measure.ABORT:
+                return self._abort()
+            if what is Measure.POST_COPY:
+                self._dom.migrateStartPostCopy(0)
+                self.mode = Mode.POST_COPY
+            elif what is Measure.PAUSE:
+                self._dom.suspend()
+                self.mode = Mode.PAUSED
+        except libvirt.libvirtError as exc:
+            self.message = str(exc)
+            if what is Measure.ABORT:
+                self.abort_status = AbortStatus.FAILED
+        return True
+
+    def _abort(self) -> bool:
+        number, reason = self._dom.state()
+        state = to_state(number, reason, incoming=False)
+        if state in (State.POSTCOPY_SOURCE, State.POSTCOPY_FAILED):
+            self.mode = Mode.POST_COPY
+            self.message = "post-copy runs: the VM's memory is on both hosts, so it moves"
+            self.abort_status = AbortStatus.FAILED
+            return True
+        self._dom.abortJob()
+        return True

@@ -1,0 +1,117 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""After a migration: where does the VM run? Read on both sides, until the answer is final.
+
+An error of the call says little: a migration may have gone well and only its answer been
+lost, or go on in post-copy after libvirt's connection broke. Nothing is touched while the
+answer is not final.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core.model import State
+from .._core.reasons import Reason
+from .connection import LibvirtProblem, libvirt
+from .holder_links import Links
+from .holder_order import MoveOrder
+from .migrate import Place, Side, completed_stats, place_of, read_side
+
+# How long an answer that should be passing may stand until it is believed (seconds).
+PATIENCE = {Place.BOTH: 10.0, Place.NOWHERE: 5.0, Place.UNKNOWN: 120.0}
+HAND_OVER = 30.0  # no job, source runs, target still receives: its end is on its way
+
+
+@dataclass(frozen=True)
+class Settled:
+    """ok: the VM runs on the target. at: the node where it is; empty: not known.
+
+    reason: set where the place itself is the trouble. stats: of the completed job.
+    """
+
+    ok: bool
+    at: str
+    reason: Reason | None = None
+    message: str = ""
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settle(links: Links, number: int, order: MoveOrder) -> Settled:
+    """Wait until the place of the VM is final, finish what belongs to it, and tell."""
+    since = time.monotonic()
+    last, pause = Place.MOVING, 0.05
+    while True:
+        source, trouble_here = _read(lambda: links.query(number), order.uuid)
+        target, trouble_there = _read_target(links, order)
+        job = source.job is not None
+        place = place_of(source.state, target.state, job)
+        now = time.monotonic()
+        if place is not last:
+            last, since, pause = place, now, 0.05
+        over = now - since
+        receiving = place is Place.MOVING and not job and target.state is State.INCOMING
+        if receiving and source.state is State.RUNNING and over > HAND_OVER:
+            place = Place.SOURCE
+        if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
+            trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
+            return _conclude(links, number, order, place, source, trouble)
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+
+
+def _read(get: Any, uuid: str) -> tuple[Side, str]:
+    try:
+        return read_side(get(), uuid), ""
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return Side(State.UNKNOWN), str(exc)
+
+
+def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
+    if not order.target_uri:
+        return Side(State.UNKNOWN), "the target is not known"
+    return _read(lambda: links.peer(order.target_uri), order.uuid)
+
+
+def _conclude(
+    links: Links, number: int, order: MoveOrder, place: Place, source: Side, trouble: str
+) -> Settled:
+    if place is Place.TARGET:
+        return Settled(True, order.target, stats=_arrive(links, order))
+    if place is Place.SOURCE:
+        _resume(links, number, order, source)
+        return Settled(False, order.node, message=trouble)
+    if place is Place.BOTH:
+        return Settled(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
+    if place is Place.UNKNOWN:
+        return Settled(False, "", Reason.PEER_UNREACHABLE, trouble)
+    if source.state is State.SHUTOFF:
+        return Settled(False, order.node, Reason.STOPPED_BY_ITSELF)
+    text = f"neither on {order.node} nor on {order.target}"
+    return Settled(False, "", Reason.VANISHED, text)
+
+
+def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:
+    """Autostart as before; the completed job's numbers. What fails here is done by the drain."""
+    try:
+        dom = links.peer(order.target_uri).lookupByUUIDString(order.uuid)
+        if order.autostart and order.persistent and not dom.autostart():
+            dom.setAutostart(1)
+        return completed_stats(dom)
+    except (libvirt.libvirtError, LibvirtProblem):
+        return {}
+
+
+def _resume(links: Links, number: int, order: MoveOrder, source: Side) -> None:
+    """A VM that the policy paused to let it converge runs on where it stayed."""
+    if source.state is not State.PAUSED or order.settings.on_timeout != "pause":
+        return
+    try:
+        links.query(number).lookupByUUIDString(order.uuid).resume()
+    except (libvirt.libvirtError, LibvirtProblem):
+        return
