@@ -20,7 +20,9 @@ Call = Callable[[dict[str, Any]], dict[str, Any]]
 UNREACHABLE_TRIES = 3
 
 
-def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool) -> dict[str, Any]:
+def run_slices(
+    call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool
+) -> dict[str, Any]:
     """Call the module until it is final. `good`: wanted state -> the phase that reaches it.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
@@ -28,7 +30,9 @@ def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], che
     display = Display()
     progress = Progress(lambda line: display.display(line), time.monotonic)
     module_args = dict(args)
-    module_args["run_id"] = module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
+    module_args["run_id"] = (
+        module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
+    )
     changed = False
     tries = 0
     while True:

@@ -11,7 +11,6 @@ of those nodes, not the fleet.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 
 from . import bringback, moves, stops
@@ -51,7 +50,7 @@ def decide(
     `before`: the situations of the step before, if that read was full (for what must be
     seen twice). Raises nothing; what is wrong becomes a reason.
     """
-    new = {name: copy.deepcopy(record) for name, record in records.items()}
+    new = {name: record.copy() for name, record in records.items()}
     decision = Decision(new, {})
     draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
     to = next((r.to for r in new.values() if r.to), "")

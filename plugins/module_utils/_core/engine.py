@@ -191,7 +191,7 @@ def begin(
     if old is None:
         record = NodeRecord(node=node, run_id=run_id)
     else:
-        record = NodeRecord.from_json(old.to_json())
+        record = old.copy()
     if record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall

@@ -31,7 +31,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "target": last.target if last else (entry.cold_target or ""),
         "at": entry.at or (node if vm is not None else ""),
         "mode": last.mode if last else "",
-        "method": last.method if last else "",
+        "method": last.method if last and last.method else (vm.method.value if vm else ""),
         "attempts": len(entry.attempts),
         "abort_status": last.abort_status if last else "",
         "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,

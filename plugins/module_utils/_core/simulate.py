@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Optional
 
 from .actions import NodePhase
 from .engine import Engine, Slice, begin
 from .fleet import MIB, Domain, Fate, Fleet, Machine, Move, Stage
-from .model import Node, Observation
+from .model import Node, Observation, State
 from .model_platform import OURS, ModelPlatform
 from .policy import Policy
 from .reasons import Finding
 from .record import Intent, NodeRecord
 
 DEFAULT_LINK = 110.0  # MiB/s: a link of 1 Gbit/s
+
+
+_Times = dict[str, tuple[Optional[float], Optional[float]]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def simulate(
     for entry in run.vms.values():
         entry.attempts = [a for a in entry.attempts if not a.ended or a.ok]
     limit = start + policy.drain_timeout + policy.pending_timeout + policy.shutdown_timeout
-    times: dict[str, list[float]] = {}
+    times: _Times = {}
     engine = Engine(platform, policy, run)
     while True:
         outcome = engine.step()
@@ -88,23 +91,23 @@ def simulate(
             platform.wait(policy.backoff or 1.0)
 
 
-def _note_times(outcome: Slice, times: dict[str, list[float]], now: float) -> None:
-    """[when it began, when its verdict last changed from pending]."""
-    for action in outcome.decision.actions:
-        if action.vm and action.vm not in times:
-            times[action.vm] = [now]
-    for uuid, entry in outcome.record.vms.items():
-        if not entry.ending:
-            times[uuid] = times.get(uuid, [])[:1]
-        elif len(times.setdefault(uuid, [])) < 2:
-            times[uuid] = [*(times[uuid] or [now]), now]
+def _note_times(outcome: Slice, times: _Times, now: float) -> None:
+    """When each VM was first acted on, and when its verdict last came."""
+    for action in outcome.actions_done:
+        if action.vm:
+            times.setdefault(action.vm, (now, None))
+    for uuid, (start, end) in times.items():
+        entry = outcome.record.vms.get(uuid)
+        if entry is not None and not entry.ending:
+            times[uuid] = (start, None)
+        elif end is None:
+            times[uuid] = (start, now)
 
 
-def _forecast(outcome: Slice, times: Mapping[str, list[float]], duration: float) -> Forecast:
+def _forecast(outcome: Slice, times: _Times, duration: float) -> Forecast:
     rows = []
     for uuid, entry in sorted(outcome.record.vms.items(), key=lambda e: (e[1].name, e[0])):
-        last, when = entry.last, times.get(uuid, [])
-        acted = bool(last or entry.asked_to_stop)
+        last, (start, end) = entry.last, times.get(uuid, (None, None))
         rows.append(
             Predicted(
                 uuid=uuid,
@@ -112,8 +115,8 @@ def _forecast(outcome: Slice, times: Mapping[str, list[float]], duration: float)
                 way=entry.stop_way or entry.way,
                 verdict=entry.ending or "pending",
                 target=last.target if last else entry.cold_target,
-                start=when[0] if when and acted else None,
-                end=when[1] if len(when) > 1 and acted else None,
+                start=start,
+                end=end,
                 attempts=len(entry.attempts),
                 finding=entry.finding,
             )
@@ -188,6 +191,8 @@ def _under_way(fleet: Fleet, obs: Observation, uuid: str, policy: Policy) -> Non
     move.remaining = min(move.total, vm.job.remaining / MIB or move.total)
     move.since = fleet.clock
     move.mode = vm.job.mode
+    there = fleet.machines[move.target].domains
+    there.setdefault(uuid, Domain(vm, State.INCOMING, persistent=False))
     if move.mode.value == "PostCopy":
         move.stage = Stage.POSTCOPY
     fleet.moves[uuid] = move

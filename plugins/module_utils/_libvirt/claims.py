@@ -4,8 +4,8 @@
 
 """Admission: a reservation on the target and a slot on one agreed host, before anything moves.
 
-Create, then read, then keep or give back. Two that race both see both, so the limits hold;
-at worst both give back and try again.
+The protocol stands in the core (claims.keep): create, read afresh, keep or give back. Here it
+is done with volumes, for all that one step wants at once: few round trips to each host.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .._core.actions import Action
+from .._core.claims import keep, keep_slot
+from .._core.model import Reservation as CoreReservation
 from .._core.model import State
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .connection import HostUnreachable, libvirt
-from .host import Host
+from .host import Host, HostNow
 from .store_names import Reservation, Slot, format_name
+
+Answers = dict[str, "Finding | None"]
 
 
 def claim(
@@ -27,21 +31,21 @@ def claim(
     source: str,
     wanted: Sequence[Action],
     limits: Limits,
-) -> dict[str, Finding | None]:
+) -> Answers:
     """UUID -> None (granted), or why not. What is not granted is given back."""
-    answers: dict[str, Finding | None] = {}
+    answers: Answers = {}
     made: dict[str, list[Action]] = {}
     for action in wanted:
         try:
-            _create(hosts, slots_on, action, source)
+            reservation = Reservation(action.vm, action.memory_mib, source)
+            hosts[action.target].store.create(format_name(reservation))
             made.setdefault(action.target, []).append(action)
         except (HostUnreachable, libvirt.libvirtError) as exc:
             answers[action.vm] = Finding(Reason.PEER_UNREACHABLE, f"{action.target}: {exc}")
-            _give_back_quietly(hosts, slots_on, action, source)
     kept: list[Action] = []
     for target, actions in made.items():
-        kept += _keep_on(hosts[target], actions, limits, answers)
-    _keep_slots(hosts[slots_on], kept, limits, answers)
+        kept += _keep_on(hosts[target], source, actions, limits, answers)
+    _take_slots(hosts[slots_on], source, kept, limits, answers)
     for actions in made.values():
         for action in actions:
             if answers[action.vm] is not None:
@@ -49,54 +53,70 @@ def claim(
     return answers
 
 
-def _create(hosts: Mapping[str, Host], slots_on: str, action: Action, source: str) -> None:
-    reservation = Reservation(action.vm, action.memory_mib, source)
-    hosts[action.target].store.create(format_name(reservation))
-    hosts[slots_on].store.create(format_name(Slot(action.vm, source)))
-
-
 def _keep_on(
-    target: Host, actions: list[Action], limits: Limits, answers: dict[str, Finding | None]
+    target: Host, source: str, actions: list[Action], limits: Limits, answers: Answers
 ) -> list[Action]:
-    """A fresh read of the target, after our reservations stand: capacity, places, cordon."""
+    """Read the target with our reservations on it. Too much: the last ones go first."""
     read = target.read(False)
-    if read.error or read.cordoned:
-        why = read.error or f"{target.name} was cordoned meanwhile"
-        answers.update({a.vm: Finding(Reason.NO_TARGET, why) for a in actions})
+    if read.error:
+        why = Finding(Reason.PEER_UNREACHABLE, f"{target.name}: {read.error}")
+        answers.update({a.vm: why for a in actions})
         return []
-    reserved = {r.vm: r.memory_mib for r in read.reservations}
-    running = sum(
-        d.memory_mib
-        for d in read.domains.values()
-        if d.state is not State.SHUTOFF and d.uuid not in reserved
-    )
-    room = target.capacity_mib - target.config.reserve_mib - running - sum(reserved.values())
-    places = limits.inbound - len(reserved)
+    claims = [_core(r, target.name) for r in read.reservations]
     kept = list(actions)
-    while kept and (room < 0 or places < 0):
-        action = kept.pop()
-        room, places = room + action.memory_mib, places + 1
-        text = f"{target.name} has no room or no free inbound place any more."
-        answers[action.vm] = Finding(Reason.NO_TARGET, text)
-    answers.update({a.vm: None for a in kept})
+    for action in reversed(actions):
+        mine = CoreReservation(action.vm, target.name, source, action.memory_mib)
+        why_not = _why_not(target, mine, claims, read, limits)
+        answers[action.vm] = why_not
+        if why_not is not None:
+            kept.remove(action)
+            claims = [c for c in claims if c != mine]
     return kept
 
 
-def _keep_slots(
-    host: Host, kept: list[Action], limits: Limits, answers: dict[str, Finding | None]
+def _core(reservation: Reservation, target: str) -> CoreReservation:
+    return CoreReservation(reservation.vm, target, reservation.source, reservation.memory_mib)
+
+
+def _why_not(
+    target: Host,
+    mine: CoreReservation,
+    claims: Sequence[CoreReservation],
+    read: HostNow,
+    limits: Limits,
+) -> Finding | None:
+    active = {d.uuid: d.memory_mib for d in read.domains.values() if d.state is not State.SHUTOFF}
+    incoming = [d.uuid for d in read.domains.values() if d.state is State.INCOMING]
+    capacity = target.capacity_mib - target.config.reserve_mib
+    return keep(mine, claims, active, incoming, capacity, limits, read.cordoned)
+
+
+def _take_slots(
+    host: Host, source: str, kept: Sequence[Action], limits: Limits, answers: Answers
 ) -> None:
-    read = host.read(False)
-    over = len(read.slots) - limits.cluster
+    """After the reservations: a slot never stands without its claim."""
+    try:
+        for action in kept:
+            host.store.create(format_name(Slot(action.vm, source)))
+        read = host.read(False)
+    except (HostUnreachable, libvirt.libvirtError) as exc:
+        why = Finding(Reason.PEER_UNREACHABLE, f"{host.name}, which keeps the slots: {exc}")
+        answers.update({a.vm: why for a in kept})
+        return
+    slots = {slot.vm for slot in read.slots}
     for action in reversed(kept):
-        if not read.error and over <= 0:
-            return
-        over -= 1
-        text = read.error or f"all {limits.cluster} migration slots of the cluster are taken"
-        answers[action.vm] = Finding(Reason.NO_TARGET, text)
+        why_not = (
+            Finding(Reason.PEER_UNREACHABLE, f"{host.name}: {read.error}")
+            if read.error
+            else keep_slot(slots, limits)
+        )
+        answers[action.vm] = why_not
+        if why_not is not None:
+            slots.discard(action.vm)
 
 
 def give_back(hosts: Mapping[str, Host], slots_on: str, action: Action, source: str) -> None:
-    """Remove slot and reservation. The slot first: it is the scarcer one."""
+    """Remove the slot, then the reservation: a slot never stands without its claim."""
     hosts[slots_on].store.delete(format_name(Slot(action.vm, source)))
     reservation = Reservation(action.vm, action.memory_mib, source)
     hosts[action.target].store.delete(format_name(reservation))
