@@ -14,9 +14,10 @@ class ModuleDocFragment:
 options: {}
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    description:
+      - Can run in C(check_mode) and tell what it would change, without changing it.
   diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
+    description: Tells in diff mode what has changed, or would change in check mode.
   idempotent:
     description: When run twice in a row with the same arguments, the second time changes nothing.
 """
@@ -39,7 +40,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/virtops.maintenance.libvirt) in C(module_defaults) to set defaults for this module.
+    description:
+      - Use C(group/virtops.maintenance.libvirt) in C(module_defaults) to set defaults for it.
     support: full
     membership:
       - virtops.maintenance.libvirt

@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 phase:
-  description: V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) between two slices.
+  description: V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) in between.
   returned: success
   type: str
   sample: Migrated

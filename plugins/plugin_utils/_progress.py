@@ -15,7 +15,14 @@ HEARTBEAT_SECONDS = 15.0
 class Progress:
     """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
 
-    def __init__(self, show: Callable[[str], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        show: Callable[[str], None],
+        clock: Callable[[], float],
+        old_news: Iterable[str] = (),
+    ) -> None:
+        """`old_news`: verdicts that are not worth a line when a VM is first seen with them."""
+        self._old_news = frozenset(old_news)
         self._show = show
         self._clock = clock
         self._seen: dict[str, tuple[str, ...]] = {}
@@ -30,7 +37,8 @@ class Progress:
                 known = vm["uuid"] in self._seen
                 self._seen[vm["uuid"]] = key
                 # A VM that just waits is no news the first time.
-                if known or vm["verdict"] != "pending" or vm["phase"] != "Pending":
+                waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
+                if known or not (waits or vm["verdict"] in self._old_news):
                     lines.append(vm_line(vm))
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
@@ -93,4 +101,5 @@ def _in_the_way(vms: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _because(vm: Mapping[str, Any]) -> str:
     where = vm["at"] or "?"
-    return f"{vm['name']} ({vm['verdict']}, on {where}): {vm['reason']}: {vm['message']} {vm['remedy']}"
+    why = f"{vm['reason']}: {vm['message']} {vm['remedy']}"
+    return f"{vm['name']} ({vm['verdict']}, on {where}): {why}"

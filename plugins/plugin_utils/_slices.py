@@ -28,7 +28,9 @@ def run_slices(
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
     """
     display = Display()
-    progress = Progress(lambda line: display.display(line), time.monotonic)
+    # What an earlier drain moved is no news to a restore.
+    old_news = ("moved", "cold_moved", "off", "gone") if args.get("state") == "active" else ()
+    progress = Progress(display.display, time.monotonic, old_news)
     module_args = dict(args)
     module_args["run_id"] = (
         module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"

@@ -87,6 +87,7 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[bool, str]:
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
+        check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]

@@ -10,6 +10,7 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,10 +110,8 @@ class Host:
         """Forget the connection; its objects with it."""
         conn, self._conn, self._store = self._conn, None, None
         if conn is not None:
-            try:
+            with suppress(libvirt.libvirtError):
                 conn.close()
-            except libvirt.libvirtError:
-                pass
 
     def domain(self, uuid: str) -> Any:
         """The libvirt domain. Raises libvirtError when there is none."""

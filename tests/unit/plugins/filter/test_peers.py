@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.virtops.maintenance.plugins.filter.peers import peers
 
 HOSTVARS: dict[str, dict[str, Any]] = {

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Mode, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import domain_state as ds
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Limits,
     PolicyError,
