@@ -31,6 +31,8 @@ class Progress:
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
         lines = []
+        # A first look that finds everything done is no news: the host was drained before.
+        nothing_new = not self._seen and result.get("ended") == "final" and not result["changed"]
         for vm in result.get("vms", []):
             key = _key(vm)
             if self._seen.get(vm["uuid"]) != key:
@@ -38,7 +40,8 @@ class Progress:
                 self._seen[vm["uuid"]] = key
                 # A VM that just waits is no news the first time.
                 waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
-                if known or not (waits or vm["verdict"] in self._old_news):
+                quiet = waits or vm["verdict"] in self._old_news or nothing_new
+                if known or not quiet:
                     lines.append(vm_line(vm))
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
