@@ -79,7 +79,7 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " firewall drop the packets?",
     ),
     (
-        ("no such file or directory", "failed to connect socket"),
+        ("no such file or directory",),
         "libvirt's socket is not there: is libvirtd (or virtqemud) running on the host?",
     ),
     (

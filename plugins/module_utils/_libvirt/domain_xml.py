@@ -362,18 +362,15 @@ def _pinnings(root: ET.Element) -> Iterator[Pinning]:
 
 
 def _secrets(devices: ET.Element) -> Iterator[SecretRef]:
-    for tag in ("disk", "hostdev", "tpm"):
-        for element in devices.findall(tag):
-            target = element.find("target")
-            name = target.get("dev", "") if target is not None else ""
-            owner = f"{tag} {name}".strip()
-            for secret in element.iter("secret"):
-                kind = secret.get("type") or ("vtpm" if tag == "tpm" else "volume")
-                # In <encryption> type is "passphrase": what libvirt looks up is a volume's.
-                kind = "volume" if kind == "passphrase" and tag != "tpm" else kind
-                uuid = secret.get("uuid", "")
-                if uuid or secret.get("usage"):
-                    yield SecretRef(owner, uuid, kind, secret.get("usage", ""))
+    for element in devices.findall("disk") + devices.findall("hostdev"):
+        target = element.find("target")
+        owner = f"{element.tag} {'' if target is None else target.get('dev', '')}".strip()
+        for secret in element.iter("secret"):
+            # In <encryption> the type is "passphrase", and the secret's usage is volume.
+            kind = secret.get("type", "volume").replace("passphrase", "volume")
+            yield SecretRef(owner, secret.get("uuid", ""), kind, secret.get("usage", ""))
+    for encryption in devices.findall("tpm/backend/encryption[@secret]"):
+        yield SecretRef("tpm", encryption.get("secret", ""))
 
 
 def _declared(root: ET.Element) -> Declared:

@@ -138,7 +138,8 @@ def read_host_facts(conn: Any) -> HostFacts:
     machines, canonical = _machines(caps)
     pages = [int(e.get("size", "0")) for e in caps.findall("host/cpu/pages")]
     networks = _or_none(lambda: conn.listAllNetworks(_ACTIVE))
-    interfaces = _or_none(lambda: conn.listAllInterfaces(_ACTIVE))
+    # Not only the active ones: a bridge counts as active when a guest is plugged into it.
+    interfaces = _or_none(lambda: conn.listAllInterfaces(0))
     node_nets = _or_none(lambda: conn.listAllDevices(_CAP_NET))
     pools = _or_none(lambda: conn.listAllStoragePools(_ACTIVE))
     cpu_map = _or_none(conn.getCPUMap)
