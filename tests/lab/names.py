@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,10 +179,10 @@ def _write_numbers(table: dict[int, dict[str, str]]) -> None:
     temp.rename(RUN / "numbers.json")
 
 
-def _in_use() -> str:
-    done = subprocess.run(["ip", "-4", "-o", "route"], capture_output=True, text=True, check=True)
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
-    return done.stdout + links.stdout
+def _in_use(number: int) -> bool:
+    """Whether the machine has something by that bridge's name or in that subnet."""
+    routes = Path("/proc/net/fib_trie").read_text()
+    return Path(f"/sys/class/net/{bridge(number)}").exists() or f" 10.86.{number}." in routes
 
 
 def take_number(paths: Paths) -> int:
@@ -193,10 +192,8 @@ def take_number(paths: Paths) -> int:
         for number, row in table.items():
             if row["state"] == str(paths.state):
                 return number
-        used = _in_use()
         for number in NUMBERS:
-            taken = f" {bridge(number)}:" in used or f"10.86.{number}." in used
-            if number not in table and not taken:
+            if number not in table and not _in_use(number):
                 table[number] = {"state": str(paths.state), "boot": machine_boot()}
                 _write_numbers(table)
                 return number

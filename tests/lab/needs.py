@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from .image import find_kernel
+from .procs import SYSTEM_PATH, child_environment
 
 # Command -> the Debian package that brings it.
 COMMANDS = {
@@ -21,7 +22,6 @@ COMMANDS = {
     "openssl": "openssl", "ip": "iproute2", "tc": "iproute2", "gcc": "gcc",
     "unshare": "util-linux", "nsenter": "util-linux",
 }
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def missing() -> list[str]:
@@ -58,7 +58,8 @@ def _namespaces() -> list[str]:
               " && tc qdisc add dev vlprobe root tbf rate 1mbit burst 256kb latency 50ms")
     probe = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child",
-         "--mount-proc", "sh", "-c", script], check=False, capture_output=True, text=True)
+         "--mount-proc", "sh", "-c", script], check=False, capture_output=True, text=True,
+        env=child_environment())
     if probe.returncode != 0:
         return [f"namespaces with veth, bridge and tbf do not work: {probe.stderr.strip()}"]
     if not Path("/dev/net/tun").exists():

@@ -24,13 +24,15 @@ from pathlib import Path
 from .names import LabError, machine_boot
 
 HERE = Path(__file__).resolve().parent
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def run(argv: Sequence[str], check: bool = True, stdin: str | None = None,
         timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run a command, text in and out; a failure becomes a LabError that shows it."""
     done = subprocess.run(list(argv), input=stdin, capture_output=True, text=True,
-                          timeout=timeout, check=False, errors="replace")
+                          timeout=timeout, check=False, errors="replace",
+                          env=child_environment())
     if check and done.returncode != 0:
         raise LabError(f"{' '.join(argv)}\nended with {done.returncode}: "
                        f"{(done.stderr or done.stdout).strip()}")
@@ -111,7 +113,8 @@ def wait_for(condition: Callable[[], bool], timeout: float, pause: float = 0.02)
 
 
 def child_environment() -> dict[str, str]:
-    """Environment for `python -m lab.*` children: they must find this package."""
+    """Environment for all children: they find this package, and the system's tools."""
     env = dict(os.environ)
+    env["PATH"] = f"{env.get('PATH', '')}:{SYSTEM_PATH}".lstrip(":")
     env["PYTHONPATH"] = str(HERE.parent)
     return env
