@@ -7,6 +7,10 @@
 Only time in which the migration had the link counts: while it waits at a trickle for its
 turn it is neither late nor stuck. An abort is never the answer once post-copy runs, since
 the VM's memory is then on both sides.
+
+Progress is not "less remains than ever": at the end of each pass over the memory next to
+nothing remains, and then what was dirtied meanwhile. A pass is progress if it began with
+less than all before it.
 """
 
 from __future__ import annotations
@@ -45,6 +49,29 @@ _MEASURES = {
 }
 
 
+class Passes:
+    """Tells progress from going round in circles."""
+
+    def __init__(self) -> None:
+        self._iteration = -1
+        self._least_start = 0
+        self._least = 0
+        self._shrinks = True
+
+    def look(self, iteration: int, remaining: int) -> bool:
+        """Progress since the last look? Remaining bytes; iteration 0: disks are copied."""
+        if iteration != self._iteration:
+            self._shrinks = iteration <= 1 or remaining < 0.95 * self._least_start
+            if iteration <= 1 or self._shrinks:
+                self._least_start = remaining
+            self._iteration, self._least = iteration, remaining
+            return self._shrinks
+        if remaining < self._least:
+            self._least = remaining
+            return self._shrinks
+        return False
+
+
 class Deadlines:
     """Watches one migration. `size`: bytes of memory and copied disks."""
 
@@ -56,7 +83,7 @@ class Deadlines:
         self._last: float | None = None
         self._had = 0.0  # seconds with the link
         self._since_progress = 0.0
-        self._least: int | None = None
+        self._passes = Passes()
         self._paused = False
 
     @property
@@ -64,7 +91,9 @@ class Deadlines:
         """How long it has had the link."""
         return self._had
 
-    def step(self, now: float, has_link: bool, remaining: int, mode: Mode) -> Verdict:
+    def step(
+        self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode
+    ) -> Verdict:
         """To be asked every now and then, with the latest numbers (bytes).
 
         Each measure is named once; a paused migration that still gets nowhere is aborted
@@ -76,8 +105,7 @@ class Deadlines:
             return NOTHING
         self._had += passed
         self._since_progress += passed
-        if remaining > 0 and (self._least is None or remaining < self._least):
-            self._least = remaining
+        if self._passes.look(iteration, remaining):
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
         if not stuck and (self._paused or self._had < self.completion):
@@ -97,5 +125,4 @@ class Deadlines:
                 return Verdict(Measure.ABORT, reason, text + ", with the VM paused")
             self._paused = True
             self._since_progress = 0.0
-            self._least = None
         return Verdict(measure, reason, text)

@@ -93,7 +93,10 @@ class Job:
         probe = self.probe
         if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
             return
-        verdict = self.deadlines.step(now, self.open, probe.sample.remaining, probe.mode)
+        sample = probe.sample
+        verdict = self.deadlines.step(
+            now, self.open, sample.iteration, sample.remaining, probe.mode
+        )
         if verdict.measure is not Measure.NONE:
             self._verdict = verdict
             probe.measure(verdict.measure)
