@@ -107,6 +107,9 @@ def arrived(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     seen = step.sighting(uuid)
     assert seen is not None  # the verdict table says so
+    if _outcome_is_coming(step, entry):
+        entry.ending = Ending.NONE.value
+        return
     _take_outcome(step, entry, arrived_at=seen.node)
     if seen.marked or (entry.persistent and seen.autostart != entry.autostart):
         if seen.job is not None:
@@ -117,6 +120,14 @@ def arrived(step: Step, uuid: str) -> None:
         step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
         return
     entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+
+
+def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
+    """It was just seen at the target, and who made the call still holds it: a moment more."""
+    last = entry.last
+    if last is None or last.ended or entry.uuid not in step.obs.held or step.late():
+        return False
+    return (entry.uuid, last.number) not in step.obs.outcomes
 
 
 def clean_source(step: Step, uuid: str) -> None:
