@@ -26,6 +26,7 @@ ROOMS = (
     "plugins/modules",
     "plugins/action",
     "plugins/filter",
+    "plugins/plugin_utils",
     "plugins/module_utils/_core",
     "plugins/module_utils/_libvirt",
     "plugins/module_utils/_kubevirt",
