@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 HEARTBEAT_SECONDS = 15.0
+# Verdicts with which a VM is not where its last migration wanted it.
+_STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
 
 
 class Progress:
@@ -65,7 +67,7 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts.append(f"{progress['percent']} %")
         parts.append(f"{progress['processed_mib']:.0f}/{progress['total_mib']:.0f} MiB")
         parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
-    if vm["target"] and vm["verdict"] not in ("blocked", "skipped", "stopped", "saved"):
+    if vm["target"] and vm["verdict"] not in _STAYS:
         parts.append(f"-> {vm['target']}")
     if progress and not done and progress.get("eta") is not None:
         parts.append(f"ETA {progress['eta']:.0f} s")
