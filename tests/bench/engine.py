@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs on a lab host: one drain by the module's loop, in one process. Prints one line of JSON.
+
+engine.py COLLECTIONS HOST PEER LIMIT
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+PACKAGE = "ansible_collections.virtops.maintenance.plugins.module_utils."
+
+
+def load(name: str) -> Any:
+    return importlib.import_module(PACKAGE + name)
+
+
+def main() -> None:
+    collections, node, peer, limit = sys.argv[1:5]
+    sys.path.insert(0, collections)
+    host, service = load("_libvirt.host"), load("_libvirt.service")
+    policy, record = load("_core.policy"), load("_core.record")
+
+    def run(intent: str) -> dict[str, Any]:
+        limits = policy.Limits(int(limit), int(limit), int(limit))
+        request = service.Request(
+            own=host.HostConfig(node, "qemu:///system", 20000),
+            peers=[host.HostConfig(peer, f"qemu+tls://{peer}/system", 20000)],
+            policy=policy.Policy(limits=limits),
+            intent=record.Intent(intent),
+            run_id=f"bench-{time.time()}",
+            seconds=900.0,
+        )
+        return service.run_slice(request)
+
+    begun = time.monotonic()
+    result = run("drained")
+    seconds = time.monotonic() - begun
+    rows = result["vms"]
+    run("active")  # not timed: takes the cordon away
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "phase": result["phase"],
+                "processed": sum(row["processed_mib"] for row in rows),
+                "attempts": sum(row["attempts"] for row in rows),
+                "pauses": [row["pause_ms"] for row in rows],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
