@@ -70,6 +70,15 @@ options:
       - Default is the first of all names in order. All runs of a fleet must use the same one.
     type: str
     default: ''
+  shared_paths:
+    description:
+      - Directories and devices of which you know that all hosts see the same data at that path.
+      - Needed only for what cannot be told, for example a device of a SAN without a world-wide name.
+        A disk that is wrongly named here is not copied, and the migration fails or starts on an
+        empty disk.
+    type: list
+    elements: str
+    default: []
 requirements:
   - python >= 3.9
   - libvirt-python (Debian package python3-libvirt) on the host

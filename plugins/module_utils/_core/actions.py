@@ -88,13 +88,17 @@ FINAL = frozenset(
 
 @dataclass
 class Decision:
-    """`records` are new objects; `decide` never changes what it was given."""
+    """`records` are new objects; `decide` never changes what it was given.
+
+    `read_again`: what was read must be read once more, at once, to be believed.
+    """
 
     records: dict[str, NodeRecord]
     phases: dict[str, NodePhase]
     actions: list[Action] = field(default_factory=list)
     situations: dict[str, Situation] = field(default_factory=dict)
     node_findings: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    read_again: bool = False
 
     @property
     def final(self) -> bool:

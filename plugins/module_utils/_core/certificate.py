@@ -72,8 +72,9 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     ]
     found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
+    found += [f"a migration of {uuid} is being carried out" for uuid in sorted(obs.held)]
     here = {vm.uuid for vm in obs.vms.values() if vm.node == record.node}
-    found += [f"{uuid} is not in the record" for uuid in here - set(record.vms)]
+    found += [f"{uuid} is not in the record" for uuid in sorted(here - set(record.vms))]
     for uuid, entry in record.vms.items():
         if not _accounted(obs, uuid, entry):
             found.append(f"{entry.name} is not accounted for ({entry.ending or 'pending'})")

@@ -146,6 +146,7 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
             step.obs.full and before is not None and before.get(uuid) is situation
         ):
             step.unsure.add(uuid)
+            step.decision.read_again |= step.obs.full
         step.here[uuid] = vm_here
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation
@@ -248,4 +249,5 @@ def _phase(step: Step) -> NodePhase:
     if left:
         return _not_yet(step, "; ".join(left))
     record.waiting_since = None
+    step.decision.read_again = True
     return NodePhase.EMPTY

@@ -21,6 +21,9 @@ from .record import Attempt, Ending, NodeRecord, VMRecord
 from .verdict import Situation
 
 
+_READS_IN_A_ROW = 4
+
+
 class Platform(Protocol):
     """What the loop needs of a platform. Methods raise only for what ends the whole run."""
 
@@ -85,15 +88,22 @@ class Engine:
 
     def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
         """Step until the phase is final or the platform's clock passes `deadline`."""
+        again = 0
         while True:
-            again, last = self._empty, self._last
+            last = self._last
             outcome = self.step()
-            if outcome.ended is Ended.FINAL or self._platform.now() >= deadline:
+            if outcome.ended is Ended.FINAL:
                 return outcome
-            # The second read of an empty node follows at once. What was just done is looked
-            # at; what was done before in the same words, and is still to be done, can wait.
-            first_empty = outcome.phase is NodePhase.EMPTY and again is None
-            if not first_empty and self._last in ([], last):
+            # A second read follows at once, or short slices would never come to it.
+            if outcome.decision.read_again and again < _READS_IN_A_ROW:
+                again += 1
+                continue
+            again = 0
+            if self._platform.now() >= deadline:
+                return outcome
+            # What was just done is looked at; what was done before in the same words, and is
+            # still to be done, can wait.
+            if self._last in ([], last):
                 left = deadline - self._platform.now()
                 self._platform.wait(max(0.0, min(longest_wait, left)))
 
@@ -149,6 +159,8 @@ class Engine:
                 if action.do is Do.SHUTDOWN:  # asked for before the guest: nothing was done yet
                     entry.stop_way = entry.cold_target = ""
                     entry.stop_sent = 0.0
+                elif action.do is Do.COLD_DEFINE:
+                    entry.cold_target = ""  # another target is chosen
                 continue
             entry.attempts.append(
                 Attempt(

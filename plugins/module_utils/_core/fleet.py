@@ -71,7 +71,10 @@ class Domain:
 
 @dataclass
 class Move:
-    """One migration. `held`: a holder enforces its deadlines and will tell how it ended."""
+    """One migration. `held`: a holder enforces its deadlines and will tell how it ended.
+
+    `ours`: that holder is ours. `asked`: it was asked for by us, not only adopted.
+    """
 
     vm: str
     source: str
@@ -82,6 +85,7 @@ class Move:
     stage: Stage = Stage.STARTING
     held: bool = True
     ours: bool = True
+    asked: bool = True
     since: float = 0.0  # of this stage
     total: float = 0.0
     remaining: float = 0.0

@@ -124,7 +124,7 @@ class ModelPlatform:
             seen[name] = self._read_domains(machine, obs)
         wanted.update(obs.vms)
         for name, domains in seen.items():
-            for uuid in wanted.intersection(domains) if name != self.node else ():
+            for uuid in sorted(wanted.intersection(domains)) if name != self.node else ():
                 self._sight(obs, name, domains[uuid])
         return obs
 
@@ -205,6 +205,9 @@ class ModelPlatform:
         target = self.fleet.machines[action.target]
         mine = Reservation(action.vm, action.target, self.node, action.memory_mib)
         self.hook(f"write claim on {target.name}")
+        # A claim that stood since before the definition came: the target cannot have been
+        # certified meanwhile, so its cordon does not matter any more.
+        settled = (mine.vm, mine.owner) in target.claims and action.do is Do.COLD_START
         target.claims[mine.vm, mine.owner] = mine
         self.hook(f"read claims on {target.name}")
         active = {u: d.spec.memory_mib for u, d in target.domains.items() if d.active}
@@ -219,7 +222,7 @@ class ModelPlatform:
                 _incoming(target),
                 target.capacity_mib - target.reserve_mib - target.other_mib,
                 limits,
-                bool(target.cordons),
+                bool(target.cordons) and not settled,
             )
         if refusal is None:
             self.hook("write slot")
@@ -227,7 +230,7 @@ class ModelPlatform:
             slots.add((mine.vm, mine.owner))
             self.hook("read slots")
             refusal = claims.keep_slot([vm for vm, _owner in slots], limits)
-        if refusal is not None:
+        if refusal is not None and not settled:
             self._release(action)
         return refusal
 

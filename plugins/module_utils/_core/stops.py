@@ -93,11 +93,11 @@ def off_here(step: Step, uuid: str) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
     elif not entry.asked_to_stop:
         entry.end(Ending.GONE, vm.node, Finding(Reason.STOPPED_BY_ITSELF))
-    elif entry.cold_target and entry.stop_way:
+    elif entry.stop_way == Way.COLD_MIGRATE.value:
         if vm.managed_save:
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
             return
-        step.must(Do.COLD_DEFINE, uuid, entry.cold_target, Reason.STOP_FAILED)
+        _define_there(step, vm, entry, Ending.BLOCKED)
     elif vm.autostart:
         step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
@@ -112,11 +112,17 @@ def _boot_over(step: Step, entry: VMRecord) -> bool:
 
 
 def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
+    entry.stop_way = Way.COLD_MIGRATE.value
+    _define_there(step, vm, entry, Ending.OFF)
+
+
+def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
+    """On the target that was claimed, or on another one if that did not take it after all."""
     target = entry.cold_target or step.placement.pick(vm)
     if target is None:
-        _no_cold_target(step, vm, entry, Ending.OFF)
+        _no_cold_target(step, vm, entry, if_none)
         return
-    entry.cold_target, entry.stop_way = target, Way.COLD_MIGRATE.value
+    entry.cold_target = target
     step.must(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
 
 

@@ -29,7 +29,8 @@ class HostConfig:
     """A host as the inventory declares it. Memory in MiB; 0: what libvirt says it has.
 
     `uri`: how this host is reached from the host that is being worked on; the source's
-    libvirtd dials the same one. `roll_rank`: its position in the roll.
+    libvirtd dials the same one. `roll_rank`: its position in the roll. `shared_paths`: where the
+    administrator says that every host sees the same data.
     """
 
     name: str
@@ -39,6 +40,7 @@ class HostConfig:
     roll_rank: int | None = None
     roll_done: bool = False
     migrate_uri: str = ""
+    shared_paths: tuple[str, ...] = ()
 
 
 @dataclass

@@ -36,6 +36,7 @@ HOSTS_SPEC: dict[str, Any] = {
         },
     },
     "slots_on": {"type": "str", "default": ""},
+    "shared_paths": {"type": "list", "elements": "str", "default": []},
 }
 
 RUN_SPEC: dict[str, Any] = {
@@ -104,7 +105,12 @@ POLICY_SPEC: dict[str, Any] = {
 def own_config(params: Mapping[str, Any]) -> HostConfig:
     """The host that the module runs on."""
     name = params.get("node") or socket.gethostname()
-    return HostConfig(name=name, uri=params["uri"], memory_mib=params["memory"])
+    return HostConfig(
+        name=name,
+        uri=params["uri"],
+        memory_mib=params["memory"],
+        shared_paths=tuple(params["shared_paths"]),
+    )
 
 
 def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:

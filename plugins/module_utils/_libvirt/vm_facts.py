@@ -13,7 +13,7 @@ from typing import Any
 from .._core.model import VM, Job, MigrationMethod, State
 from .._core.reasons import Finding, Reason
 from .connection import HostUnreachable, libvirt
-from .disk_sight import local_sights, target_sights
+from .disk_sight import local_sights, path_is_shared_fs, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
@@ -28,6 +28,10 @@ from .migratable import (
     source_findings,
     target_findings,
 )
+
+
+# Where libvirt keeps the state of emulated TPMs, a directory a domain.
+TPM_STATE = "/var/lib/libvirt/swtpm"
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def read_vm_facts(
     except ValueError as exc:
         return _unreadable(source, domain, str(exc))
     runtime = _runtime(dom, spec, domain)
-    sights = local_sights(spec, source.facts, domain=dom)
+    sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
     findings = source_findings(spec, source.facts, runtime, sights)
     refused: dict[str, tuple[Finding, ...]] = {}
@@ -152,6 +156,7 @@ def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
         persistent=persistent,
         managed_save=bool(dom.hasManagedSaveImage(0)) if persistent else False,
         autostart=bool(dom.autostart()) if persistent else False,
+        tpm_shared=path_is_shared_fs(f"{TPM_STATE}/{domain.uuid}") if spec.tpms else None,
     )
 
 
