@@ -73,7 +73,7 @@ options:
   shared_paths:
     description:
       - Directories and devices of which you know that all hosts see the same data at that path.
-      - Needed only for what cannot be told, for example a device of a SAN without a world-wide name.
+      - Needed only for what cannot be told, for example a SAN's device without a world-wide name.
         A disk that is wrongly named here is not copied, and the migration fails or starts on an
         empty disk.
     type: list

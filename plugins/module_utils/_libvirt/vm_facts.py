@@ -29,7 +29,6 @@ from .migratable import (
     target_findings,
 )
 
-
 # Where libvirt keeps the state of emulated TPMs, a directory a domain.
 TPM_STATE = "/var/lib/libvirt/swtpm"
 
