@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Writes what virt_drain returned, one JSON object a line, to the file of VIRTOPS_RESULTS."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = r"""
+name: virt_drain_results
+type: aggregate
+short_description: Keeps what virt_drain returned
+author: The virtops.maintenance contributors (@virtops)
+description:
+  - Appends the result of every virt_drain task to the file that VIRTOPS_RESULTS names.
+requirements:
+  - enabled in the configuration
+"""
+
+
+class CallbackModule(CallbackBase):
+    """For the demo and the tests; the product does not need it."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "virt_drain_results"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def _keep(self, result: Any) -> None:
+        task = getattr(result, "task", None) or result._task
+        if not task.action.endswith("virt_drain"):
+            return
+        host = getattr(result, "host", None) or result._host
+        data = result.result if hasattr(result, "result") else result._result
+        path = os.environ.get("VIRTOPS_RESULTS")
+        if path:
+            line = json.dumps({"host": host.get_name(), **data}, default=str) + "\n"
+            with open(path, "a", encoding="utf-8") as stream:
+                stream.write(line)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._keep(result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self._keep(result)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._keep(result)

@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guests of the demo: one of every kind that an operator meets."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from lab import GuestSpec, Lab
+
+# A directory of the host in the guest: such a VM cannot migrate, but it can start elsewhere.
+SHARED_FOLDER = (
+    "<filesystem type='mount' accessmode='passthrough'>"
+    "<source dir='/var/tmp'/><target dir='share'/></filesystem>"
+)
+# A network that only host-a has.
+DMZ = """\
+<network>
+  <name>dmz</name>
+  <forward mode='bridge'/>
+  <bridge name='{bridge}'/>
+</network>
+"""
+
+
+def guests() -> dict[str, list[GuestSpec]]:
+    """Host -> guests, each named for what is special about it."""
+    return {
+        "host-a": [
+            # Two of a group that must not be on one host if it can be helped.
+            GuestSpec("web-1", group="web", labels={"tier": "web"}, networks=["lan"]),
+            GuestSpec("cache", memory_mib=128, dirty_mib_s=8, strategy="LiveMigrate"),
+            GuestSpec("db", disks=[("shared", 24), ("shared", 16)], autostart=True),
+            # Cannot migrate (network only here), may be stopped: saved, and woken up again.
+            GuestSpec("legacy", networks=["dmz"], strategy="LiveMigrateIfPossible"),
+        ],
+        "host-b": [
+            GuestSpec("web-2", group="web", labels={"tier": "web"}, networks=["lan"]),
+            # A local disk: copied together with the memory.
+            GuestSpec("files", disks=[("local", 32)], autostart=True),
+            GuestSpec("scratch", persistent=False),
+            # Wants to be shut down, and started again by restore; its autostart is kept.
+            GuestSpec("batch", strategy="None", autostart=True),
+        ],
+        "host-c": [
+            GuestSpec("shop", disks=[("shared", 24)], strategy="LiveMigrateIfPossible"),
+            GuestSpec("idle"),
+            # Cannot migrate live: moved cold, to another host.
+            GuestSpec("reports", devices_xml=SHARED_FOLDER, labels={"tier": "batch"}),
+        ],
+    }
+
+
+# What each host's operator chose for VMs that cannot migrate.
+ON_NOT_MIGRATABLE = {"host-a": "save", "host-b": "shutdown", "host-c": "cold_migrate"}
+
+
+def start(lab: Lab) -> list[str]:
+    """Define and start all of them, the hosts side by side; their names."""
+    _make_dmz(lab)
+    population = guests()
+
+    def fill(host: str) -> None:
+        for spec in population[host]:
+            lab.run(host, spec)
+
+    with ThreadPoolExecutor(len(population)) as pool:
+        list(pool.map(fill, population))
+    return [spec.name for specs in population.values() for spec in specs]
+
+
+def _make_dmz(lab: Lab) -> None:
+    """On host-a alone, there to stay over a reboot."""
+    host = lab.host("host-a")
+    lan = host.virsh("net-dumpxml", "lan")
+    bridge = lan.partition("<bridge name='")[2].partition("'")[0]
+    host.virsh("net-define", "/dev/stdin", stdin=DMZ.format(bridge=bridge))
+    host.virsh("net-start", "dmz")
+    host.virsh("net-autostart", "dmz")

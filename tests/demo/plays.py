@@ -1,0 +1,173 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Running the collection's playbooks against a lab, as a user would, from outside the hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import Lab
+from lab.procs import start_time
+
+CONFIG = Path(__file__).with_name("ansible.cfg")
+ANSIBLE_PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+
+
+@dataclass
+class Ended:
+    """A run that is over. `drains`: what each virt_drain returned, with `host`."""
+
+    code: int
+    text: str
+    seconds: float
+    drains: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """What the last virt_drain returned; empty if there was none."""
+        return self.drains[-1] if self.drains else {}
+
+    def vm(self, name: str) -> dict[str, Any]:
+        """The row of a VM in the last result."""
+        return next(row for row in self.last["vms"] if row["name"] == name)
+
+
+class Play:
+    """One run of ansible-playbook that is under way. Its output goes into a file."""
+
+    def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
+        self.output = self.folder / "output"
+        self.results = self.folder / "results.jsonl"
+        self.argv = command(lab, playbook, variables, *words)
+        self.began = time.monotonic()
+        with open(self.output, "wb") as stream:
+            self.process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=environment(self.results),
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def wait(self, timeout: float = 300, show: Callable[[str], None] | None = None) -> Ended:
+        """Wait for its end; `show` gets each line as it comes. Past the time it is killed."""
+        end = self.began + timeout
+        with open(self.output, encoding="utf-8", errors="replace") as stream:
+            rest = ""
+            while True:
+                running = self.running
+                rest += stream.read()
+                *lines, rest = rest.split("\n")
+                for line in lines if show else ():
+                    show(line)
+                if not running:
+                    break
+                if time.monotonic() > end:
+                    self.kill()
+                    raise TimeoutError(f"{self.argv[-1]}: not over after {timeout:.0f} s")
+                time.sleep(0.05)
+        return Ended(
+            self.process.returncode, self.text, time.monotonic() - self.began, self._read()
+        )
+
+    def _read(self) -> list[dict[str, Any]]:
+        if not self.results.exists():
+            return []
+        return [json.loads(line) for line in self.results.read_text().splitlines()]
+
+    def kill(self) -> int:
+        """kill -9 to ansible-playbook and all that it started here. How many there were.
+
+        Its workers are in sessions of their own, so a kill of the process group would miss them.
+        """
+        family = _family(self.process.pid)
+        for pid in family:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+        return len(family)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def command(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> list[str]:
+    """What a person would type. `playbook`: drain, restore, ... or the path of a file."""
+    name = playbook if playbook.endswith(".yml") else f"virtops.maintenance.{playbook}"
+    extra = {"maintenance_fleet": list(lab.hosts), **variables}
+    inventory = ["-i", str(lab.paths.inventory)]
+    return [str(ANSIBLE_PLAYBOOK), *inventory, "-e", json.dumps(extra), *words, name]
+
+
+def environment(results: Path) -> dict[str, str]:
+    """As small as can be: no settings of the user's, only the collection of this tree."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    env.pop("PYTHONPATH", None)
+    return {
+        **env,
+        "ANSIBLE_CONFIG": str(CONFIG),
+        "VIRTOPS_RESULTS": str(results),
+        "PATH": f"{ANSIBLE_PLAYBOOK.parent}:{env.get('PATH', '/usr/bin:/bin')}",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def run(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> Ended:
+    """Run it to its end, quietly. Killed if this program is interrupted."""
+    return watch(Play(lab, playbook, variables, *words))
+
+
+def watch(play: Play, show: Callable[[str], None] | None = None, timeout: float = 300) -> Ended:
+    """Wait for it; whatever ends the waiting ends the play too."""
+    try:
+        return play.wait(timeout, show)
+    finally:
+        if play.running:
+            play.kill()
+
+
+def _family(pid: int) -> list[int]:
+    """The process and all its descendants, the oldest first."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(int(stat[1]), []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop(0)
+        if start_time(one) is not None:
+            found.append(one)
+        todo += children.get(one, [])
+    return found

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The demo's report: the checker's verdict, and beside it what the playbooks said."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lab import checker
+from lab.names import REPO
+
+from .plays import Ended
+
+FILE = REPO / "build" / "demo" / "report.json"
+# Of what a drain says about a VM, the part that is worth keeping.
+WORDS = (
+    "strategy",
+    "decided_by",
+    "way",
+    "verdict",
+    "source",
+    "target",
+    "at",
+    "method",
+    "attempts",
+    "duration",
+    "pause_ms",
+    "reason",
+    "message",
+)
+HURT = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
+
+
+def check(raw: Path, drained: set[str]) -> dict[str, Any]:
+    """The checker's report of now. Its heartbeat comes once a second: one is waited for."""
+    time.sleep(1.2)
+    return checker.check(raw, drained)
+
+
+def said(runs: Mapping[str, Ended]) -> dict[str, list[dict[str, Any]]]:
+    """VM -> what each drain and restore said of it, in order."""
+    out: dict[str, list[dict[str, Any]]] = {}
+    for name, run in runs.items():
+        for result in run.drains:
+            for row in result.get("vms", []):
+                words = {key: row.get(key) for key in WORDS}
+                phase = result.get("phase")
+                out.setdefault(row["name"], []).append(
+                    {"run": name, "host": result["host"], "host_is": phase, **words}
+                )
+    return out
+
+
+def disagreements(
+    report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]]
+) -> list[str]:
+    """Where the playbooks' word is not what the raw log shows."""
+    out = []
+    for guest in report["guests"]:
+        for row in words.get(guest["name"], []):
+            name, target = guest["name"], row["at"]
+            if row["verdict"] in ("moved", "cold_moved") and target not in guest["hosts"]:
+                out.append(f"{name}: said to be moved to {target}, never ticked there")
+            if row["verdict"] in ("stopped", "saved") and guest["verdict"] == "live":
+                out.append(f"{name}: said to be {row['verdict']}, never stopped")
+        if guest["name"] not in words:
+            out.append(f"{guest['name']}: no drain spoke of it")
+    return out
+
+
+def write(
+    report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]], **more: Any
+) -> None:
+    """Each VM: the checker's verdict and what was said of it."""
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    vms = [{**guest, "said": words.get(guest["name"], [])} for guest in report["guests"]]
+    text = json.dumps({"totals": report["totals"], **more, "vms": vms}, indent=1)
+    FILE.write_text(text + "\n", encoding="utf-8")
+
+
+def last_line(totals: Mapping[str, int], nodes: int, wall_s: float) -> str:
+    """All of it from the checker, but for the wall time."""
+    return f"demo: nodes={nodes} {checker.line_of(dict(totals))} wall_s={wall_s:.0f}"

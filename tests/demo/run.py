@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""make demo: roll the maintenance over three libvirt hosts with real VMs and real reboots.
+
+First a drain that must not stop anything meets a VM that cannot move: it blocks and says why.
+Then the roll, with a policy that allows what it needs. At the end a separate checker tells
+from the guests' raw logs what became of each VM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from demo import guests, plays, report, traces
+from lab import Lab, LabError, missing
+from lab.names import lab_name
+
+BEGAN = time.monotonic()
+PATCH = Path(__file__).with_name("patch.yml")
+# Left out: empty lines, skipped tasks, the check of arguments.
+NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*Validating arguments")
+
+
+def say(text: str) -> None:
+    print(f"{time.monotonic() - BEGAN:6.1f} s  {text}", flush=True)
+
+
+class Screen:
+    """Shows a playbook's lines. A failed task shows its message once, not its whole result."""
+
+    def __init__(self) -> None:
+        self._in_error = False
+
+    def show(self, line: str) -> None:
+        head, arrow, result = line.partition(" => {")
+        failed = bool(arrow) and head.startswith(("fatal:", "failed:"))
+        # Since ansible-core 2.19 the message comes before the result as well.
+        self._in_error = not failed and (self._in_error or line.startswith("[ERROR]: Task failed"))
+        if self._in_error or NOISE.match(line):
+            return
+        if failed:
+            line = f"{head}\n{_message('{' + result)}"
+        for part in re.sub(r" \*{3,}$", "", line).splitlines():
+            say(f"| {part}")
+
+
+def _message(result: str) -> str:
+    try:
+        return str(json.loads(result).get("msg", ""))
+    except ValueError:
+        return result
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _play(lab: Lab, playbook: str, variables: Mapping[str, Any]) -> plays.Ended:
+    play = plays.Play(lab, playbook, variables)
+    return plays.watch(play, Screen().show)
+
+
+def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
+    """A drain that may not stop anything. What is wrong with how it went."""
+    say("-- drain host-a; nothing allows a stop, so it has to block, and to say why")
+    ended = _play(lab, "drain", {"maintenance_hosts": "host-a"})
+    wrong = []
+    blocked = [row["name"] for row in ended.last.get("vms", []) if row["verdict"] == "blocked"]
+    if ended.code == 0 or ended.last.get("phase") != "Blocked":
+        wrong.append("the first drain did not block")
+    elif blocked != ["legacy"] or ended.vm("legacy")["reason"] != "StopNotAllowed":
+        wrong.append(f"the first drain blocks by {blocked}, not by legacy with StopNotAllowed")
+    found = report.check(lab.paths.raw, {"host-a"})
+    say(f"checker: {report.checker.line_of(found['totals'])}")
+    if any(found["totals"][key] for key in report.HURT):
+        wrong.append("the blocked drain hurt a VM")
+    return ended, wrong
+
+
+def roll(lab: Lab) -> tuple[plays.Ended, list[str]]:
+    """The roll over all hosts. What is wrong with how it went."""
+    say("-- the roll: drain, patch, reboot and restore each host; stops are allowed where needed")
+    boots = {host.name: host.boot_id for host in lab.hosts.values()}
+    variables = {
+        "maintenance_tasks": str(PATCH),
+        "maintenance_reason": "demo",
+        "drain_allow_stop": True,
+        "demo_choices": guests.ON_NOT_MIGRATABLE,
+        "drain_on_not_migratable": "{{ demo_choices[inventory_hostname] }}",
+    }
+    ended = _play(lab, "rolling_maintenance", variables)
+    wrong = [] if ended.code == 0 else [f"the roll ended with {ended.code}"]
+    for host in lab.hosts.values():
+        patch = host.exec("cat /root/patched", check=False).stdout.strip()
+        if patch != "patched while Drained":
+            wrong.append(f"{host.name} was not patched: {patch!r}")
+        if host.boot_id == boots[host.name]:
+            wrong.append(f"{host.name} was not rebooted")
+    return ended, wrong
+
+
+def left_behind(lab: Lab) -> list[str]:
+    """What must be as it was before: definitions, autostart; and nothing of ours stays."""
+    wrong = [f"left behind: {name}" for name in traces.claims(lab) + traces.marked(lab)]
+    wrong += [
+        f"{host.name} is still cordoned"
+        for host in lab.hosts.values()
+        if "cordon" in traces.volumes(host)
+    ]
+    specs = [spec for specs in guests.guests().values() for spec in specs]
+    places = {
+        spec.name: [h for h in lab.hosts.values() if spec.name in traces.defined(h)]
+        for spec in specs
+    }
+    for spec in specs:
+        hosts = places[spec.name]
+        if len(hosts) != 1:
+            wrong.append(f"{spec.name} is defined on {[host.name for host in hosts]}")
+            continue
+        if (spec.name in traces.autostarted(hosts[0])) != spec.autostart:
+            wrong.append(f"{spec.name}: autostart is not as before")
+        if (spec.name in traces.transient(hosts[0])) == spec.persistent:
+            wrong.append(f"{spec.name}: persistence is not as before")
+    return wrong
+
+
+def demo(lab: Lab) -> int:
+    names = guests.start(lab)
+    lab.wait_ticking(names, 120)
+    say(f"{len(names)} VMs run and tick")
+    first, wrong = blocked_first(lab)
+    second, more = roll(lab)
+    wrong += more
+    try:
+        lab.wait_ticking(names, 60)
+    except LabError as error:
+        say(str(error))
+    wrong += left_behind(lab)
+    found = report.check(lab.paths.raw, set(lab.hosts))
+    words = report.said({"blocked drain": first, "roll": second})
+    wrong += report.disagreements(found, words)
+    wall = time.monotonic() - BEGAN
+    report.write(found, words, wrong=wrong, wall_s=round(wall, 1))
+    return _verdict(found, wrong, len(lab.hosts), wall)
+
+
+def _verdict(found: Mapping[str, Any], wrong: list[str], nodes: int, wall: float) -> int:
+    say("-- the checker, from the guests' raw logs alone")
+    for guest in found["guests"]:
+        again = ", running again" if guest["running_again"] else ""
+        route = " -> ".join(guest["hosts"])
+        notes = "; ".join(dict.fromkeys(guest["reasons"] + guest["panics"]))
+        say(
+            f"{guest['name']:8} {guest['verdict']}{again}  {route}  "
+            f"longest pause {guest['longest_pause_ms']} ms  {notes}"
+        )
+    for text in wrong:
+        say(f"WRONG: {text}")
+    say(f"every VM: {report.FILE}")
+    print(report.last_line(found["totals"], nodes, wall), flush=True)
+    return 1 if wrong or any(found["totals"][key] for key in report.HURT) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
+    args = parser.parse_args()
+    lacking = missing()
+    if lacking:
+        print("The demo cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
+        return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    name = f"{lab_name()[:24]}-demo"
+    try:
+        Lab.down(name)
+        say("three hosts are brought up: libvirtd, sshd, network, TLS each")
+        return demo(Lab.up(name, 3))
+    except LabError as error:
+        print(f"demo: the lab failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return 130
+    finally:
+        # A second Ctrl-C must not leave half a lab.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if args.keep:
+            say(f"the lab stays up; end it with: VIRTOPS_LAB={name} make lab-down")
+        else:
+            Lab.down(name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
