@@ -75,12 +75,14 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     moves.close_attempt(step, uuid)
     if moves.claim_is_left(step, uuid):
         return entry.ending == Ending.NONE.value
-    if situation is Situation.ARRIVED:
+    vm = step.here.get(uuid)
+    if vm is not None and vm.marked and step.attempt(Do.UNMARK, uuid):
+        entry.ending = Ending.NONE.value
+    elif situation is Situation.ARRIVED:
         moves.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
         moves.clean_source(step, uuid)
     elif situation in _HERE:
-        vm = step.here[uuid]
         assert vm is not None  # the verdict table says so
         return _runs_here(step, uuid, vm)
     elif situation is Situation.TWICE:
@@ -116,9 +118,6 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
 
 def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
-    if vm.marked and step.attempt(Do.UNMARK, uuid):
-        entry.ending = Ending.NONE.value
-        return True
     still_stopping = (
         entry.stop_way
         and entry.start_tries == 0

@@ -241,7 +241,10 @@ def _phase(step: Step) -> NodePhase:
         if vm.node == record.node and vm.state in ARRIVING
     ]
     if inbound:
-        return _not_yet(step, ", ".join(inbound), Reason.INBOUND)
+        # It takes as long as it takes: only the node's own deadline ends the waiting.
+        found = (Finding(Reason.INBOUND, ", ".join(inbound)),)
+        step.decision.node_findings[record.node] = found
+        return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
     left = problems(obs, record)
     if not obs.full:
         away = ", ".join(n.name for n in obs.nodes.values() if not n.reachable)

@@ -20,7 +20,6 @@ from .reasons import Finding, Reason
 from .record import Attempt, Ending, NodeRecord, VMRecord
 from .verdict import Situation
 
-
 _READS_IN_A_ROW = 4
 
 
@@ -200,10 +199,7 @@ def begin(
 
     A new run starts its deadlines and attempts anew and keeps what was done before.
     """
-    if old is None:
-        record = NodeRecord(node=node, run_id=run_id)
-    else:
-        record = old.copy()
+    record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
     if record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall

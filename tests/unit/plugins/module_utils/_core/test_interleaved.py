@@ -1,0 +1,221 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Properties of several runs at once, with faults: see world.py for what the observer checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fate
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    EvictionStrategy,
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    Run,
+    World,
+    fleet,
+    vm,
+)
+
+quick = settings(
+    max_examples=250,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+FATES = {
+    "ok": Fate(),
+    "fail": Fate(fail_at=0.5),
+    "hang": Fate(hang=True),
+    "postcopy": Fate(post_copy=True),
+    "breaks": Fate(post_copy=True, breaks=True),
+    "heals": Fate(post_copy=True, breaks=True, heals_after=20.0),
+    "leftover": Fate(leftover=True),
+}
+NOT_HERE = (Finding(Reason.HOST_DEVICE, "a device"),)
+KINDS = {
+    "live": {},
+    "autostart": {"autostart": True},
+    "transient": {"persistent": False},
+    "marked": {"marked": True},
+    "fixed": {"migratable": False, "findings": NOT_HERE},
+    "shutdown": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "autostart": True,
+    },
+    "transient_stop": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "persistent": False,
+    },
+    "stuck": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "shutdown_takes": None,
+    },
+    "forbidden_stop": {"declared_strategy": "None"},
+    "external": {"declared_strategy": "External"},
+    "unknown": {"migratable": None},
+    "cold": {
+        "migratable": False,
+        "findings": NOT_HERE,
+        "may_stop": True,
+        "document": {"cold": True},
+        "autostart": True,
+    },
+    "save": {
+        "migratable": False,
+        "findings": NOT_HERE,
+        "may_stop": True,
+        "document": {"save": True},
+    },
+    "if_possible": {
+        "declared_strategy": "LiveMigrateIfPossible",
+        "migratable": False,
+        "findings": NOT_HERE,
+        "may_stop": True,
+        "document": {"may_stop": True},
+    },
+}
+RULES = (
+    Rule("stop", lambda d: bool(d.get("may_stop")), allow_stop=True),
+    Rule(
+        "cold",
+        lambda d: bool(d.get("cold")),
+        allow_stop=True,
+        strategy=EvictionStrategy.LIVE_MIGRATE,
+        on_not_migratable=OnNotMigratable.COLD_MIGRATE,
+    ),
+    Rule(
+        "save",
+        lambda d: bool(d.get("save")),
+        allow_stop=True,
+        on_not_migratable=OnNotMigratable.SAVE,
+    ),
+)
+CALM = ("live", "autostart", "transient", "shutdown", "transient_stop", "cold", "save")
+
+small = st.integers(0, 40)
+gaps = st.one_of(st.integers(0, 3), st.integers(0, 30), st.integers(0, 150))
+SAFE_EVENTS = ("switch", "switch", "switch", "kill", "holder")
+ALL_EVENTS = (*SAFE_EVENTS, "unreach", "crash", "stop", "vanish", "cordon", "steal")
+
+
+def plans(events: tuple[str, ...]) -> st.SearchStrategy:
+    return st.lists(st.tuples(gaps, st.sampled_from(events), small), max_size=25)
+
+
+@st.composite
+def fleets(draw, kinds=tuple(KINDS), fates=tuple(FATES), ample: bool = False):
+    """Three nodes to drain, two more. Capacity is plenty, or it is not."""
+    vms = []
+    for number in range(draw(st.integers(1, 7))):
+        node = draw(st.sampled_from("abc"))
+        kind = draw(st.sampled_from(kinds))
+        memory = draw(st.sampled_from([512, 1024, 2048]))
+        vms.append((node, vm(number, node, memory, **KINDS[kind])))
+    size = 16384 if ample else draw(st.sampled_from([2048, 3072, 4096, 16384]))
+    capacity = {"a": 16384, "b": 16384, "c": 16384, "d": size, "e": size}
+    made = fleet(vms, capacity, draw(st.sampled_from([100.0, 1000.0])))
+    drawn = draw(st.lists(st.sampled_from(fates), min_size=8, max_size=8))
+    made.fate = lambda uuid, attempt: FATES[drawn[(int(uuid[1:]) + 3 * attempt) % 8]]
+    return made
+
+
+def allowed(**more):
+    return replace(POLICY, rules=RULES, **more)
+
+
+@quick
+@given(fleets(), plans(ALL_EVENTS), st.sampled_from([5.0, 30.0, 1000.0]), st.booleans())
+def test_three_nodes_drained_at_once(made, plan, seconds, force) -> None:
+    world = World(made, allowed(force_stop=force), plan, seconds)
+    for run in world.go(Run("a"), Run("b"), Run("c")):
+        event(run.result.phase.value)
+        assert run.result.phase in (NodePhase.DRAINED, NodePhase.BLOCKED)
+
+
+@quick
+@given(fleets(), plans(ALL_EVENTS), st.sampled_from([5.0, 30.0]))
+def test_two_runs_on_one_node(made, plan, seconds) -> None:
+    world = World(made, allowed(), plan, seconds)
+    runs = world.go(Run("a"), Run("a"), Run("b"))
+    assert runs[0].result or runs[1].result
+    for run in runs:
+        assert run.result or run.superseded
+
+
+@quick
+@given(fleets(CALM, ("ok", "postcopy", "leftover", "fail"), ample=True), plans(SAFE_EVENTS))
+def test_run_again_after_kills_is_carried_on_to_the_end(made, plan) -> None:
+    """Where nothing hinders it each node ends drained, wherever and however often it was killed."""
+    world = World(made, allowed(max_attempts=9), plan)
+    for run in world.go(Run("a"), Run("b"), Run("c")):
+        assert run.result.phase is NodePhase.DRAINED, run.result
+
+
+@quick
+@given(fleets(), plans(ALL_EVENTS), st.integers(1, 300), st.booleans())
+def test_abort_leaves_nothing_of_ours(made, plan, moment, foreign) -> None:
+    """A drain is killed at some moment; the same nodes are asked to be active again."""
+    if foreign:
+        made.machines["a"].cordons.add("a person")
+    world = World(made, allowed(), [(moment, "kill", 0), *plan])
+    runs = [Run("a"), Run("b"), Run("c")]
+    original = world._live
+
+    def once(run: Run) -> None:
+        if run.lives > 1:
+            run.finished = True
+        else:
+            original(run)
+
+    world._live = once
+    world.go(*runs)
+    world._live = original
+    world.heal()
+    cordoned = {m.name for m in made.machines.values() if "a person" in m.cordons}
+    for run in world.go(*[Run(n, "active", f"back-{n}") for n in "abc"]):
+        assert run.result.phase in (NodePhase.ACTIVE, NodePhase.BLOCKED)
+        if run.result.phase is NodePhase.ACTIVE:
+            left = world.nothing_of_ours(run.node)
+            assert left == [], left
+        else:
+            harmed = world.excused | made.killed
+            blocked = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]
+            assert blocked
+            assert {e.uuid for e in blocked} <= harmed, run.result
+    still = {m.name for m in made.machines.values() if "a person" in m.cordons}
+    assert still == cordoned
+    assert ("a" in still) >= foreign
+
+
+@quick
+@given(fleets(CALM, ample=True), plans(ALL_EVENTS))
+def test_after_all_faults_are_mended_a_new_run_drains(made, plan) -> None:
+    world = World(made, allowed(), plan)
+    world.go(Run("a"), Run("b"), Run("c"))
+    world.heal()
+    for machine in made.machines.values():
+        machine.cordons.discard("a person")
+    for run in world.go(*[Run(n, "drained", f"again-{n}") for n in "abc"]):
+        if run.result.phase is not NodePhase.DRAINED:
+            bad = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]
+            assert {e.uuid for e in bad} <= world.excused | made.killed, run.result
+            assert bad
