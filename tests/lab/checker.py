@@ -300,6 +300,9 @@ class Judge:
                 lost.append(f"boot {boot} ended without a reason; {following} came after it")
             else:
                 lost.append(f"boot {boot} ticks no more since {self.end - last:.1f} s")
+        # Saved and woken up again it goes on in the same boot: a stop all the same.
+        stops += [f"saved on {r.host}" for r in self.others
+                  if r.stream == "V" and r.text == "there" and not stops]
         self.guest.running_again = bool(stops) and ticking
         return self._worst(twice, lost, gaps, stops, ticking)
 
