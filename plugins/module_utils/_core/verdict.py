@@ -103,6 +103,12 @@ ROWS: tuple[Row, ...] = (
     _row("post-copy on source", _s(S.POSTCOPY_SOURCE), _ANY, Situation.POSTCOPY),
     _row("post-copy job", _ANY, _ANY, Situation.POSTCOPY, frozenset({Job3.POSTCOPY})),
     _row("post-copy seen on target only", _ANY, _s(S.POSTCOPY), Situation.POSTCOPY),
+    _row(
+        "moves on from another host in post-copy",
+        _OFF,
+        _s(S.POSTCOPY_SOURCE),
+        Situation.POSTCOPY,
+    ),
     # Pre-copy: the source's job is the truth, whatever the target says.
     _row(
         "pre-copy",
