@@ -161,7 +161,8 @@ def test_saved_and_restored(log: Log) -> None:
     log.records.pop()
     log.add(25000, "host-a", "web", "V", "gone")
     report = log.check(log.ticks(25010, "host-a", 21, 60))
-    assert (verdict(report), only(report)["longest_pause_ms"]) == ("live", 50)
+    assert (verdict(report), only(report)["longest_pause_ms"]) == ("stopped", 50)
+    assert only(report)["running_again"]
 
 
 def test_blocked(log: Log) -> None:
