@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Acts: what must never happen, and what comes before what."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    NodeRecord,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
+    MoveOrder,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import is_marked
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
+
+VM = "11111111-2222-3333-4444-555555555555"
+
+
+class FakeHost:
+    """A host with at most one domain and a list of volumes."""
+
+    def __init__(self, name: str, calls: list[str], domain: Any = None) -> None:
+        self.name = name
+        self.calls = calls
+        self._domain = domain
+        self.config = SimpleNamespace(uri=f"qemu+tls://{name}/system", migrate_uri="")
+        self.store = self
+        self.conn = self
+        self.volumes: set[str] = set()
+
+    def domain(self, _uuid: str) -> Any:
+        if self._domain is None:
+            raise fakes.LibvirtError("no domain")
+        return self._domain
+
+    def create(self, name: str, _data: bytes = b"") -> bool:
+        self.volumes.add(name)
+        return True
+
+    def delete(self, name: str) -> bool:
+        self.calls.append(f"delete {name.split('.', maxsplit=1)[0]} on {self.name}")
+        return True
+
+    def defineXML(self, _xml: str) -> None:  # noqa: N802 - libvirt's name
+        self.calls.append(f"define on {self.name}")
+
+
+class World:
+    """An actor between host-a (source) and host-b."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.binding = fakes.Binding()
+        for module in (act, host, migrate):
+            monkeypatch.setattr(module, "libvirt", self.binding)
+        self.calls: list[str] = []
+        self.orders: list[dict[str, Any]] = []
+        self.record = NodeRecord("host-a", "run-1", requester="ops", reason="patch")
+        self.record.vms[VM] = VMRecord(VM, "web", 96, autostart=True)
+
+    def domain(self, where: str, **more: Any) -> Any:
+        return fakes.Domain(self.binding, self.calls, where, **more)
+
+    def actor(self, here: Any, there: Any) -> Actor:
+        source = FakeHost("host-a", self.calls, here)
+        peer = FakeHost("host-b", self.calls, there)
+
+        def send(order: dict[str, Any]) -> None:
+            self.calls.append(f"order {order['order']}")
+            self.orders.append(order)
+
+        return Actor(
+            source,  # type: ignore[arg-type]
+            {"host-b": peer},  # type: ignore[dict-item]
+            "host-a",
+            send,
+            dict,
+            lambda: "now",
+            lambda _uuid: ("vda",),
+        )
+
+    def action(self, do: Do, **more: Any) -> Action:
+        return Action(do, "host-a", VM, "web", "host-b", memory_mib=96, **more)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_the_mark_is_written_before_the_order_and_to_both_definitions(world: World) -> None:
+    domain = world.domain("host-a")
+    actor = world.actor(domain, None)
+    settings = MigrationSettings(bandwidth_mib=7)
+    assert actor.apply(world.action(Do.MIGRATE, attempt=2, settings=settings), world.record) is None
+    assert world.calls == ["metadata on host-a live=True config=True", "order migrate"]
+    assert is_marked(domain.metadata(0, ""))
+    order = world.orders[0]
+    assert (order["attempt"], order["settings"]["bandwidth_mib"], order["disks"]) == (2, 7, ["vda"])
+    assert order["target_uri"] == "qemu+tls://host-b/system"
+
+
+def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
+    there = world.domain(
+        "host-b", metadata="<vm><evacuationNodeName>host-a</evacuationNodeName></vm>"
+    )
+    assert world.actor(None, there).apply(world.action(Do.FINISH), world.record) is None
+    assert "autostart 1 on host-b" in world.calls
+    assert not is_marked(there.metadata(0, ""))
+
+
+def test_the_source_is_cleaned_only_when_the_vm_is_defined_there(world: World) -> None:
+    left = world.domain("host-a", active=False)
+    finding = world.actor(left, None).apply(world.action(Do.CLEAN_SOURCE), world.record)
+    assert finding is not None
+    assert world.calls == []
+    there = world.domain("host-b")
+    assert world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record) is None
+    assert world.calls == ["undefine on host-a"]
+
+
+def test_a_running_domain_is_never_undefined(world: World) -> None:
+    running, there = world.domain("host-a"), world.domain("host-b")
+    world.actor(running, there).apply(world.action(Do.COLD_UNDEFINE), world.record)
+    assert world.calls == []
+
+
+def test_slot_first_then_reservation(world: World) -> None:
+    world.actor(None, None).apply(world.action(Do.RELEASE), world.record)
+    assert world.calls == ["delete slot on host-a", "delete resv on host-b"]
+
+
+def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:
+    finding = world.actor(None, None).apply(world.action(Do.START), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.CANNOT_START
+
+
+def order(**changed: Any) -> MoveOrder:
+    base: dict[str, Any] = {
+        "uuid": VM,
+        "name": "web",
+        "attempt": 1,
+        "node": "host-a",
+        "target": "host-b",
+        "target_uri": "qemu+tls://host-b/system",
+    }
+    return MoveOrder(**base | changed)
+
+
+@pytest.mark.parametrize("method", list(MigrationMethod))
+@pytest.mark.parametrize("persistent", [True, False])
+def test_the_flags_are_live_peer_to_peer_and_never_unsafe(
+    world: World, method: MigrationMethod, persistent: bool
+) -> None:
+    settings = MigrationSettings(auto_converge=True, post_copy=True, parallel_connections=2)
+    flags = migrate.flags_of(order(method=method, persistent=persistent, settings=settings))
+    binding = world.binding
+    for wanted in ("LIVE", "PEER2PEER", "AUTO_CONVERGE", "POSTCOPY", "PARALLEL"):
+        assert flags & getattr(binding, f"VIR_MIGRATE_{wanted}"), wanted
+    assert not flags & binding.VIR_MIGRATE_UNSAFE
+    assert bool(flags & binding.VIR_MIGRATE_UNDEFINE_SOURCE) is persistent
+    assert bool(flags & binding.VIR_MIGRATE_PERSIST_DEST) is persistent
+    assert bool(flags & binding.VIR_MIGRATE_NON_SHARED_DISK) is (method is MigrationMethod.BLOCK)
