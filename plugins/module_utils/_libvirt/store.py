@@ -17,8 +17,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from html import escape  # xml.sax would bring urllib and http along
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
 from .connection import libvirt
 from .store_names import (
