@@ -103,7 +103,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
 
 def _cordon(step: Step, cordoned: bool) -> None:
     """Own the cordon only if nobody had cordoned the node before."""
-    if not cordoned:
+    if not cordoned and not _waited_long(step):
         step.record.cordoned_by_us = True
         step.do(Do.CORDON)
 
@@ -121,16 +121,22 @@ def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> 
     step.decision.node_findings[record.node] = (Finding(reason, text),)
     if record.waiting_since is None:
         record.waiting_since = step.obs.now
-    waited = step.obs.now - record.waiting_since
-    over = waited > step.policy.pending_timeout or step.late()
-    return NodePhase.BLOCKED if over else NodePhase.DRAINING
+    return NodePhase.BLOCKED if _waited_long(step) else NodePhase.DRAINING
+
+
+def _waited_long(step: Step) -> bool:
+    since = step.record.waiting_since
+    long = since is not None and step.obs.now - since > step.policy.pending_timeout
+    return long or step.late()
 
 
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
     """Enter new VMs into the record and judge where each one is."""
     here = {vm.uuid: vm for vm in vms}
+    unfinished = {r.vm for r in step.obs.inbound if r.target == step.record.node}
     for vm in vms:
-        if vm.uuid not in step.record.vms and vm.state not in ARRIVING:
+        arriving = vm.state in ARRIVING or vm.uuid in unfinished
+        if vm.uuid not in step.record.vms and not arriving:
             step.record.vms[vm.uuid] = VMRecord(
                 vm.uuid,
                 vm.name,

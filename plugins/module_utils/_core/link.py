@@ -48,6 +48,7 @@ TRIAL_GAIN = 1.1  # the total rate must rise so much
 LEARN_AGAIN = 30.0  # s after which a lane that brought nothing is tried again
 TRICKLE_PART = 0.25  # of the link at most for all that wait at a trickle ...
 WAITING_LEAST = 2  # ... but so many may always wait
+FIXED_FIRST = 2  # disk copies that may start while the rate is not known
 SETUP = 1.0  # s for a set-up, until it was measured
 MAX_STARTED = 14  # libvirtd has 20 workers; each migration call takes one for its whole time
 
@@ -259,7 +260,7 @@ class LinkScheduler:
     def _choose(self, now: float, jobs: Mapping[str, LinkJob]) -> dict[str, int]:
         """Those that shall have the link now, and how much of it (MiB/s)."""
         if not self._rate:
-            return dict.fromkeys(jobs, OPEN_MIB)
+            return dict.fromkeys(self._first(jobs), OPEN_MIB)
         chosen: dict[str, int] = {}
         ahead = _Ahead()
         left = set(jobs)
@@ -272,9 +273,15 @@ class LinkScheduler:
                 continue
             chosen[uuid] = share
             work = self._work(uuid, job, now)
-            if job.flows and work > 0:
+            if work > 0 and (job.flows or not job.adjustable):
                 ahead.add(job, self._tracks[uuid], work)
         return chosen
+
+    def _first(self, jobs: Mapping[str, LinkJob]) -> list[str]:
+        """While nothing is known: all whose bandwidth can be changed later, few others."""
+        fixed = [u for u in self._order_of_start(jobs) if not jobs[u].adjustable]
+        some = [u for u in fixed if jobs[u].started] + [u for u in fixed if not jobs[u].started]
+        return [u for u in jobs if jobs[u].adjustable] + some[:FIXED_FIRST]
 
     def _rank(
         self, uuid: str, job: LinkJob, on_target: Mapping[str, int], now: float
@@ -331,7 +338,9 @@ class LinkScheduler:
                 self._lanes -= 1  # it was chance, or the link is another one now
                 self._tried[self._lanes] = now
                 return
-            waits = any(jobs[u].flows and u not in has_link for u in jobs)
+            waits = any(
+                (jobs[u].flows or not jobs[u].adjustable) and u not in has_link for u in jobs
+            )
             tried = self._tried.get(self._lanes)
             if waits and (tried is None or now - tried > LEARN_AGAIN):
                 self._trial = (now, self._rate)

@@ -17,6 +17,9 @@ from .stops import begin_stop, stopping
 from .strategy import Choice, Way, choose
 from .verdict import Situation
 
+# The claim is still needed, or it is given back when the rest is done (see `arrived`).
+_NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})
+_MOVED = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
@@ -59,9 +62,9 @@ def claim_is_left(step: Step, uuid: str) -> bool:
     claim = step.obs.claims.get(uuid)
     entry = step.record.vms[uuid]
     situation = step.situations[uuid]
-    if claim is None or uuid in step.unsure or situation is Situation.UNREADABLE:
+    if claim is None or uuid in step.unsure or situation in _NOT_YET:
         return False
-    if entry.cold_target == claim.target and situation is not Situation.ARRIVED:
+    if entry.cold_target == claim.target:
         done = situation is Situation.COLD_ARRIVED and not entry.was_active
         given_up = situation is Situation.HERE and entry.ending == Ending.BLOCKED.value
         back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
@@ -111,15 +114,25 @@ def arrived(step: Step, uuid: str) -> None:
         entry.ending = Ending.NONE.value
         return
     _take_outcome(step, entry, arrived_at=seen.node)
-    if seen.marked or (entry.persistent and seen.autostart != entry.autostart):
+    # Once it was accounted for, what is changed at the target is the doing of others.
+    settled = entry.ending in _MOVED and uuid not in step.obs.claims
+    unfinished = seen.marked or (entry.persistent and seen.autostart != entry.autostart)
+    if unfinished and not settled:
         if seen.job is not None:
             entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
             if step.late():
                 entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
             return
         step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+        if entry.ending == Ending.NONE.value:
+            return
+    elif uuid not in step.obs.claims:
+        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
         return
-    entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+    # Last of all: while the claim stands, the target knows that the VM is not finished, and
+    # does not take what it reads of it (autostart, marks) for the VM's own.
+    if uuid in step.obs.claims:
+        step.must(Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE)
 
 
 def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:

@@ -17,7 +17,8 @@ from .reasons import Finding, Reason
 
 class Placement:
     """Chooses targets for one decide step and books what it gave, so that the next VM of the
-    same step sees it. Cost: one pass over the nodes for each VM that is placed."""
+    same step sees it. Cost: the nodes are sorted once; then a VM looks at few of them, unless
+    most refuse it."""
 
     def __init__(
         self, obs: Observation, draining: frozenset[str], limits: Limits, to: str = ""
@@ -31,16 +32,16 @@ class Placement:
         self._booked: dict[str, int] = {}
         self._booked_in: dict[str, int] = {}
         self._booked_groups: dict[tuple[str, str], int] = {}
-        self._most_room = max((n.room_mib + n.reserved_mib for n in self._nodes), default=0)
+        # Best first, group and what is booked left aside: (still to be drained, -room, name).
+        self._order: list[tuple[bool, int, str, Node]] | None = None
 
     def refusals(self, vm: VM) -> tuple[Finding, ...]:
         """Why no node can take the VM, reservations and limits left aside. Empty: one can."""
-        if vm.memory_mib <= self._most_room:
-            for node in self._nodes:
-                if node.room_mib + node.reserved_mib >= vm.memory_mib and (
-                    node.name not in vm.refused_by
-                ):
-                    return ()
+        for node in self._nodes:
+            if node.room_mib + node.reserved_mib >= vm.memory_mib and (
+                node.name not in vm.refused_by
+            ):
+                return ()
         return self._explain(vm)
 
     def has_room(self, vm: VM) -> bool:
@@ -71,8 +72,15 @@ class Placement:
 
     def pick(self, vm: VM) -> str | None:
         """A target with room and a free inbound place now, booked for this step; else None."""
+        if self._order is None:
+            self._order = sorted(
+                (n.roll_rank is not None and not n.roll_done, -n.room_mib, n.name, n)
+                for n in self._nodes
+            )
         best: tuple[tuple[int, int, int, str], Node] | None = None
-        for node in self._nodes:
+        for to_come, less_room, name, node in self._order:
+            if best is not None and (to_come, 0, less_room, name) > best[0]:
+                break  # nothing that follows can be better
             room = node.room_mib - self._booked.get(node.name, 0)
             if room < vm.memory_mib or node.name in vm.refused_by:
                 continue

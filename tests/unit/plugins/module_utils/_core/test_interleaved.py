@@ -218,4 +218,4 @@ def test_after_all_faults_are_mended_a_new_run_drains(made, plan) -> None:
         if run.result.phase is not NodePhase.DRAINED:
             bad = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]
             assert {e.uuid for e in bad} <= world.excused | made.killed, run.result
-            assert bad
+            assert bad, run.result.findings

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Finding, Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import SCHEMA, Attempt, Ending, NodeRecord, RecordError, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    SCHEMA,
+    Attempt,
+    Ending,
+    NodeRecord,
+    RecordError,
+    VMRecord,
+)
 
 text = st.text(max_size=8)
 seconds = st.floats(0, 1e9, allow_nan=False)

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    VM,
+    OnNotMigratable,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy, Rule
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Finding, Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.strategy import EvictionStrategy, Way, choose
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.strategy import (
+    EvictionStrategy,
+    Way,
+    choose,
+)
 
 WHY = (Finding(Reason.HOST_DEVICE, "a card"),)
 ON = OnNotMigratable
@@ -18,9 +28,7 @@ ON = OnNotMigratable
 
 def vm(strategy: str | None, migratable: bool | None) -> VM:
     findings = WHY if migratable is False else ()
-    return VM(
-        "u", "vm", "a", declared_strategy=strategy, migratable=migratable, findings=findings
-    )
+    return VM("u", "vm", "a", declared_strategy=strategy, migratable=migratable, findings=findings)
 
 
 @pytest.mark.parametrize(

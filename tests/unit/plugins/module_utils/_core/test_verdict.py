@@ -9,9 +9,17 @@ import itertools
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State as S
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.verdict import ROWS, Job3, Recorded, Situation, judge, most_telling
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.verdict import (
+    ROWS,
+    Job3,
+    Recorded,
+    Situation,
+    judge,
+    most_telling,
+)
 
+S = State
 NONE, PRE, POST = Job3.NONE, Job3.PRECOPY, Job3.POSTCOPY
 NOTHING, INTENDED, HELD = Recorded.NOTHING, Recorded.INTENDED, Recorded.HELD
 STOPPING = Recorded.STOPPING
