@@ -236,6 +236,7 @@ def _phase(step: Step) -> NodePhase:
     record, obs = step.record, step.obs
     endings = {entry.ending for entry in record.vms.values()}
     if Ending.NONE.value in endings:
+        record.waiting_since = None
         return NodePhase.DRAINING
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
     if endings & bad:

@@ -20,6 +20,10 @@ from .verdict import Situation
 # The claim is still needed, or it is given back when the rest is done (see `arrived`).
 _NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})
 _MOVED = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
+_COLD_WAY = frozenset(
+    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
+    | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
+)
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
@@ -68,10 +72,16 @@ def claim_is_left(step: Step, uuid: str) -> bool:
         done = situation is Situation.COLD_ARRIVED and not entry.was_active
         given_up = situation is Situation.HERE and entry.ending == Ending.BLOCKED.value
         back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
-        if entry.stop_way and not (done or given_up or back):
+        gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
+        if entry.stop_way and not (done or given_up or back or gone):
             return False  # a cold migration is under way
     step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
     return True
+
+
+def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
+    """A transient VM is nowhere between our stop and its start at the target."""
+    return situation is Situation.NOWHERE and not entry.persistent
 
 
 def _adopt(step: Step, entry: VMRecord, target: str) -> None:
