@@ -7,6 +7,9 @@
 They are made through the target's storage API in the pool that has the same path. What was
 made stands first in a volume of the target's store (made.<vm>.<source>), so that the next
 attempt knows a leftover of a killed one from a stranger's file, and never writes over that.
+
+The source keeps its copies, as libvirt does. They stand in its own store before the move
+(made.<vm>.<target>), so that the VM can come back: then they are replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any
 from .connection import libvirt
 from .disk_sight import path_is_shared_fs
 from .store import Store, VolumeMissing, VolumeTorn, format_name
-from .store_names import MadeName
+from .store_names import MadeName, parse_name
 
 
 class DisksError(Exception):
@@ -85,6 +88,7 @@ class TargetVolumes:
     def __init__(self, conn: Any, uuid: str, source_node: str) -> None:
         self._conn = conn
         self._store = Store(conn)
+        self._uuid = uuid
         self._note = format_name(MadeName(uuid, source_node))
 
     def prepare(self, disks: Sequence[CopyDisk]) -> None:
@@ -93,7 +97,8 @@ class TargetVolumes:
         Raises DisksError, also when something is there that is not ours; what was made
         until then is removed.
         """
-        ours = self._ours()
+        known = self._known_there()
+        ours = [] if known else self._ours()
         files = [disk for disk in disks if not disk.path.startswith("/dev/")]
         pools = [self._pool_for(disk) for disk in files]
         for disk, pool in zip(files, pools):
@@ -101,7 +106,8 @@ class TargetVolumes:
                 continue
             if disk.path not in ours:
                 raise DisksError(f"{disk.path} exists on the target, and was not made for this VM")
-        self.remove()
+        if not known:
+            self.remove()
         self._store.create(self._note, json.dumps([disk.path for disk in files]).encode())
         try:
             for disk, pool in zip(files, pools):
@@ -110,11 +116,29 @@ class TargetVolumes:
             self.remove()
             raise DisksError(f"the target's volume cannot be made: {exc}") from exc
 
-    def _ours(self) -> list[str]:
+    def _known_there(self) -> bool:
+        """Is the VM defined on the target? Then what is there is in use, whatever a note says."""
         try:
-            return [str(path) for path in json.loads(self._store.read(self._note) or b"[]")]
-        except (VolumeMissing, VolumeTorn):
-            return []  # torn: its writer died before it made the first volume
+            self._conn.lookupByUUIDString(self._uuid)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+            return False
+        return True
+
+    def _notes(self) -> list[str]:
+        """Notes about this VM, whoever wrote them."""
+        parsed = {name: parse_name(name) for name in self._store.names()}
+        return [n for n, p in parsed.items() if isinstance(p, MadeName) and p.vm == self._uuid]
+
+    def _ours(self) -> list[str]:
+        found: list[str] = []
+        for note in self._notes():
+            try:
+                found += [str(path) for path in json.loads(self._store.read(note) or b"[]")]
+            except (VolumeMissing, VolumeTorn):
+                continue  # torn: its writer died before it made the first volume
+        return list(dict.fromkeys(found))
 
     def _pool_for(self, disk: CopyDisk) -> Any:
         folder = os.path.dirname(disk.path)
@@ -136,7 +160,20 @@ class TargetVolumes:
 
     def keep(self) -> None:
         """The VM runs on them now: they are its own."""
-        self._store.delete(self._note)
+        for note in self._notes():
+            self._store.delete(note)
+
+
+def note_copies_left(conn: Any, uuid: str, target_node: str, disks: Sequence[CopyDisk]) -> None:
+    """Before a move away, in the source's store: what stays here may be replaced at its return.
+
+    Believed only while the VM does not run here, as every such note.
+    """
+    name = format_name(MadeName(uuid, target_node))
+    store = Store(conn)
+    store.delete(name)
+    files = [disk.path for disk in disks if not disk.path.startswith("/dev/")]
+    store.create(name, json.dumps(files).encode())
 
 
 def _volume(pool: Any, path: str) -> Any:

@@ -16,7 +16,13 @@ from .._core.link import LinkJob
 from .._core.model import AbortStatus, MigrationMethod, Mode, Phase
 from .._core.reasons import Reason
 from .connection import LibvirtProblem, libvirt
-from .holder_disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
+from .holder_disks import (
+    CopyDisk,
+    DisksError,
+    TargetVolumes,
+    disks_to_copy,
+    note_copies_left,
+)
 from .holder_links import Links, close_quietly
 from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Probe
@@ -182,8 +188,9 @@ class Job:
         volumes = TargetVolumes(self._links.peer(order.target_uri), order.uuid, order.node)
         try:
             volumes.prepare(disks)
+            note_copies_left(self._links.query(self._number), order.uuid, order.target, disks)
         except libvirt.libvirtError as exc:
-            raise DisksError(f"the target's storage: {exc}") from exc
+            raise DisksError(f"the storage for the copy: {exc}") from exc
         self._volumes = volumes
         return disks
 
