@@ -1,0 +1,150 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""make test-kill: kill -9 at seeded moments of drains; the same command again must carry on.
+
+ansible-playbook with all that it started, the module on the host and the holder on the host
+are killed in turn. Each time the host must end drained, with no VM lost or run twice, by the
+raw log of the guests, and with no claim or mark left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from demo import plays
+
+from kill import case as cases
+from lab import Lab, LabError, missing
+from lab.names import REPO, lab_name
+
+# Slow enough that a migration takes about a second, so that kills meet some.
+MBIT = 300
+KEPT = REPO / "build" / "kill"
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def prepare(name: str, source: str) -> Lab:
+    """A fresh lab of two hosts with all guests on `source`."""
+    Lab.down(name)
+    lab = Lab.up(name, 2)
+    for host in lab.hosts:
+        lab.shape(host, MBIT)
+    for spec in cases.GUESTS:
+        lab.run(source, spec)
+    lab.wait_ticking(cases.NAMES, 120)
+    return lab
+
+
+def measure(lab: Lab) -> float:
+    """Seconds from cordon to end of a drain that nobody disturbs, there and back: the longer."""
+    spans = []
+    for source in cases.HOSTS:
+        play = cases.drain(lab, source)
+        cordon = cases.store(lab.host(source)) / "cordon"
+        while play.running and not cordon.exists():
+            time.sleep(0.01)
+        began = time.monotonic()
+        ended = plays.watch(play)
+        spans.append(time.monotonic() - began)
+        wrong = [] if ended.code == 0 else [str(ended.last.get("msg") or ended.text)]
+        wrong += cases.judge(lab, lab.host(source)) + cases.restore(lab, lab.host(source))
+        if wrong:
+            raise LabError("a drain that nobody disturbed failed: " + "; ".join(wrong))
+    return max(spans)
+
+
+def tell(outcome: cases.Outcome, args: argparse.Namespace, lab: Lab) -> None:
+    missed = f", {outcome.missed} drains were over before" if outcome.missed else ""
+    say(
+        f"{outcome.case} ({outcome.seen}{missed}): {'ok' if not outcome.wrong else 'WRONG'}, "
+        f"{outcome.runs} run(s) more, {outcome.seconds:.0f} s"
+    )
+    if not outcome.wrong:
+        return
+    for text in outcome.wrong:
+        say(f"    {text}")
+    kept = KEPT / f"case-{outcome.case.number}"
+    shutil.rmtree(kept, ignore_errors=True)
+    for folder in (lab.paths.raw, lab.paths.logs):
+        shutil.copytree(folder, kept / folder.name, ignore_dangling_symlinks=True)
+    say(f"    raw log and logs: {kept}")
+    again = f"--seed {args.seed} --span {args.span:.1f} --only {outcome.case.number}"
+    say(f"    repeat it: make test-kill KILL_ARGS='{again}'")
+
+
+def run(name: str, args: argparse.Namespace) -> int:
+    lab = prepare(name, cases.HOSTS[0])
+    if args.span is None:
+        args.span = measure(lab)
+    say(f"seed {args.seed}; a drain left alone takes {args.span:.1f} s from cordon to end")
+    numbers = [args.only] if args.only else list(range(1, args.cases + 1))
+    good = 0
+    for number in numbers:
+        case = cases.draw(args.seed, number, args.span)
+        if cases.traces.running(lab.host(case.source)) != cases.NAMES:
+            lab = prepare(name, case.source)
+        outcome = cases.run(lab, case)
+        tell(outcome, args, lab)
+        good += not outcome.wrong
+        if outcome.wrong and number != numbers[-1]:
+            lab = prepare(name, cases.draw(args.seed, number + 1, args.span).source)
+    say(f"test-kill: cases={len(numbers)} ok={good}")
+    return 0 if good == len(numbers) else 1
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="test-kill", description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=20, help="how many (default 20)")
+    parser.add_argument("--seed", type=int, default=None, help="default: a new one")
+    parser.add_argument("--only", type=int, help="only the case of this number")
+    parser.add_argument("--span", type=float, help="length of a drain, from an earlier run")
+    parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
+    found = parser.parse_args()
+    found.seed = secrets.randbelow(10**6) if found.seed is None else found.seed
+    return found
+
+
+def main() -> int:
+    args = parse()
+    lacking = missing()
+    if lacking:
+        say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
+        return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    name = f"{lab_name()[:24]}-kill"
+    try:
+        return run(name, args)
+    except LabError as error:
+        say(f"test-kill: the lab failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("test-kill: interrupted")
+        return 130
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if not args.keep:
+            Lab.down(name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

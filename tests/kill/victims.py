@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who is killed: ansible-playbook here, the module or the holder on the host. Found by /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from demo.plays import Play
+
+from lab import Host
+
+VICTIMS = ("playbook", "module", "holder")
+
+
+def kill(victim: str, play: Play, host: Host) -> bool:
+    """kill -9 as soon as there is something to kill. False: the play was over before."""
+    while play.running:
+        if victim == "playbook":
+            return play.kill() > 0
+        pids = _holders(host) if victim == "holder" else _modules(host)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _processes(host: Host) -> dict[int, list[str]]:
+    """Machine pid -> command line of the Python processes in the host's PID namespace."""
+    init = host.init_pid
+    if init is None:
+        return {}
+    found = {}
+    here = _pid_namespace(init)
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == init:
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if "python3" in words[0] and _pid_namespace(int(entry.name)) == here:
+            found[int(entry.name)] = words
+    return found
+
+
+def _pid_namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def _holders(host: Host) -> list[int]:
+    return [
+        pid
+        for pid, words in _processes(host).items()
+        if words[1:2] == ["-c"] and "holder" in words[2]
+    ]
+
+
+def _modules(host: Host) -> list[int]:
+    """Ansible pipes a module into a Python without arguments."""
+    return [pid for pid, words in _processes(host).items() if words[1:] in ([], [""])]
