@@ -81,7 +81,7 @@ def place_of(source: State, target: State, job: bool) -> Place:
     if State.UNKNOWN in (source, target):
         # A source that runs without a job has not let go; nothing else is safe to say.
         return Place.SOURCE if source is State.RUNNING else Place.UNKNOWN
-    if target is State.INCOMING:
+    if State.INCOMING in (source, target):
         return Place.MOVING
     if source in _UP:
         return Place.BOTH if target in _UP else Place.SOURCE

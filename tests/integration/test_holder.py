@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The holder and the store on real hosts: moves, aborts, is killed, is adopted."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import GuestSpec, Lab, need_lab
+
+pytestmark = pytest.mark.lab
+
+LAB_NAME = os.environ.get("VIRTOPS_LAB", "lab")[:20] + "-holder"
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "ansible_collections.virtops.maintenance.plugins.module_utils._libvirt"
+PRELUDE = f"""
+import json, sys, time
+sys.dont_write_bytecode = True
+sys.path.insert(0, {str(ROOT / "build" / "collections")!r})
+from {PACKAGE}.connection import open_connection
+from {PACKAGE}.holder_client import HolderClient, HolderError, ensure_holder
+from {PACKAGE}.store import Store
+def until(client, uuids, seconds=90):
+    left, told, end = set(uuids), {{}}, time.monotonic() + seconds
+    while left and time.monotonic() < end:
+        for event in client.wait(1.0):
+            if event["event"] == "over":
+                told[event["job"]["uuid"]] = event["outcome"]
+                left.discard(event["job"]["uuid"])
+    return told
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    need_lab()
+    Lab.down(LAB_NAME)
+    yield Lab.up(LAB_NAME, hosts=2)
+    Lab.down(LAB_NAME)
+
+
+@pytest.fixture
+def guest(lab: Lab) -> Iterator[Callable[..., dict[str, Any]]]:
+    """A function that starts a guest on host-a; gives the order that moves it to host-b."""
+    made: list[str] = []
+
+    def make(name: str, **fields: Any) -> dict[str, Any]:
+        spec = GuestSpec(name, **fields)
+        made.append(name)
+        lab.run("host-a", spec)
+        lab.wait_ticking([name], 120)
+        return {
+            "order": "migrate",
+            "uuid": lab.host("host-a").virsh("domuuid", name),
+            "name": name,
+            "attempt": 1,
+            "node": "host-a",
+            "target": "host-b",
+            "target_uri": "qemu+tls://host-b/system",
+            "persistent": spec.persistent,
+            "autostart": spec.autostart,
+            "memory_mib": spec.memory_mib,
+            "run_id": "test",
+        }
+
+    yield make
+    for host in lab.hosts.values():
+        lab.unshape(host)
+    for name in made:
+        lab.remove_guest(name)
+
+
+def on(lab: Lab, host: str, code: str, **values: Any) -> Any:
+    """Run Python on a host; what it leaves in `result`."""
+    text = PRELUDE + "".join(
+        f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items()
+    )
+    text += code + "\nprint(json.dumps(result))\n"
+    done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text, timeout=180)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def outcome(lab: Lab, order: dict[str, Any]) -> dict[str, Any]:
+    """What stands in the source's store."""
+    return on(
+        lab,
+        "host-a",
+        "result = json.loads(Store(open_connection('qemu:///system'))"
+        '.read(f\'outcome.{order["uuid"]}.{order["attempt"]}\'))',
+        order=order,
+    )
+
+
+MOVE = """
+client = ensure_holder()
+for order in orders:
+    client.order(order)
+result = list(until(client, [o["uuid"] for o in orders]).values())
+"""
+
+
+def test_moves_and_writes_the_outcome(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
+    orders = [guest("keeps", autostart=True), guest("passing", persistent=False)]
+    told = on(lab, "host-a", MOVE, orders=orders)
+    assert sorted(o["ok"] for o in told) == [True, True], told
+    stands = outcome(lab, orders[0])
+    assert stands["ok"]
+    assert stands["at"] == "host-b"
+    assert stands["processed"] > 10_000_000
+    assert stands["downtime_ms"] is not None
+    assert lab.where("keeps") == {"keeps": [("host-b", "running")]}
+    assert lab.where("passing") == {"passing": [("host-b", "running")]}
+    info = lab.host("host-b").virsh("dominfo", "keeps")
+    assert "Autostart:      enable" in info
+    assert "Persistent:     no" in lab.host("host-b").virsh("dominfo", "passing")
+    lab.wait_ticking(["keeps", "passing"], 60)
+
+
+def test_the_unsafe_flag_is_never_set_and_the_refusal_told(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    order = guest("local", disks=[("local", 16)])
+    told = on(lab, "host-a", MOVE, orders=[order])[0]
+    assert not told["ok"]
+    assert told["reason"] == "MigrationFailed"
+    assert told["at"] == "host-a"
+    assert "nsafe" in told["message"]
+
+
+def test_a_local_disk_is_copied_and_nothing_is_left_when_that_fails(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    order = {**guest("copied", disks=[("local", 16)]), "method": "BlockMigration"}
+    target = lab.host("host-b")
+    wrong = {**order, "migrate_uri": "tcp://10.255.255.1"}
+    wrong["migrate_uri"] = "tcp://127.0.0.1:1"  # nobody listens: the call fails after the disks
+    told = on(lab, "host-a", MOVE, orders=[wrong])[0]
+    assert not told["ok"]
+    assert "copied-vda" not in target.virsh("vol-list", "default")
+    assert "made." not in target.virsh("vol-list", "virtops")
+    told = on(lab, "host-a", MOVE, orders=[{**order, "attempt": 2}])[0]
+    assert told["ok"], told
+    assert "copied-vda" in target.virsh("vol-list", "default")
+    assert "made." not in target.virsh("vol-list", "virtops")
+    lab.wait_ticking(["copied"], 60)
+
+
+def test_a_strangers_file_is_not_written_over(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    order = {**guest("clash", disks=[("local", 16)]), "method": "BlockMigration"}
+    lab.host("host-b").virsh("vol-create-as", "default", "clash-vda.qcow2", "1M")
+    try:
+        told = on(lab, "host-a", MOVE, orders=[order])[0]
+        assert told["reason"] == "DisksNotLiveMigratable"
+        assert "clash-vda.qcow2" in lab.host("host-b").virsh("vol-list", "default")
+    finally:
+        lab.host("host-b").virsh("vol-delete", "clash-vda.qcow2", "default")
+
+
+def test_an_abort_leaves_the_vm_at_the_source(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    order = guest("stays", memory_mib=256, fill_mib=160)
+    for host in lab.hosts:
+        lab.shape(host, 60)
+    code = """
+client = ensure_holder()
+client.order(order)
+client.subscribe(0.1)
+while not any(j["processed"] for e in client.wait(2) for j in e.get("jobs", [])):
+    pass
+answer = client.abort(order["uuid"])
+told = until(client, [order["uuid"]])[order["uuid"]]
+result = [answer, told, client.abort(order["uuid"])]
+"""
+    answer, told, again = on(lab, "host-a", code, order=order)
+    assert answer["result"] == "aborting"
+    assert told["reason"] == "AbortRequested"
+    assert told["at"] == "host-a"
+    assert again["result"] == "none"
+    assert lab.where("stays") == {"stays": [("host-a", "running")]}
+    lab.wait_ticking(["stays"], 60)
+
+
+@pytest.mark.parametrize("measure", ["abort", "pause", "post_copy"])
+def test_a_deadline_is_enforced(
+    lab: Lab, guest: Callable[..., dict[str, Any]], measure: str
+) -> None:
+    """It writes faster than the link carries; after the deadline the policy's measure comes."""
+    order = guest("late", memory_mib=256, fill_mib=64, dirty_mib_s=30, dirty_region_mib=48)
+    order["settings"] = {
+        "completion_timeout_per_gib": 15,
+        "on_timeout": measure,
+        "post_copy": measure == "post_copy",
+    }
+    for host in lab.hosts:
+        lab.shape(host, 80)
+    told = on(lab, "host-a", MOVE, orders=[order])[0]
+    if measure == "abort":
+        assert told["reason"] == "CompletionTimeout"
+        assert lab.where("late") == {"late": [("host-a", "running")]}
+    else:
+        assert told["ok"], told
+        assert told["mode"] == ("Paused" if measure == "pause" else "PostCopy")
+        assert lab.where("late") == {"late": [("host-b", "running")]}
+    lab.unshape("host-a")
+    lab.unshape("host-b")
+    lab.wait_ticking(["late"], 60)
+
+
+def test_killed_holder_is_followed_by_one_that_watches(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    orders = [guest(f"orphan{i}", memory_mib=192, fill_mib=100) for i in range(3)]
+    for host in lab.hosts:
+        lab.shape(host, 200)
+    start = """
+import os, signal
+client = ensure_holder()
+client.subscribe(0.1)
+for order in orders:
+    client.order(order)
+seen = {}
+while sum(bool(v) for v in seen.values()) < 3:
+    for event in client.wait(2):
+        seen.update({j["uuid"]: j["processed"] for j in event.get("jobs", [])})
+os.kill(client._ask({"order": "status"})["pid"], signal.SIGKILL)
+time.sleep(0.5)
+result = [client.status(), HolderClient.connect() is None]
+"""
+    gone = on(lab, "host-a", start, orders=orders)
+    assert gone == [[], True]
+    watches = [{**order, "order": "watch"} for order in orders]
+    told = on(lab, "host-a", MOVE, orders=watches)
+    assert len(told) == 3
+    assert all(o["ok"] for o in told), told
+    assert all(outcome(lab, order)["ok"] for order in orders)
+    names = [order["name"] for order in orders]
+    assert all(lab.where(name) == {name: [("host-b", "running")]} for name in names)
+    lab.wait_ticking(names, 60)
+
+
+def test_a_migrate_order_for_a_job_under_way_adopts_it(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    order = guest("adopted", memory_mib=192, fill_mib=100)
+    for host in lab.hosts:
+        lab.shape(host, 150)
+    source = lab.host("host-a")
+    source.exec(
+        "setsid virsh -q migrate --live --p2p --persistent --undefinesource adopted "
+        "qemu+tls://host-b/system >/dev/null 2>&1 </dev/null &"
+    )
+    end = time.monotonic() + 30
+    while "Outgoing" not in source.virsh("domjobinfo", "adopted", check=False):
+        assert time.monotonic() < end
+    told = on(lab, "host-a", MOVE, orders=[order])[0]
+    assert told["ok"], told
+
+
+def test_one_holder_a_host_however_many_start_it(lab: Lab) -> None:
+    code = """
+import threading
+pids = []
+def one():
+    pids.append(ensure_holder()._ask({"order": "status"})["pid"])
+threads = [threading.Thread(target=one) for _ in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+result = pids
+"""
+    pids = on(lab, "host-a", code)
+    assert len(pids) == 8
+    assert len(set(pids)) == 1
+
+
+def test_it_ends_when_there_is_nothing_to_do(lab: Lab) -> None:
+    on(lab, "host-a", "ensure_holder(); result = 1")
+    end = time.monotonic() + 30
+    code = "result = HolderClient.connect() is None"
+    while not on(lab, "host-a", code):
+        assert time.monotonic() < end
+        time.sleep(6)  # a connection is work: it starts the wait anew
+    assert lab.host("host-a").exec("ls /run/virtops").stdout.split() == ["holder.lock"]
+
+
+def test_orders_that_make_no_sense_are_refused(lab: Lab) -> None:
+    code = """
+client, result = ensure_holder(), []
+for order in ({"order": "dance"}, {"order": "migrate"}, {"order": "migrate", "uuid": 5},
+              {"order": "migrate", "uuid": "u", "name": "n", "attempt": 1, "node": "a",
+               "target": "b", "target_uri": "x", "settings": {"on_timeout": "explode"}}):
+    try:
+        client.order(order)
+    except HolderError as exc:
+        result.append(str(exc))
+"""
+    told = on(lab, "host-a", code)
+    assert len(told) == 4
+    assert "dance" in told[0]
+    assert "explode" in told[3]
+
+
+STORE = """
+import threading
+stores = [Store(open_connection(uri)) for _ in range(12)]
+barrier, results = threading.Barrier(12), {}
+def race(call):
+    def one(place):
+        barrier.wait()
+        got[place] = call(place, stores[place])
+    got = [None] * 12
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(12)]
+    [t.start() for t in threads]; [t.join() for t in threads]
+    return got
+race(lambda i, s: s.ensure())
+result = []
+for turn in range(10):
+    won = race(lambda i, s: s.create(f"claim{turn}", b"by %d" % i * 400))
+    whole = stores[0].read(f"claim{turn}") == b"by %d" % won.index(True) * 400
+    result.append([won.count(True), whole,
+                   stores[1].delete(f"claim{turn}"), stores[2].delete(f"claim{turn}")])
+race(lambda i, s: [s.write_record("record", json.dumps([i, k] * 200)) for k in range(5)])
+left = [n for n in stores[0].names() if n.startswith("record.")]
+result.append([len(left), len(json.loads(stores[3].read_record("record"))),
+               stores[4].delete_record("record"), stores[5].read_record("record")])
+"""
+
+
+@pytest.mark.parametrize("uri", ["qemu:///system", "qemu+tls://host-b/system"])
+def test_store_twelve_at_once(lab: Lab, uri: str) -> None:
+    *claims, record = on(lab, "host-a", STORE, uri=uri)
+    assert claims == [[1, True, True, False]] * 10
+    assert record[1:] == [400, True, None]
+    assert record[0] >= 1
+
+
+def test_store_tells_a_torn_volume(lab: Lab) -> None:
+    code = """
+from PACKAGE.store import VolumeMissing, VolumeTorn
+conn = open_connection("qemu:///system")
+store = Store(conn)
+store.write_record("record", "whole")
+pool = conn.storagePoolLookupByName("virtops")
+xml = "<volume><name>%s</name><capacity>500</capacity></volume>"
+pool.createXML(xml % "record.2", 0)  # a writer that died before it wrote
+result = [store.read_record("record")]
+store.delete("record.1")
+for name, call in (("record", store.read_record), ("record.2", store.read), ("none", store.read)):
+    try:
+        call(name)
+    except (VolumeMissing, VolumeTorn) as exc:
+        result.append(type(exc).__name__)
+result.append(store.write_record("record", "again"))
+result += [store.read_record("record"), store.delete_record("record"), store.names()]
+"""
+    *told, names = on(lab, "host-a", code.replace("PACKAGE", PACKAGE))
+    assert told == ["whole", "VolumeTorn", "VolumeTorn", "VolumeMissing", 3, "again", True]
+    assert not [name for name in names if name.startswith("record")]
