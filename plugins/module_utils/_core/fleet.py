@@ -12,115 +12,14 @@ MiB, MiB/s, seconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
-from .model import ACTIVE_STATES, VM, Job, Mode, Outcome, Reservation, State
-from .policy import MigrationSettings
+from .machines import Domain, Fate, Machine, Move, Stage
+from .model import Job, Mode, Outcome, State
 from .reasons import Finding, Reason
 
 MIB = 1024 * 1024
 _SETTLED = 1e-6
-
-
-class Stage(str, Enum):
-    """How far a migration is. STARTING: its holder lives, the hypervisor has no job yet."""
-
-    STARTING = "starting"
-    PRECOPY = "precopy"
-    POSTCOPY = "postcopy"
-    BROKEN = "broken"
-    SWITCHING = "switching"
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What shall happen to one migration. Nothing set: it succeeds.
-
-    fail_at: the part of its memory after which it fails. hang: no byte moves.
-    post_copy: it goes post-copy half way. breaks: its post-copy breaks; heals_after: and goes on.
-    leftover: the source keeps a definition.
-    """
-
-    fail_at: float | None = None
-    hang: bool = False
-    post_copy: bool = False
-    breaks: bool = False
-    heals_after: float | None = None
-    leftover: bool = False
-
-
-@dataclass
-class Domain:
-    """One VM on one host. `spec`: what does not change. shutdown_takes None: it never ends."""
-
-    spec: VM
-    state: State = State.RUNNING
-    persistent: bool = True
-    autostart: bool = False
-    marked: bool = False
-    managed_save: bool = False
-    dirty: float = 0.0
-    shutdown_takes: float | None = 3.0
-    off_at: float | None = None
-
-    @property
-    def active(self) -> bool:
-        return self.state in ACTIVE_STATES
-
-
-@dataclass
-class Move:
-    """One migration. `held`: a holder enforces its deadlines and will tell how it ended.
-
-    `ours`: that holder is ours. `asked`: it was asked for by us, not only adopted.
-    """
-
-    vm: str
-    source: str
-    target: str
-    attempt: int
-    settings: MigrationSettings
-    fate: Fate
-    stage: Stage = Stage.STARTING
-    held: bool = True
-    ours: bool = True
-    asked: bool = True
-    since: float = 0.0  # of this stage
-    total: float = 0.0
-    remaining: float = 0.0
-    mode: Mode = Mode.PRE_COPY
-
-
-@dataclass
-class Machine:
-    """One host. `other_*`: load that is known only as sums."""
-
-    name: str
-    capacity_mib: int
-    reserve_mib: int = 0
-    link: float = 110.0
-    boot: int = 1
-    booted_at: float = 0.0
-    up: bool = True
-    reachable: bool = True
-    domains: dict[str, Domain] = field(default_factory=dict)
-    claims: dict[tuple[str, str], Reservation] = field(default_factory=dict)
-    slots: set[tuple[str, str]] = field(default_factory=set)
-    cordons: set[str] = field(default_factory=set)
-    record: str | None = None
-    definitions: dict[str, Domain] = field(default_factory=dict)
-    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
-    other_mib: int = 0
-    other_vms: int = 0
-    other_inbound: int = 0
-    other_groups: dict[str, int] = field(default_factory=dict)
-    roll_rank: int | None = None
-    roll_done: bool = False
-
-    @property
-    def boot_id(self) -> str:
-        return f"{self.name}-boot-{self.boot}"
 
 
 class Fleet:

@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from . import claims
 from .actions import Action, Do
-from .fleet import Domain, Fleet, Machine, Move, Stage
+from .fleet import Fleet
+from .machines import Domain, Machine, Move, Stage
 from .model import Node, Observation, Reservation, Sighting, State
 from .policy import Limits, MigrationSettings
 from .reasons import Finding, Reason

@@ -15,7 +15,8 @@ from typing import Any, Optional
 
 from .actions import NodePhase
 from .engine import Engine, Slice, begin
-from .fleet import MIB, Domain, Fate, Fleet, Machine, Move, Stage
+from .fleet import MIB, Fleet
+from .machines import Domain, Fate, Machine, Move, Stage
 from .model import Node, Observation, State
 from .model_platform import OURS, ModelPlatform
 from .policy import Policy

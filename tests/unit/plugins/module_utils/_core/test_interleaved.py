@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import NodePhase
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fate
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     EvictionStrategy,
     OnNotMigratable,
@@ -30,7 +30,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 
 quick = settings(
-    max_examples=250,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
     Slice,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Domain, Fate
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Domain, Fate
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
     Node,
@@ -52,8 +52,14 @@ def two(*vms: Domain, size: int = 8192):
 
 def run(made, policy=POLICY, intent: str = "drained", name: str = "run", fails=None) -> Slice:
     platform = ModelPlatform(made, "a")
-    if fails:
-        platform.fails = fails
+
+    def guarded(action):
+        """No migration without the claim that guards its target."""
+        if action.do in (Do.MIGRATE, Do.COLD_DEFINE):
+            assert (action.vm, "a") in made.machines[action.target].claims
+        return fails(action) if fails else None
+
+    platform.fails = guarded
     boot_id = platform.own.boot_id
     record = begin(platform.load(), "a", intent, name, platform.now(), boot_id)
     return Engine(platform, policy, record).run(platform.now() + 2000.0)
@@ -124,8 +130,9 @@ def test_a_stop_is_undone_on_restore_with_autostart_and_definition() -> None:
             assert not made.machines["a"].cordons
 
 
-def test_autostart_and_marks_after_a_move() -> None:
-    made = two(vm(1, "a", autostart=True, marked=True))
+@pytest.mark.parametrize("marked", [True, False])
+def test_autostart_and_marks_after_a_move(marked: bool) -> None:
+    made = two(vm(1, "a", autostart=True, marked=marked))
     assert run(made).phase is NodePhase.DRAINED
     domain = made.machines["b"].domains["u1"]
     assert (domain.autostart, domain.marked) == (True, False)
@@ -354,6 +361,7 @@ def test_a_vm_that_moves_between_two_reads_is_not_lost() -> None:
     platform.hook = meanwhile
     seen = engine.step()
     assert seen.record.vms["u1"].ending == ""
+    assert seen.decision.actions == []
     assert seen.phase is NodePhase.DRAINING
     assert engine.step().record.vms["u1"].ending in ("", "moved")
 

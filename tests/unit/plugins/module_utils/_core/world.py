@@ -23,10 +23,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
     Slice,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
     Domain,
     Fate,
-    Fleet,
     Machine,
     Move,
     Stage,
