@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from hypothesis import HealthCheck, event, given, settings
@@ -30,7 +31,9 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 
 quick = settings(
-    max_examples=200,
+    max_examples=int(
+        os.environ.get("VIRTOPS_EXAMPLES", "40")
+    ),  # more: thousands a minute on a free core
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

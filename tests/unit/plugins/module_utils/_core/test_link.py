@@ -153,7 +153,7 @@ GUEST = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(GUEST, min_size=1, max_size=16), st.integers(60, 400))
 def test_everyone_arrives_within_its_limit(rows: list[tuple], capacity: int) -> None:
     """Nobody starves, no limit is passed, the link is used."""
@@ -204,7 +204,7 @@ STAMPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(STAMPS)
 def test_whatever_the_numbers_say_it_answers_sensibly(looks: list[dict[str, LinkJob]]) -> None:
     """Statistics may be late, jump, go backwards. Somebody always has the link."""

@@ -118,6 +118,7 @@ class World:
             for u, d in m.domains.items()
         }
         self.excused: set[str] = set()  # VMs that others stopped
+        self.stolen: set[str] = set()  # VMs that others migrated, and lost their autostart
         self.log: list[str] = []
         self._over = _shut()
         fleet.on_change = self.check
@@ -342,6 +343,7 @@ class World:
             if machine.name != source and free >= memory + 4096 and not machine.cordons:
                 move = Move(uuid, source, machine.name, 0, MigrationSettings(), Fate())
                 move.held = move.ours = move.asked = False
+                self.stolen.add(uuid)
                 self.fleet.migrate(move)
                 return
 
@@ -486,7 +488,7 @@ class World:
                     left.append(f"{uuid} is {self.where(uuid)}")
                 elif runs[0].persistent != persistent:
                     left.append(f"{uuid} persistent={runs[0].persistent}")
-                elif persistent and runs[0].autostart != autostart:
+                elif persistent and runs[0].autostart != autostart and uuid not in self.stolen:
                     left.append(f"{uuid} autostart={runs[0].autostart}")
         return left
 
