@@ -9,6 +9,7 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ class HostNow:
     reservations: list[Reservation] = field(default_factory=list)
     slots: list[Slot] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    identity: str = ""
     error: str = ""
 
 
@@ -77,6 +79,7 @@ class Host:
         self._conn: Any = None
         self._store: Store | None = None
         self._facts: HostFacts | None = None
+        self._identity = ""
         self._groups: dict[str, str | None] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
@@ -94,7 +97,6 @@ class Host:
         conn = self.conn
         if self._store is None:
             self._store = Store(conn)
-            self._store.ensure()
         return self._store
 
     @property
@@ -103,6 +105,14 @@ class Host:
         if self._facts is None:
             self._facts = read_host_facts(conn)
         return self._facts
+
+    @property
+    def identity(self) -> str:
+        """The UUID that libvirt has for the host. Two hosts never share one (libvirt's rule)."""
+        conn = self.conn
+        if not self._identity:
+            self._identity = ET.fromstring(conn.getCapabilities()).findtext("host/uuid") or ""
+        return self._identity
 
     @property
     def capacity_mib(self) -> int:
@@ -123,6 +133,7 @@ class Host:
         """Everything that changes. `with_jobs`: job statistics of the active domains too."""
         now = HostNow(self.name)
         try:
+            now.identity = self.identity
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)

@@ -51,6 +51,13 @@ class Observer:
         """One read of every host, the peers at the same time."""
         waiting = [self._pool.submit(peer.read, True) for peer in self._peers]
         reads = [self._source.read(True)] + [job.result() for job in waiting]
+        known: dict[str, str] = {}
+        for read in reads:
+            other = known.setdefault(read.identity, read.name) if read.identity else read.name
+            if other != read.name and not read.error:
+                # Believed, it would be counted twice, or be the target of its own VMs.
+                uri = next(peer.config.uri for peer in self._peers if peer.name == read.name)
+                read.error = f"{uri} leads to {other} itself (the same host UUID)"
         return {read.name: read for read in reads}
 
     def observe(

@@ -115,6 +115,8 @@ def unpack(name: str, raw: bytes) -> bytes:
 class Store:
     """The volumes of one host. libvirt's errors pass through as they are.
 
+    Looking makes nothing: where there is no pool there are no volumes. `create` makes it.
+
     `conn`: an open virConnect. `path`: where a missing pool is made.
     """
 
@@ -159,17 +161,24 @@ class Store:
             pool.setAutostart(1)
         return pool
 
-    @property
-    def _pool(self) -> Any:
+    def _found(self) -> Any:
+        """The pool; None if there is none. One that is off is started: it may hold a record."""
         if self._handle is None:
+            try:
+                self._conn.storagePoolLookupByName(self._name)
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                    raise
+                return None
             self.ensure()
         return self._handle
 
     # Volumes
 
     def names(self) -> list[str]:
-        """All names, sorted. One call."""
-        return sorted(self._pool.listVolumes())
+        """All names, sorted."""
+        pool = self._found()
+        return [] if pool is None else sorted(pool.listVolumes())
 
     def create(self, name: str, data: bytes = b"") -> bool:
         """Make the volume. False: there is one of that name already.
@@ -178,8 +187,10 @@ class Store:
         """
         raw = pack(data)
         xml = _VOLUME_XML.format(name=escape(name), size=len(raw))
+        if self._handle is None:
+            self.ensure()
         try:
-            volume = self._pool.createXML(xml, 0)
+            volume = self._handle.createXML(xml, 0)
         except libvirt.libvirtError as exc:
             if not _exists(exc):
                 raise
@@ -219,7 +230,7 @@ class Store:
             stream.finish()
         except libvirt.libvirtError:
             _abort_quietly(stream)
-            if name not in self._pool.listVolumes():  # deleted under our hands
+            if name not in self.names():  # deleted under our hands
                 raise VolumeMissing(f"no volume {name}") from None
             raise
         return unpack(name, b"".join(parts))
@@ -237,8 +248,11 @@ class Store:
         return True
 
     def _lookup(self, name: str) -> Any:
+        pool = self._found()
+        if pool is None:
+            raise VolumeMissing(f"no volume {name}")
         try:
-            return self._pool.storageVolLookupByName(name)
+            return pool.storageVolLookupByName(name)
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
                 raise
@@ -307,7 +321,7 @@ class Store:
 
     def _generations(self, prefix: str) -> dict[int, str]:
         found: dict[int, str] = {}
-        for name in self._pool.listVolumes():
+        for name in self.names():
             head, number = split_generation(name)
             if head == prefix and number:
                 found[number] = name
