@@ -31,7 +31,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-SILENT_SECONDS = 5.0    # without a tick for so long at the end: it does not tick
+SILENT_SECONDS = 5.0  # without a tick for so long at the end: it does not tick
 # Stamps are right to some milliseconds. Two boots or two hosts are "at once"
 # when their ticks interleave by more than this.
 SLACK_SECONDS = 0.25
@@ -123,11 +123,14 @@ class Judge:
         self.guest = Guest(name)
         self.drained = drained
         self.end = end
-        self.used: set[int] = set()     # announcements that have excused a stop
+        self.used: set[int] = set()  # announcements that have excused a stop
         self.lines = join_pieces([r for r in records if r.stream == "S"])
         self.others = [r for r in records if r.stream != "S"]
-        self.ticks = [Tick(r.stamp, r.host, found[1], int(found[2])) for r in self.lines
-                      if r.whole and (found := TICK.fullmatch(r.text))]
+        self.ticks = [
+            Tick(r.stamp, r.host, found[1], int(found[2]))
+            for r in self.lines
+            if r.whole and (found := TICK.fullmatch(r.text))
+        ]
         self.boots: dict[str, list[Tick]] = {}
         for tick in self.ticks:
             self.boots.setdefault(tick.boot, []).append(tick)
@@ -136,10 +139,14 @@ class Judge:
         guest = self.guest
         guest.ticks = len(self.ticks)
         guest.boots = len(self.boots)
-        guest.hosts = [t.host for i, t in enumerate(self.ticks)
-                       if i == 0 or self.ticks[i - 1].host != t.host]
-        guest.panics = [f"{r.host}: {r.text}" for r in self.others
-                        if r.stream == "K" and "Kernel panic" in r.text]
+        guest.hosts = [
+            t.host for i, t in enumerate(self.ticks) if i == 0 or self.ticks[i - 1].host != t.host
+        ]
+        guest.panics = [
+            f"{r.host}: {r.text}"
+            for r in self.others
+            if r.stream == "K" and "Kernel panic" in r.text
+        ]
         self._pauses()
         self._errors()
         twice, gaps = self._sequences()
@@ -154,13 +161,14 @@ class Judge:
             for before, after in pairwise(ticks):
                 pause = round((after.stamp - before.stamp) * 1000)
                 if pause > self.guest.longest_pause_ms and not any(
-                        before.stamp < save < after.stamp for save in saves):
+                    before.stamp < save < after.stamp for save in saves
+                ):
                     self.guest.longest_pause_ms = pause
 
     # -- damage
 
     def _errors(self) -> None:
-        reached: dict[str, int] = {}    # per disk, the sequence last reported
+        reached: dict[str, int] = {}  # per disk, the sequence last reported
         identity: dict[str, str] = {}
         for record in self.lines:
             words = record.text.split()
@@ -185,7 +193,8 @@ class Judge:
     def _disk_reached(self, record: Record, disk: str, seq: int, reached: dict[str, int]) -> None:
         if seq < reached.get(disk, 0):
             self.guest.disk_errors.append(
-                f"{record.host}: went back from {reached[disk]}: {record.text}")
+                f"{record.host}: went back from {reached[disk]}: {record.text}"
+            )
         reached[disk] = max(seq, reached.get(disk, 0))
 
     # -- one life, in one place
@@ -200,8 +209,10 @@ class Judge:
             repeats = [tick for tick in ticks if seen.setdefault(tick.seq, tick) is not tick]
             if repeats:
                 first = repeats[0]
-                twice.append(f"boot {boot}: {len(repeats)} ticks seen twice, the first {first.seq} "
-                             f"on {seen[first.seq].host} and on {first.host}")
+                twice.append(
+                    f"boot {boot}: {len(repeats)} ticks seen twice, the first {first.seq} "
+                    f"on {seen[first.seq].host} and on {first.host}"
+                )
             order = sorted(seen.values(), key=lambda tick: tick.seq)
             twice += self._interleaved(boot, order)
             gaps += self._gaps(boot, order)
@@ -213,8 +224,10 @@ class Judge:
         latest = order[0]
         for tick in order:
             if tick.host != latest.host and latest.stamp - tick.stamp > SLACK_SECONDS:
-                return [f"boot {boot}: tick {tick.seq} on {tick.host} came before "
-                        f"{latest.seq} on {latest.host}"]
+                return [
+                    f"boot {boot}: tick {tick.seq} on {tick.host} came before "
+                    f"{latest.seq} on {latest.host}"
+                ]
             latest = max(latest, tick, key=lambda one: one.stamp)
         return []
 
@@ -227,26 +240,39 @@ class Judge:
             if missing == 1 and before.host != after.host and self._torn(before, after):
                 self.guest.torn += 1
             elif missing:
-                out.append(f"boot {boot}: {missing} ticks missing after {before.seq} "
-                           f"on {before.host}")
+                out.append(
+                    f"boot {boot}: {missing} ticks missing after {before.seq} on {before.host}"
+                )
         return out
 
     def _torn(self, before: Tick, after: Tick) -> bool:
         """A line begun on one host and ended on the next, which no file has whole."""
         first, last = before.stamp - SLACK_SECONDS, after.stamp + SLACK_SECONDS
-        heads = [r.text for r in self.lines if not r.whole and r.host == before.host
-                 and first <= r.stamp <= last]
-        tails = [r.text for r in self.lines if r.whole and r.host == after.host
-                 and first <= r.stamp <= last and not TICK.fullmatch(r.text)]
+        heads = [
+            r.text
+            for r in self.lines
+            if not r.whole and r.host == before.host and first <= r.stamp <= last
+        ]
+        tails = [
+            r.text
+            for r in self.lines
+            if r.whole
+            and r.host == after.host
+            and first <= r.stamp <= last
+            and not TICK.fullmatch(r.text)
+        ]
         wanted = f"T {before.boot} {before.seq + 1} ;"
         return any(head + tail == wanted for head in [*heads, ""] for tail in [*tails, ""])
 
     def _two_boots(self) -> list[str]:
-        spans = sorted((ticks[0].stamp, ticks[-1].stamp, boot)
-                       for boot, ticks in self.boots.items())
-        return [f"boots {boot} and {other} at once for {ended - began:.1f} s"
-                for (_, ended, boot), (began, _, other) in pairwise(spans)
-                if ended - began > SLACK_SECONDS]
+        spans = sorted(
+            (ticks[0].stamp, ticks[-1].stamp, boot) for boot, ticks in self.boots.items()
+        )
+        return [
+            f"boots {boot} and {other} at once for {ended - began:.1f} s"
+            for (_, ended, boot), (began, _, other) in pairwise(spans)
+            if ended - began > SLACK_SECONDS
+        ]
 
     # -- how each boot ended
 
@@ -272,8 +298,11 @@ class Judge:
         """Whether it ticks to the end of the log."""
         last = self.ticks[-1]
         ended = any(r.text.startswith(f"DOWN {last.boot} ") for r in self.lines if r.whole)
-        census = [r.text for r in self.others
-                  if r.stream == "Q" and r.host == last.host and r.stamp >= last.stamp]
+        census = [
+            r.text
+            for r in self.others
+            if r.stream == "Q" and r.host == last.host and r.stamp >= last.stamp
+        ]
         gone = census[-1:] == ["gone"]
         return self.end - last.stamp <= SILENT_SECONDS and not ended and not gone
 
@@ -301,13 +330,17 @@ class Judge:
             else:
                 lost.append(f"boot {boot} ticks no more since {self.end - last:.1f} s")
         # Saved and woken up again it goes on in the same boot: a stop all the same.
-        stops += [f"saved on {r.host}" for r in self.others
-                  if r.stream == "V" and r.text == "there" and not stops]
+        stops += [
+            f"saved on {r.host}"
+            for r in self.others
+            if r.stream == "V" and r.text == "there" and not stops
+        ]
         self.guest.running_again = bool(stops) and ticking
         return self._worst(twice, lost, gaps, stops, ticking)
 
-    def _worst(self, twice: list[str], lost: list[str], gaps: list[str], stops: list[str],
-               ticking: bool) -> tuple[str, list[str]]:
+    def _worst(
+        self, twice: list[str], lost: list[str], gaps: list[str], stops: list[str], ticking: bool
+    ) -> tuple[str, list[str]]:
         if twice:
             return "twice", twice + lost + gaps
         if lost:
@@ -361,17 +394,27 @@ def _processes_end_with_hosts(records: list[Record]) -> list[Record]:
             names = there[record.host]
             (names.add if record.text == "there" else names.discard)(record.vm)
         if record.stream == "H" and re.match("reboot|poweroff|kill|died", record.text):
-            out += [record._replace(vm=vm, stream="Q", text="gone")
-                    for vm in sorted(there.pop(record.host, set()))]
+            out += [
+                record._replace(vm=vm, stream="Q", text="gone")
+                for vm in sorted(there.pop(record.host, set()))
+            ]
     return out
 
 
 def line_of(totals: dict[str, int]) -> str:
     """The totals in one line; what is rare only when there is something to say."""
-    first = ("vms", "live", "stopped", "blocked", "lost", "twice", "disk_errors",
-             "memory_errors", "longest_pause_ms")
-    rest = [key for key in ("gap", "panic", "paused", "panics", "unreadable_lines")
-            if totals[key]]
+    first = (
+        "vms",
+        "live",
+        "stopped",
+        "blocked",
+        "lost",
+        "twice",
+        "disk_errors",
+        "memory_errors",
+        "longest_pause_ms",
+    )
+    rest = [key for key in ("gap", "panic", "paused", "panics", "unreadable_lines") if totals[key]]
     return " ".join(f"{key}={totals[key]}" for key in (*first, *rest))
 
 

@@ -22,8 +22,13 @@ def _parser() -> argparse.ArgumentParser:
     sub = parser.add_subparsers(dest="command", required=True)
     up = sub.add_parser("up", help="bring the lab up, or check and repair it")
     up.add_argument("--hosts", type=int, help="how many hosts (default 3)")
-    up.add_argument("--memory", action="append", default=[], metavar="HOST=MIB",
-                    help="declared capacity of a host (default 6144)")
+    up.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="HOST=MIB",
+        help="declared capacity of a host (default 6144)",
+    )
     sub.add_parser("down", help="end and remove everything but the logs")
     sub.add_parser("status", help="what runs, and where the guests are")
     sub.add_parser("missing", help="what this machine lacks; ends with 1 if anything")
@@ -37,10 +42,14 @@ def _parser() -> argparse.ArgumentParser:
     shape.add_argument("host")
     shape.add_argument("mbit", type=float)
     shape.add_argument("--out", type=float, help="another limit for what leaves the host")
-    for name, text in (("unshape", "take the limit away"), ("unplug", "pull the cable"),
-                       ("plug", "put the cable in"), ("kill", "power loss; stays down"),
-                       ("power-on", "start a host that is down"),
-                       ("reboot", "reboot and wait until it is back")):
+    for name, text in (
+        ("unshape", "take the limit away"),
+        ("unplug", "pull the cable"),
+        ("plug", "put the cable in"),
+        ("kill", "power loss; stays down"),
+        ("power-on", "start a host that is down"),
+        ("reboot", "reboot and wait until it is back"),
+    ):
         sub.add_parser(name, help=text).add_argument("host")
     _guest_parser(sub.add_parser("guest", help="define, start, stop, remove guests"))
     announce = sub.add_parser("announce", help="tell the checker that a guest is meant to stop")
@@ -76,10 +85,21 @@ def _guest_parser(parser: argparse.ArgumentParser) -> None:
 def _run_guest(lab: Lab, args: argparse.Namespace) -> None:
     if args.action == "run":
         disks = [(kind, int(size)) for kind, _, size in (d.partition(":") for d in args.disk)]
-        lab.run(args.host, GuestSpec(
-            args.name, memory_mib=args.memory, fill_mib=args.fill, dirty_mib_s=args.dirty,
-            disks=disks, networks=args.network, strategy=args.strategy,
-            persistent=not args.transient, autostart=args.autostart, noacpi=args.noacpi))
+        lab.run(
+            args.host,
+            GuestSpec(
+                args.name,
+                memory_mib=args.memory,
+                fill_mib=args.fill,
+                dirty_mib_s=args.dirty,
+                disks=disks,
+                networks=args.network,
+                strategy=args.strategy,
+                persistent=not args.transient,
+                autostart=args.autostart,
+                noacpi=args.noacpi,
+            ),
+        )
     elif args.action == "start":
         lab.start(args.host, args.name)
     elif args.action == "shutdown":
@@ -121,8 +141,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.command == "up":
         memory = {host: int(mib) for host, _, mib in (m.partition("=") for m in args.memory)}
         lab = Lab.up(args.lab, args.hosts, memory)
-        print(f"lab {lab.paths.name} is up: "
-              + ", ".join(f"{host.name} {host.address}" for host in lab.hosts.values()))
+        print(
+            f"lab {lab.paths.name} is up: "
+            + ", ".join(f"{host.name} {host.address}" for host in lab.hosts.values())
+        )
         print(f"inventory: {lab.paths.inventory}")
         return 0
     if args.command == "down":

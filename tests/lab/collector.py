@@ -25,8 +25,8 @@ from . import procs, rawlog
 from .names import Paths
 
 IN_MODIFY, IN_CREATE = 0x2, 0x100
-GATHER_SECONDS = 0.003      # so the stamps are right to about this
-UNFINISHED_SECONDS = 0.2    # a piece of a line is written down after this
+GATHER_SECONDS = 0.003  # so the stamps are right to about this
+UNFINISHED_SECONDS = 0.2  # a piece of a line is written down after this
 CENSUS_SECONDS = 0.25
 HEARTBEAT_SECONDS = 1.0
 
@@ -42,9 +42,9 @@ class Tail:
         name = path.name.removesuffix(".log")
         self.stream = "K" if name.endswith(".console") else "S"
         self.vm = name.removesuffix(".console")
-        self.offset = offset        # how far the raw log knows the file
+        self.offset = offset  # how far the raw log knows the file
         self.inode = 0
-        self.rest = b""             # read, but not yet a whole line
+        self.rest = b""  # read, but not yet a whole line
         self.rest_stamp = 0
         self.fd = -1
 
@@ -136,15 +136,21 @@ class Census:
                 guest = self._guest_of(pid, networks) if not age_known or self._young(pid) else None
                 self.known[pid] = guest
         self.known = {pid: guest for pid, guest in self.known.items() if pid in pids}
-        now = {("Q", *guest) for pid, guest in self.known.items()
-               if guest is not None and procs.start_time(int(pid)) is not None}
+        now = {
+            ("Q", *guest)
+            for pid, guest in self.known.items()
+            if guest is not None and procs.start_time(int(pid)) is not None
+        }
         for folder in self.paths.state.glob("hosts/*/var-lib/libvirt/qemu/save"):
             host = folder.relative_to(self.paths.state).parts[1]
             now |= {("V", host, file.stem) for file in folder.glob("*.save")}
-        out = [rawlog.record(host, vm, stream, "there")
-               for stream, host, vm in sorted(now - self.there)]
-        out += [rawlog.record(host, vm, stream, "gone")
-                for stream, host, vm in sorted(self.there - now)]
+        out = [
+            rawlog.record(host, vm, stream, "there")
+            for stream, host, vm in sorted(now - self.there)
+        ]
+        out += [
+            rawlog.record(host, vm, stream, "gone") for stream, host, vm in sorted(self.there - now)
+        ]
         self.there = now
         return out
 
@@ -180,8 +186,9 @@ class Collector:
     def _watch(self) -> None:
         for folder in self.paths.raw.glob("serial/*"):
             if folder not in self.watched.values():
-                number = _libc.inotify_add_watch(self.notify, str(folder).encode(),
-                                                 ctypes.c_uint32(IN_MODIFY | IN_CREATE))
+                number = _libc.inotify_add_watch(
+                    self.notify, str(folder).encode(), ctypes.c_uint32(IN_MODIFY | IN_CREATE)
+                )
                 self.watched[number] = folder
 
     def _tail(self, path: Path) -> Tail:
@@ -200,9 +207,9 @@ class Collector:
             return out
         at = 0
         while at < len(data):
-            watch = int.from_bytes(data[at:at + 4], "little", signed=True)
-            length = int.from_bytes(data[at + 12:at + 16], "little")
-            name = data[at + 16:at + 16 + length].rstrip(b"\0").decode()
+            watch = int.from_bytes(data[at : at + 4], "little", signed=True)
+            length = int.from_bytes(data[at + 12 : at + 16], "little")
+            name = data[at + 16 : at + 16 + length].rstrip(b"\0").decode()
             if name.endswith(".log") and watch in self.watched:
                 out.add(self.watched[watch] / name)
             at += 16 + length

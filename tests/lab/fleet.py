@@ -42,14 +42,18 @@ class Lab(Population):
         return cls(paths, config)
 
     @classmethod
-    def up(cls, name: str | None = None, hosts: int | None = None,
-           memory: Mapping[str, int] | None = None) -> Lab:
+    def up(
+        cls,
+        name: str | None = None,
+        hosts: int | None = None,
+        memory: Mapping[str, int] | None = None,
+    ) -> Lab:
         """Bring the lab up, or check and repair one that is up."""
         paths = Paths.of(name)
         with names.lab_lock(paths):
             config = _config(paths)
             if config is None:
-                _clean(paths)       # leftovers of a crash of the machine
+                _clean(paths)  # leftovers of a crash of the machine
                 for folder in (paths.raw, paths.logs):
                     shutil.rmtree(folder, ignore_errors=True)
             config = _plan(paths, config, hosts, memory or {})
@@ -81,9 +85,11 @@ class Lab(Population):
         network.bridge_up(self.number)
         storage.up(paths, self.number)
         if procs.alive(paths.records / "collector") is None:
-            procs.start(paths.records / "collector",
-                        [sys.executable, "-m", "lab.collector", str(paths.state)],
-                        paths.logs / "collector.log")
+            procs.start(
+                paths.records / "collector",
+                [sys.executable, "-m", "lab.collector", str(paths.state)],
+                paths.logs / "collector.log",
+            )
         for host in self.hosts.values():
             host.power_on()
         inventory.write(paths, list(self.hosts.values()))
@@ -165,8 +171,7 @@ def _config(paths: Paths) -> dict | None:
     return config if config.get("boot") == names.machine_boot() else None
 
 
-def _plan(paths: Paths, config: dict | None, hosts: int | None,
-          memory: Mapping[str, int]) -> dict:
+def _plan(paths: Paths, config: dict | None, hosts: int | None, memory: Mapping[str, int]) -> dict:
     """Decide which hosts there are, and write it down before anything is made."""
     rows = list(config["hosts"]) if config else []
     count = hosts or len(rows) or DEFAULT_HOSTS
@@ -192,8 +197,14 @@ def _clean(paths: Paths) -> None:
     number = names.number_of(paths)
     if number is not None:
         network.bridge_down(number)
-    for folder in (paths.records, paths.state / "hosts", paths.nbd, paths.pki, paths.ssh,
-                   paths.guests):
+    for folder in (
+        paths.records,
+        paths.state / "hosts",
+        paths.nbd,
+        paths.pki,
+        paths.ssh,
+        paths.guests,
+    ):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (paths.config, paths.inventory):
         file.unlink(missing_ok=True)
@@ -205,8 +216,11 @@ def _end_ssh_masters(sockets: Path) -> None:
     for path in sockets.glob("*") if sockets.exists() else []:
         if path.is_socket():
             with contextlib.suppress(LabError):
-                procs.run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"],
-                          check=False, timeout=5)
+                procs.run(
+                    ["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"],
+                    check=False,
+                    timeout=5,
+                )
 
 
 def hosts_of(lab: Lab, names_given: Sequence[str]) -> list[Host]:

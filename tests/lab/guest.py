@@ -73,12 +73,23 @@ class GuestSpec:
     def cmdline(self) -> str:
         words = [
             # The kernel speaks on the second line, so that it never cuts a tick in two.
-            "console=ttyS1", "quiet", "panic=0", "no_timer_check", "tsc=reliable",
+            "console=ttyS1",
+            "quiet",
+            "panic=0",
+            "no_timer_check",
+            "tsc=reliable",
             # Less work at the start, which is slow without KVM.
-            "mitigations=off", "init_on_alloc=0", "cryptomgr.notests=1", "apparmor=0",
-            "nowatchdog", "rcupdate.rcu_cpu_stall_suppress=1", "8250.nr_uarts=2",
-            f"lab.tick={self.tick_ms}", f"lab.fill={self.fill_mib}",
-            f"lab.dirty={round(self.dirty_mib_s)}", f"lab.region={self.region_mib}",
+            "mitigations=off",
+            "init_on_alloc=0",
+            "cryptomgr.notests=1",
+            "apparmor=0",
+            "nowatchdog",
+            "rcupdate.rcu_cpu_stall_suppress=1",
+            "8250.nr_uarts=2",
+            f"lab.tick={self.tick_ms}",
+            f"lab.fill={self.fill_mib}",
+            f"lab.dirty={round(self.dirty_mib_s)}",
+            f"lab.region={self.region_mib}",
             f"lab.disks={len(self.disks)}",
         ]
         return " ".join(words + (["lab.noacpi"] if self.noacpi else []))
@@ -86,12 +97,17 @@ class GuestSpec:
 
 def domain_xml(spec: GuestSpec, number: int) -> str:
     """The domain XML for any host of lab `number`."""
-    cpu = spec.cpu_xml or ("<cpu mode='custom' match='exact'><model fallback='forbid'>"
-                           f"{escape(spec.cpu)}</model></cpu>")
+    cpu = spec.cpu_xml or (
+        "<cpu mode='custom' match='exact'><model fallback='forbid'>"
+        f"{escape(spec.cpu)}</model></cpu>"
+    )
     most = spec.max_memory_mib or spec.memory_mib
     devices = [_disk(spec, place, number) for place in range(len(spec.disks))]
-    devices += [f"<interface type='network'><source network={quoteattr(name)}/>"
-                "<model type='virtio'/></interface>" for name in spec.networks]
+    devices += [
+        f"<interface type='network'><source network={quoteattr(name)}/>"
+        "<model type='virtio'/></interface>"
+        for name in spec.networks
+    ]
     devices += [_serial(spec.name, 0, ""), _serial(spec.name, 1, ".console")]
     uuid = f"<uuid>{spec.uuid}</uuid>" if spec.uuid else ""
     return f"""<domain type='qemu'>
@@ -138,12 +154,14 @@ def _disk(spec: GuestSpec, place: int, number: int) -> str:
             "<driver name='qemu' type='raw' cache='none'/>"
             f"<source protocol='nbd' name={quoteattr(spec.disk_name(place))}>"
             f"<host name='{names.gateway(number)}' port='{PORT}'/><reconnect delay='30'/>"
-            f"</source>{target}</disk>")
+            f"</source>{target}</disk>"
+        )
     if kind == "local":
         return (
             "<disk type='file' device='disk'>"
             "<driver name='qemu' type='qcow2' cache='none'/>"
-            f"<source file={quoteattr(spec.local_path(place))}/>{target}</disk>")
+            f"<source file={quoteattr(spec.local_path(place))}/>{target}</disk>"
+        )
     raise names.LabError(f"{spec.name}: a disk is 'shared' or 'local', not {kind!r}")
 
 

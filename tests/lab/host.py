@@ -19,8 +19,12 @@ from pathlib import Path
 from . import names, network, procs, rawlog, sshkeys
 from .names import LabError, Paths
 
-ENVIRONMENT = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-               "HOME=/root", "LANG=C.UTF-8", "USER=root"]
+ENVIRONMENT = [
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/root",
+    "LANG=C.UTF-8",
+    "USER=root",
+]
 
 
 @dataclass
@@ -79,27 +83,52 @@ class Host:
         if pid is None:
             raise LabError(f"{self.name} is down")
         words = ["sh", "-c", command] if isinstance(command, str) else list(command)
-        return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w",
-                "env", "-i", *ENVIRONMENT, *words]
+        return [
+            "nsenter",
+            "-t",
+            str(pid),
+            "-m",
+            "-u",
+            "-i",
+            "-n",
+            "-p",
+            "-r",
+            "-w",
+            "env",
+            "-i",
+            *ENVIRONMENT,
+            *words,
+        ]
 
-    def exec(self, command: str | Sequence[str], check: bool = True, stdin: str | None = None,
-             timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def exec(
+        self,
+        command: str | Sequence[str],
+        check: bool = True,
+        stdin: str | None = None,
+        timeout: float = 120,
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command (a string goes through sh) as root on the host."""
         return procs.run(self.argv(command), check=check, stdin=stdin, timeout=timeout)
 
-    def virsh(self, *words: str, check: bool = True, stdin: str | None = None,
-              timeout: float = 120) -> str:
+    def virsh(
+        self, *words: str, check: bool = True, stdin: str | None = None, timeout: float = 120
+    ) -> str:
         """Run virsh on the host against its own libvirtd; its output, stripped."""
-        done = self.exec(["virsh", "-q", "-c", "qemu:///system", *words], check=check,
-                         stdin=stdin, timeout=timeout)
+        done = self.exec(
+            ["virsh", "-q", "-c", "qemu:///system", *words],
+            check=check,
+            stdin=stdin,
+            timeout=timeout,
+        )
         return done.stdout.strip()
 
     def ssh_argv(self, command: str | Sequence[str]) -> list[str]:
         words = command if isinstance(command, str) else shlex.join(command)
         return ["ssh", *sshkeys.client(self.paths.ssh), f"root@{self.address}", words]
 
-    def ssh(self, command: str | Sequence[str], check: bool = True,
-            timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def ssh(
+        self, command: str | Sequence[str], check: bool = True, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command the way a real fleet is reached."""
         return procs.run(self.ssh_argv(command), check=check, timeout=timeout)
 
@@ -108,10 +137,19 @@ class Host:
     def power_on(self) -> None:
         """Start the host unless it runs. Does not wait; see wait_ready."""
         if self.supervisor_pid is None:
-            procs.start(self._supervisor,
-                        ["unshare", "--net", sys.executable, "-m", "lab.supervisor",
-                         str(self.paths.state), self.name],
-                        self.paths.logs / f"{self.name}-supervisor.log")
+            procs.start(
+                self._supervisor,
+                [
+                    "unshare",
+                    "--net",
+                    sys.executable,
+                    "-m",
+                    "lab.supervisor",
+                    str(self.paths.state),
+                    self.name,
+                ],
+                self.paths.logs / f"{self.name}-supervisor.log",
+            )
         pid = self.supervisor_pid
         if pid is None or not procs.wait_for(lambda: self._own_network(pid), 5):
             raise LabError(f"{self.name} has no network namespace of its own")
@@ -156,8 +194,9 @@ class Host:
 
     def wait_ready(self, timeout: float = 60) -> None:
         if not procs.wait_for(self.ready, timeout, pause=0.1):
-            raise LabError(f"{self.name} is not ready after {timeout:.0f} s; "
-                           f"see {self.paths.logs / self.name}")
+            raise LabError(
+                f"{self.name} is not ready after {timeout:.0f} s; see {self.paths.logs / self.name}"
+            )
 
     # -- the cable
 

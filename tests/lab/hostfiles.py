@@ -103,9 +103,16 @@ def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
     home = paths.host(host)
     if not (home / "complete").exists():
         shutil.rmtree(home, ignore_errors=True)
-        for folder in ("root", "var-lib/libvirt/images", "var-lib/misc", "var-lib/dpkg",
-                       "var-lib/virtops-lab/guest", "var-cache/libvirt", "var-tmp",
-                       "local-sbin"):
+        for folder in (
+            "root",
+            "var-lib/libvirt/images",
+            "var-lib/misc",
+            "var-lib/dpkg",
+            "var-lib/virtops-lab/guest",
+            "var-cache/libvirt",
+            "var-tmp",
+            "local-sbin",
+        ):
             (home / folder).mkdir(parents=True)
         (home / "root").chmod(0o700)
         run(["cp", "-a", "/etc", str(home / "etc")])
@@ -129,13 +136,18 @@ def _settings(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
     (etc / "machine-id").write_text(stable_uuid(paths, host, "machine").replace("-", "") + "\n")
     libvirt = etc / "libvirt"
     libvirt.mkdir(exist_ok=True)
-    (libvirt / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(
-        uuid=stable_uuid(paths, host), address=hosts[host]))
+    (libvirt / "libvirtd.conf").write_text(
+        LIBVIRTD_CONF.format(uuid=stable_uuid(paths, host), address=hosts[host])
+    )
     (libvirt / "qemu.conf").write_text(QEMU_CONF)
-    _autostarted(libvirt / "qemu" / "networks", "lan", NETWORK_XML.format(
-        uuid=stable_uuid(paths, "network"), bridge=GUEST_BRIDGE))
-    _autostarted(libvirt / "storage", "default", POOL_XML.format(
-        uuid=stable_uuid(paths, host, "pool")))
+    _autostarted(
+        libvirt / "qemu" / "networks",
+        "lan",
+        NETWORK_XML.format(uuid=stable_uuid(paths, "network"), bridge=GUEST_BRIDGE),
+    )
+    _autostarted(
+        libvirt / "storage", "default", POOL_XML.format(uuid=stable_uuid(paths, host, "pool"))
+    )
     tls.install(paths.pki, host, etc)
     sshkeys.install(paths.ssh, host, etc, paths.host(host) / "root")
     tool = paths.host(host) / "local-sbin" / "shutdown"
@@ -161,8 +173,7 @@ def _autostarted(folder: Path, name: str, xml: str) -> None:
 def _unlock_root(shadow: Path) -> None:
     """sshd refuses a locked account ("!") even with a key; "*" has no password either."""
     lines = shadow.read_text().splitlines(keepends=True)
-    lines = ["root:*:19000:0:99999:7:::\n" if line.startswith("root:") else line
-             for line in lines]
+    lines = ["root:*:19000:0:99999:7:::\n" if line.startswith("root:") else line for line in lines]
     shadow.write_text("".join(lines))
 
 
@@ -186,12 +197,21 @@ def init_settings(paths: names.Paths, host: str, boot_id: str) -> str:
         (str(home / "local-sbin"), "/usr/local/sbin", False),
         (str(home / "root"), "/root", False),
     ]
-    return json.dumps({
-        "name": host,
-        "boot_id": boot_id,
-        "binds": binds,
-        "hide": str(paths.state.parent),
-        "tool": str(home / "local-sbin" / "shutdown"),
-        "replace": ["/sbin/shutdown", "/sbin/reboot", "/sbin/poweroff", "/sbin/halt",
-                    "/sbin/init", "/sbin/telinit", "/bin/systemctl"],
-    })
+    return json.dumps(
+        {
+            "name": host,
+            "boot_id": boot_id,
+            "binds": binds,
+            "hide": str(paths.state.parent),
+            "tool": str(home / "local-sbin" / "shutdown"),
+            "replace": [
+                "/sbin/shutdown",
+                "/sbin/reboot",
+                "/sbin/poweroff",
+                "/sbin/halt",
+                "/sbin/init",
+                "/sbin/telinit",
+                "/bin/systemctl",
+            ],
+        }
+    )

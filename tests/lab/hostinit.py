@@ -29,7 +29,10 @@ MS_REMOUNT, MS_BIND = 32, 4096
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root", "LANG": "C.UTF-8", "SHELL": "/bin/sh", "USER": "root",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "SHELL": "/bin/sh",
+    "USER": "root",
 }
 DAEMONS = {
     "libvirtd": ["/usr/sbin/libvirtd", "--listen"],
@@ -41,8 +44,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    done = _libc.mount(source.encode(), target.encode(), kind.encode() if kind else None,
-                       ctypes.c_ulong(flags), data.encode() or None)
+    done = _libc.mount(
+        source.encode(),
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        data.encode() or None,
+    )
     if done != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"mount {source} on {target}: {os.strerror(error)}")
@@ -50,8 +58,11 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 
 def bind_all(binds: list[list]) -> None:
     """Bind folders. Sources are opened first: a later mount may hide their path."""
-    opened = [(os.open(source, os.O_PATH), target, readonly)
-              for source, target, readonly in binds if os.path.exists(source)]
+    opened = [
+        (os.open(source, os.O_PATH), target, readonly)
+        for source, target, readonly in binds
+        if os.path.exists(source)
+    ]
     for fd, target, readonly in opened:
         mount(f"/proc/self/fd/{fd}", target, None, MS_BIND)
         if readonly:
@@ -91,8 +102,11 @@ def private_dev() -> None:
     """A /dev with what a host needs. Without /dev/kvm: where that is there and QEMU cannot use
     it, libvirt takes its cache of QEMU's capabilities for outdated and probes QEMU again at
     every use, half a second each (virQEMUCapsIsValid)."""
-    opened = {name: os.open(f"/dev/{name}", os.O_PATH)
-              for name in DEVICES if os.path.exists(f"/dev/{name}")}
+    opened = {
+        name: os.open(f"/dev/{name}", os.O_PATH)
+        for name in DEVICES
+        if os.path.exists(f"/dev/{name}")
+    }
     folders = {name for name in opened if os.path.isdir(f"/dev/{name}")}
     mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755")
     for name, fd in opened.items():
@@ -117,9 +131,16 @@ def unblock() -> None:
 
 def launch(name: str) -> int:
     with open(f"/var/log/{name}.out", "ab") as log:
-        child = subprocess.Popen(DAEMONS[name], stdin=subprocess.DEVNULL, stdout=log,
-                                 stderr=log, env=ENVIRONMENT, cwd="/", preexec_fn=unblock,  # noqa: PLW1509 - one thread
-                                 start_new_session=True)
+        child = subprocess.Popen(
+            DAEMONS[name],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=ENVIRONMENT,
+            cwd="/",
+            preexec_fn=unblock,  # noqa: PLW1509 - one thread
+            start_new_session=True,
+        )
     # We reap by ourselves; Popen must not wait for it as well.
     child.returncode = 0
     return child.pid

@@ -41,8 +41,11 @@ def build(paths: Paths) -> None:
     if found is None:
         raise LabError("no /boot/vmlinuz-*cloud* with modules; install linux-image-cloud-amd64")
     kernel, modules = found
-    mark = hashlib.sha256(SOURCE.read_bytes() + Path(__file__).read_bytes()
-                          + f"{kernel} {kernel.stat().st_mtime_ns}".encode()).hexdigest()
+    mark = hashlib.sha256(
+        SOURCE.read_bytes()
+        + Path(__file__).read_bytes()
+        + f"{kernel} {kernel.stat().st_mtime_ns}".encode()
+    ).hexdigest()
     folder = paths.image
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w", encoding="ascii") as lock:
@@ -73,7 +76,7 @@ def _modules_in_order(folder: Path) -> list[tuple[str, bytes]]:
 
     def visit(name: str) -> None:
         if name in order or name not in where:
-            return      # done, or built into the kernel
+            return  # done, or built into the kernel
         for other in needs[name]:
             visit(other)
         order.append(name)

@@ -39,4 +39,5 @@ def write(paths: Paths, hosts: Sequence[Host]) -> None:
     }
     tree = {"lab": {"hosts": members, "vars": shared}}
     paths.inventory.write_text(
-        "# Written by the lab; made anew at every up.\n" + json.dumps(tree, indent=2) + "\n")
+        "# Written by the lab; made anew at every up.\n" + json.dumps(tree, indent=2) + "\n"
+    )

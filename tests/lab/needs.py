@@ -16,11 +16,20 @@ from .procs import SYSTEM_PATH, child_environment
 
 # Command -> the Debian package that brings it.
 COMMANDS = {
-    "libvirtd": "libvirt-daemon", "virsh": "libvirt-clients",
-    "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "nbdkit": "nbdkit",
-    "sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client",
-    "openssl": "openssl", "ip": "iproute2", "tc": "iproute2", "gcc": "gcc",
-    "unshare": "util-linux", "nsenter": "util-linux",
+    "libvirtd": "libvirt-daemon",
+    "virsh": "libvirt-clients",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "nbdkit": "nbdkit",
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "openssl": "openssl",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "gcc": "gcc",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
 }
 
 
@@ -40,8 +49,9 @@ def missing() -> list[str]:
     if not Path("/usr/bin/python3").exists():
         out.append("/usr/bin/python3 is missing (package python3)")
     else:
-        probe = subprocess.run(["/usr/bin/python3", "-c", "import libvirt"], check=False,
-                               capture_output=True)
+        probe = subprocess.run(
+            ["/usr/bin/python3", "-c", "import libvirt"], check=False, capture_output=True
+        )
         if probe.returncode != 0:
             out.append("Python's libvirt binding is missing (package python3-libvirt)")
     if os.geteuid() != 0:
@@ -53,13 +63,31 @@ def missing() -> list[str]:
 
 def _namespaces() -> list[str]:
     """Try, in namespaces that end with the try, what the hosts will do."""
-    script = ("mount -t tmpfs none /mnt && ip link add vlprobe type veth peer name vlprobe2"
-              " && ip link add vlprobe3 type bridge"
-              " && tc qdisc add dev vlprobe root tbf rate 1mbit burst 256kb latency 50ms")
+    script = (
+        "mount -t tmpfs none /mnt && ip link add vlprobe type veth peer name vlprobe2"
+        " && ip link add vlprobe3 type bridge"
+        " && tc qdisc add dev vlprobe root tbf rate 1mbit burst 256kb latency 50ms"
+    )
     probe = subprocess.run(
-        ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child",
-         "--mount-proc", "sh", "-c", script], check=False, capture_output=True, text=True,
-        env=child_environment())
+        [
+            "unshare",
+            "--net",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+            script,
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
     if probe.returncode != 0:
         return [f"namespaces with veth, bridge and tbf do not work: {probe.stderr.strip()}"]
     if not Path("/dev/net/tun").exists():

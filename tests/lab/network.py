@@ -53,13 +53,30 @@ def attach(number: int, index: int, pid: int) -> None:
     if not link_exists(veth):
         # The same address at every power on: peers remember it for half a minute.
         mac = f"52:54:00:86:{number:02x}:{index:02x}"
-        run(["ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0",
-             "address", mac, "netns", str(pid)])
+        run(
+            [
+                "ip",
+                "link",
+                "add",
+                veth,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "address",
+                mac,
+                "netns",
+                str(pid),
+            ]
+        )
     run(["ip", "link", "set", veth, "master", names.bridge(number), "up"])
     have = run(inside(pid, "ip", "-o", "link")).stdout
-    todo = ["link set lo up",
-            f"address replace {names.address(number, index)}/24 dev eth0",
-            "link set eth0 up"]
+    todo = [
+        "link set lo up",
+        f"address replace {names.address(number, index)}/24 dev eth0",
+        "link set eth0 up",
+    ]
     if f" {GUEST_BRIDGE}:" not in have:
         todo.append(f"link add {GUEST_BRIDGE} type bridge")
     todo.append(f"link set {GUEST_BRIDGE} up")
@@ -83,5 +100,20 @@ def _tbf(tc: list[str], device: str, mbit: float | None) -> None:
         return
     # A bucket of 10 ms, and never less than one large segment.
     burst = max(262144, int(mbit * 1_000_000 / 8 / 100))
-    run([*tc, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{int(mbit * 1000)}kbit",
-         "burst", str(burst), "latency", "50ms"])
+    run(
+        [
+            *tc,
+            "qdisc",
+            "replace",
+            "dev",
+            device,
+            "root",
+            "tbf",
+            "rate",
+            f"{int(mbit * 1000)}kbit",
+            "burst",
+            str(burst),
+            "latency",
+            "50ms",
+        ]
+    )

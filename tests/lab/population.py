@@ -47,8 +47,9 @@ class Population:
         """Make the guest's disks and define it on the host (a transient one: make it ready)."""
         host = self.host(host)
         self._file(spec.name).write_text(json.dumps(spec.as_dict()))
-        rawlog.manifest(self.paths.raw, event="define", vm=spec.name, host=host.name,
-                        spec=spec.as_dict())
+        rawlog.manifest(
+            self.paths.raw, event="define", vm=spec.name, host=host.name, spec=spec.as_dict()
+        )
         self.make_disks(host, spec)
         if spec.persistent:
             host.virsh("define", "/dev/stdin", stdin=self.xml(spec))
@@ -129,8 +130,7 @@ class Population:
     # -- their ticks
 
     def _sizes(self, name: str) -> dict[Path, int]:
-        return {path: path.stat().st_size
-                for path in self.paths.raw.glob(f"serial/*/{name}.log")}
+        return {path: path.stat().st_size for path in self.paths.raw.glob(f"serial/*/{name}.log")}
 
     def last_tick(self, name: str) -> tuple[str, str, int] | None:
         """(host, boot id, sequence) of the newest tick, by the guest's own log files."""

@@ -27,15 +27,25 @@ HERE = Path(__file__).resolve().parent
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def run(argv: Sequence[str], check: bool = True, stdin: str | None = None,
-        timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(
+    argv: Sequence[str], check: bool = True, stdin: str | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run a command, text in and out; a failure becomes a LabError that shows it."""
-    done = subprocess.run(list(argv), input=stdin, capture_output=True, text=True,
-                          timeout=timeout, check=False, errors="replace",
-                          env=child_environment())
+    done = subprocess.run(
+        list(argv),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        errors="replace",
+        env=child_environment(),
+    )
     if check and done.returncode != 0:
-        raise LabError(f"{' '.join(argv)}\nended with {done.returncode}: "
-                       f"{(done.stderr or done.stdout).strip()}")
+        raise LabError(
+            f"{' '.join(argv)}\nended with {done.returncode}: "
+            f"{(done.stderr or done.stdout).strip()}"
+        )
     return done
 
 
@@ -81,9 +91,13 @@ def start(record: Path, argv: Sequence[str], log: Path) -> int:
 
 def _launch(record: Path, log: Path, argv: Sequence[str]) -> None:
     # No pipes here: the child would keep them open and we would wait for ever.
-    done = subprocess.run([sys.executable, "-m", "lab.launcher", str(record), str(log), *argv],
-                          stdin=subprocess.DEVNULL, env=child_environment(), check=False,
-                          timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-m", "lab.launcher", str(record), str(log), *argv],
+        stdin=subprocess.DEVNULL,
+        env=child_environment(),
+        check=False,
+        timeout=30,
+    )
     if done.returncode != 0:
         raise LabError(f"{argv[0]} could not be started; see {log}")
 

@@ -25,8 +25,15 @@ from pathlib import Path
 from typing import Any
 
 
-def record(host: str, vm: str, stream: str, text: str, offset: int = 0,
-           flag: str = "=", stamp: int | None = None) -> bytes:
+def record(
+    host: str,
+    vm: str,
+    stream: str,
+    text: str,
+    offset: int = 0,
+    flag: str = "=",
+    stamp: int | None = None,
+) -> bytes:
     """One line of the log."""
     stamp = time.monotonic_ns() if stamp is None else stamp
     clean = text.encode("unicode_escape").decode("ascii")

@@ -10,8 +10,16 @@ from pathlib import Path
 
 from .procs import run
 
-OPTIONS = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes",
-           "-o", "GlobalKnownHostsFile=/dev/null", "-o", "ConnectTimeout=5")
+OPTIONS = (
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "StrictHostKeyChecking=yes",
+    "-o",
+    "GlobalKnownHostsFile=/dev/null",
+    "-o",
+    "ConnectTimeout=5",
+)
 
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -65,5 +73,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def client(ssh: Path) -> list[str]:
     """Options with which the machine reaches the hosts."""
-    return ["-i", str(ssh / "id_ed25519"), "-o", f"UserKnownHostsFile={ssh / 'known_hosts'}",
-            *OPTIONS]
+    return [
+        "-i",
+        str(ssh / "id_ed25519"),
+        "-o",
+        f"UserKnownHostsFile={ssh / 'known_hosts'}",
+        *OPTIONS,
+    ]

@@ -22,9 +22,20 @@ def up(paths: Paths, number: int) -> None:
     paths.nbd.mkdir(parents=True, exist_ok=True)
     record = paths.records / "nbd"
     if procs.alive(record) is None:
-        procs.start(record, ["nbdkit", "--foreground", "--ipaddr", names.gateway(number),
-                             "--port", str(PORT), "file", f"dir={paths.nbd}"],
-                    paths.logs / "nbdkit.log")
+        procs.start(
+            record,
+            [
+                "nbdkit",
+                "--foreground",
+                "--ipaddr",
+                names.gateway(number),
+                "--port",
+                str(PORT),
+                "file",
+                f"dir={paths.nbd}",
+            ],
+            paths.logs / "nbdkit.log",
+        )
     if not procs.wait_for(lambda: _answers(number), 10):
         raise names.LabError(f"nbdkit does not answer; see {paths.logs / 'nbdkit.log'}")
 

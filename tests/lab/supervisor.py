@@ -31,9 +31,21 @@ PR_SET_PDEATHSIG = 1
 # The time between the end of a host and its return.
 BOOT_SECONDS = 1.0
 
-COMMAND = ["unshare", "--mount", "--propagation", "private", "--uts", "--ipc", "--pid", "--fork",
-           "--kill-child", "--mount-proc", "/usr/bin/python3", "-I",
-           str(Path(__file__).with_name("hostinit.py"))]
+COMMAND = [
+    "unshare",
+    "--mount",
+    "--propagation",
+    "private",
+    "--uts",
+    "--ipc",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "/usr/bin/python3",
+    "-I",
+    str(Path(__file__).with_name("hostinit.py")),
+]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,8 +71,7 @@ def run_once(paths: Paths, host: str) -> int:
     """One boot of the host, from power on to its end."""
     boot_id = str(uuid.uuid4())
     record = paths.records / f"{host}.init"
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE,
-                          preexec_fn=_die_with_parent) as child:  # noqa: PLW1509 - one thread
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, preexec_fn=_die_with_parent) as child:  # noqa: PLW1509 - one thread
         init = None
         while init is None and child.poll() is None:
             init = child_of(child.pid)

@@ -21,11 +21,30 @@ def make_ca(pki: Path) -> None:
     pki.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (pki / "ca.pem").exists():
         return
-    run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-         "-nodes", "-days", "3650", "-subj", "/CN=virtops lab", "-keyout", str(pki / "ca.key"),
-         "-out", str(pki / "ca.pem.new"),
-         "-addext", "basicConstraints=critical,CA:TRUE",
-         "-addext", "keyUsage=critical,keyCertSign,cRLSign"])
+    run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "3650",
+            "-subj",
+            "/CN=virtops lab",
+            "-keyout",
+            str(pki / "ca.key"),
+            "-out",
+            str(pki / "ca.pem.new"),
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
+        ]
+    )
     os.rename(pki / "ca.pem.new", pki / "ca.pem")
 
 
@@ -40,12 +59,46 @@ def make_host(pki: Path, host: str, address: str) -> None:
         "basicConstraints=critical,CA:FALSE\n"
         "keyUsage=critical,digitalSignature,keyEncipherment\n"
         "extendedKeyUsage=serverAuth,clientAuth\n"
-        f"subjectAltName=DNS:{host},IP:{address}\n")
-    run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-subj", f"/CN={host}", "-keyout", str(key), "-out", str(request)])
-    run(["openssl", "x509", "-req", "-in", str(request), "-CA", str(pki / "ca.pem"),
-         "-CAkey", str(pki / "ca.key"), "-set_serial", str(int.from_bytes(os.urandom(15), "big")),
-         "-days", "3650", "-extfile", str(extensions), "-out", str(cert)])
+        f"subjectAltName=DNS:{host},IP:{address}\n"
+    )
+    run(
+        [
+            "openssl",
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            f"/CN={host}",
+            "-keyout",
+            str(key),
+            "-out",
+            str(request),
+        ]
+    )
+    run(
+        [
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            str(request),
+            "-CA",
+            str(pki / "ca.pem"),
+            "-CAkey",
+            str(pki / "ca.key"),
+            "-set_serial",
+            str(int.from_bytes(os.urandom(15), "big")),
+            "-days",
+            "3650",
+            "-extfile",
+            str(extensions),
+            "-out",
+            str(cert),
+        ]
+    )
     note.write_text(address)
 
 

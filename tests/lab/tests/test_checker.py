@@ -26,8 +26,9 @@ class Log:
     def add(self, ms: float, host: str, vm: str, stream: str, text: str, flag: str = "=") -> None:
         self.records.append(f"{int(ms * 1e6) + 10**12} {host} {vm} {stream} 0 {flag}{text}")
 
-    def ticks(self, ms: float, host: str, first: int, last: int, vm: str = "web",
-              boot: str = BOOT) -> float:
+    def ticks(
+        self, ms: float, host: str, first: int, last: int, vm: str = "web", boot: str = BOOT
+    ) -> float:
         """Ticks first..last, one in 50 ms; returns the time after them."""
         for seq in range(first, last + 1):
             self.add(ms, host, vm, "S", f"T {boot} {seq} ;")
@@ -37,8 +38,7 @@ class Log:
     def check(self, end_ms: float, drained: tuple[str, ...] = ()) -> dict:
         self.add(end_ms, "-", "-", "C", "alive")
         (self.folder / "ticks.log").write_text("\n".join(self.records) + "\n")
-        lines = [json.dumps({"event": "start", "vm": vm, "host": "host-a"})
-                 for vm in self.started]
+        lines = [json.dumps({"event": "start", "vm": vm, "host": "host-a"}) for vm in self.started]
         (self.folder / "manifest.jsonl").write_text("".join(line + "\n" for line in lines))
         return checker.check(self.folder, set(drained))
 
@@ -289,12 +289,15 @@ def test_a_disk_that_went_back_is_an_error(log: Log) -> None:
 
 
 def test_the_command_prints_totals_and_fails_on_loss(
-        log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
     log.ticks(0, "host-a", 1, 20, vm="gone")
     log.ticks(0, "host-a", 1, 400, vm="fine")
     log.check(20000)
     assert checker.main([str(log.folder)]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("gone: lost:")
-    assert out[-1] == ("check: vms=2 live=1 stopped=0 blocked=0 lost=1 twice=0 disk_errors=0 "
-                       "memory_errors=0 longest_pause_ms=50")
+    assert out[-1] == (
+        "check: vms=2 live=1 stopped=0 blocked=0 lost=1 twice=0 disk_errors=0 "
+        "memory_errors=0 longest_pause_ms=50"
+    )

@@ -17,22 +17,33 @@ MIGRATE = ("migrate", "--live", "--p2p", "--persistent", "--undefinesource")
 
 
 def report(lab: Lab, name: str, drained: str = "") -> dict:
-    time.sleep(1.2)     # one heartbeat of the collector
+    time.sleep(1.2)  # one heartbeat of the collector
     found = checker.check(lab.paths.raw, {drained})
     return next(guest for guest in found["guests"] if guest["name"] == name)
 
 
 def seen(lab: Lab, name: str, text: str, timeout: float = 20) -> bool:
     """Whether a text comes up in the guest's lines on any host."""
+
     def there() -> bool:
-        return any(text in path.read_text(errors="replace")
-                   for path in lab.paths.raw.glob(f"serial/*/{name}.log"))
+        return any(
+            text in path.read_text(errors="replace")
+            for path in lab.paths.raw.glob(f"serial/*/{name}.log")
+        )
+
     return procs.wait_for(there, timeout)
 
 
 def test_shared_disk_moves_over_tls_and_stays_live(lab: Lab, guest) -> None:
-    guest("mover", disks=[("shared", 8)], networks=["lan"], strategy="LiveMigrate",
-          labels={"app": "web"}, group="web", dirty_mib_s=8)
+    guest(
+        "mover",
+        disks=[("shared", 8)],
+        networks=["lan"],
+        strategy="LiveMigrate",
+        labels={"app": "web"},
+        group="web",
+        dirty_mib_s=8,
+    )
     for source, target in (("host-a", "host-b"), ("host-b", "host-c"), ("host-c", "host-a")):
         lab.host(source).virsh(*MIGRATE, "mover", f"qemu+tls://{target}/system")
         lab.wait_ticking(["mover"])
@@ -62,7 +73,7 @@ def test_local_disk_moves_with_its_storage(lab: Lab, guest) -> None:
     lab.make_disks(there, spec)
     here.virsh(*MIGRATE, "--copy-storage-all", "copied", there.peer_uri)
     lab.wait_ticking(["copied"])
-    time.sleep(2)       # a few rounds of the disk check
+    time.sleep(2)  # a few rounds of the disk check
     found = report(lab, "copied")
     assert (found["verdict"], found["disk_errors"]) == ("live", [])
 

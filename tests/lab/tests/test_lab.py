@@ -21,7 +21,7 @@ pytestmark = pytest.mark.lab
 
 
 def report(lab: Lab) -> dict[str, dict]:
-    time.sleep(1.2)     # one heartbeat of the collector
+    time.sleep(1.2)  # one heartbeat of the collector
     return {guest["name"]: guest for guest in checker.check(lab.paths.raw, set())["guests"]}
 
 
@@ -47,8 +47,17 @@ def test_up_again_changes_nothing(lab: Lab) -> None:
 
 def test_a_host_does_not_see_another(lab: Lab) -> None:
     one, two = lab.host("host-a"), lab.host("host-b")
-    for folder in ("/etc", "/root", "/var/lib", "/var/log", "/var/cache", "/run", "/tmp",
-                   "/dev/shm", "/var/tmp"):
+    for folder in (
+        "/etc",
+        "/root",
+        "/var/lib",
+        "/var/log",
+        "/var/cache",
+        "/run",
+        "/tmp",
+        "/dev/shm",
+        "/var/tmp",
+    ):
         one.exec(["touch", f"{folder}/only-a"])
         assert two.exec(["test", "-e", f"{folder}/only-a"], check=False).returncode == 1
         assert not Path(folder, "only-a").exists()
@@ -62,8 +71,13 @@ def test_a_host_does_not_see_another(lab: Lab) -> None:
 
 def test_the_machine_is_out_of_reach(lab: Lab) -> None:
     host = lab.host("host-a")
-    for path in ("/run/systemd", "/run/dbus", "/var/run/dbus/system_bus_socket",
-                 "/sys/fs/cgroup/systemd", "/run/virtops-lab"):
+    for path in (
+        "/run/systemd",
+        "/run/dbus",
+        "/var/run/dbus/system_bus_socket",
+        "/sys/fs/cgroup/systemd",
+        "/run/virtops-lab",
+    ):
         assert host.exec(["test", "-e", path], check=False).returncode == 1, path
     if Path("/proc/sysrq-trigger").exists():
         assert host.exec("stat -c %t,%T /proc/sysrq-trigger").stdout.strip() == "1,3"
@@ -86,8 +100,21 @@ def test_reboot_by_ansible(lab: Lab) -> None:
     host = lab.host("host-b")
     machine, before = names.machine_boot(), host.boot_id
     host.exec("touch /tmp/t /run/t /root/kept /var/lib/kept /etc/kept")
-    done = procs.run([sys.executable, "-m", "ansible", "adhoc", "-i", str(lab.paths.inventory),
-                      "host-b", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=60"])
+    done = procs.run(
+        [
+            sys.executable,
+            "-m",
+            "ansible",
+            "adhoc",
+            "-i",
+            str(lab.paths.inventory),
+            "host-b",
+            "-m",
+            "ansible.builtin.reboot",
+            "-a",
+            "reboot_timeout=60",
+        ]
+    )
     assert "CHANGED" in done.stdout
     assert host.boot_id not in (None, before, machine)
     assert host.ssh("cat /proc/sys/kernel/random/boot_id").stdout.strip() == host.boot_id
@@ -120,7 +147,7 @@ def test_power_loss_stays_until_power_on(lab: Lab, guest) -> None:
     assert host.init_pid is None
     assert procs.start_time(pid) is None
     assert "DOWN" in lab.status()["host-c"]
-    time.sleep(6)       # longer than the checker's patience with a silent guest
+    time.sleep(6)  # longer than the checker's patience with a silent guest
     assert report(lab)["victim"]["verdict"] == "lost"
     lab.power_on("host-c")
     assert lab.where("victim") == {"victim": [("host-c", "shut off")]}
@@ -191,7 +218,7 @@ def test_a_rotated_serial_log_is_followed(lab: Lab, guest) -> None:
     time.sleep(1)
     size = path.stat().st_size
     assert procs.wait_for(lambda: path.stat().st_size != size, 5, pause=0.001)
-    time.sleep(0.02)            # half way between two ticks
-    path.write_bytes(b"")       # the guest's QEMU has it open to append
+    time.sleep(0.02)  # half way between two ticks
+    path.write_bytes(b"")  # the guest's QEMU has it open to append
     lab.wait_ticking(["rotated"])
     assert report(lab)["rotated"]["verdict"] == "live"

@@ -23,13 +23,20 @@ def traces(paths: names.Paths, number: int) -> dict[str, list[str]]:
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     prefix = names.bridge(number)
     return {
-        "links": [line for line in links.stdout.splitlines()
-                  if f" {prefix}:" in line or f" {prefix}h" in line],
-        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines()
-                   if str(paths.state) in line or "virtops" in line],
+        "links": [
+            line
+            for line in links.stdout.splitlines()
+            if f" {prefix}:" in line or f" {prefix}h" in line
+        ],
+        "mounts": [
+            line
+            for line in Path("/proc/self/mounts").read_text().splitlines()
+            if str(paths.state) in line or "virtops" in line
+        ],
         "processes": processes(str(paths.state) + "/", f"10.86.{number}."),
-        "state": sorted(path.name for path in paths.state.iterdir()
-                        if path.name not in ("raw", "logs", "lock")),
+        "state": sorted(
+            path.name for path in paths.state.iterdir() if path.name not in ("raw", "logs", "lock")
+        ),
         "run": [str(paths.records)] if paths.records.exists() else [],
     }
 
@@ -95,18 +102,22 @@ def test_down_leaves_nothing(second: Lab, crash: str) -> None:
     if crash == "old-boot":
         # What a crash of the machine leaves: files of another boot, no devices.
         network.bridge_down(number)
-        paths.config.write_text(paths.config.read_text().replace(
-            names.machine_boot(), "00000000-0000-0000-0000-000000000000"))
+        paths.config.write_text(
+            paths.config.read_text().replace(
+                names.machine_boot(), "00000000-0000-0000-0000-000000000000"
+            )
+        )
     Lab.down(paths.name)
     assert traces(paths, number) == NOTHING
     assert not mine & network_namespaces()
     assert (paths.raw / "ticks.log").exists() or crash == "build-removed"
-    Lab.down(paths.name)        # and again: nothing to do
+    Lab.down(paths.name)  # and again: nothing to do
 
 
 def test_labs_run_side_by_side(lab: Lab, second: Lab) -> None:
     assert lab.number != second.number
     assert {h.address for h in lab.hosts.values()}.isdisjoint(
-        h.address for h in second.hosts.values())
+        h.address for h in second.hosts.values()
+    )
     Lab.down(second.paths.name)
     assert all("DOWN" not in word for word in lab.status().values())
