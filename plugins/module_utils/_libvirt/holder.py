@@ -13,6 +13,7 @@ it is ready: the archive from which Ansible runs a module is deleted when the mo
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 - needed later by sockets, and imported lazily by Python
+import faulthandler
 import fcntl
 import os
 import signal
@@ -99,12 +100,12 @@ def main(uri: str, run_dir: str = RUN_DIR, log_path: str = LOG, linger: float = 
         return 0
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     links = Links(uri)
-    links.query(0)  # raises HostUnreachable: the client reads it on standard error
+    links.local().conn.close()  # raises HostUnreachable: the client reads it on standard error
     server = Server(listen(run_dir), linger)
     board = Board(links, server.tell, log)
     log(f"ready, {uri}, libvirt {libvirt.getVersion()}")
     _say("ready")
-    _let_go_of_output()
+    _output_to(log_path)
     server.serve(board)
     log("nothing to do any more")
     os.unlink(os.path.join(run_dir, "holder.sock"))
@@ -116,9 +117,18 @@ def _say(word: str) -> None:
     sys.stdout.flush()
 
 
-def _let_go_of_output() -> None:
-    """The client has read its word. From here on nothing of it is held open."""
+def _output_to(log_path: str) -> None:
+    """The client has read its word. From here on nothing of it is held open.
+
+    What libraries say, and the stacks of a crash, go to the log.
+    """
     null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
+    try:
+        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError:
+        log = os.dup(null)  # no log, but the migrations go on
+    for source, fd in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, fd)
     os.close(null)
+    os.close(log)
+    faulthandler.enable(2)

@@ -16,7 +16,7 @@ from .._core.link import LinkScheduler
 from .._core.model import AbortStatus
 from .connection import LibvirtProblem, libvirt
 from .holder_job import Job
-from .holder_links import Links
+from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .store import OutcomeName, Store, format_name
 
@@ -38,7 +38,6 @@ class Board:
         self._log = log
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
-        self._count = 0
         self._scheduler = LinkScheduler()
         self._stirred = threading.Event()
         threading.Thread(target=self._loop, name="board", daemon=True).start()
@@ -56,8 +55,7 @@ class Board:
             held = self._jobs.get(order.uuid)
             if held is not None:
                 return self._held_already(held, order)
-            self._count += 1
-            job = Job(self._links, self._count, order, self._changed, self._over)
+            job = Job(self._links, order, self._changed, self._over)
             self._jobs[order.uuid] = job
         kind = "watch" if order.watch else "migrate"
         self._log(f"{kind} {order.name} ({order.uuid}) attempt {order.attempt} -> {order.target}")
@@ -100,19 +98,19 @@ class Board:
             f"over {outcome.name} attempt {outcome.attempt}: {text} at {outcome.at or '?'} "
             f"in {outcome.seconds:.2f} s {outcome.to_dict()['message']}"
         )
-        self._write(outcome)
+        self._write(outcome, job.local)
         with self._lock:
             self._jobs.pop(outcome.uuid, None)
         self._stirred.set()
         self._tell({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
 
-    def _write(self, outcome: Ended) -> None:
+    def _write(self, outcome: Ended, local: Local) -> None:
         name = format_name(OutcomeName(outcome.uuid, outcome.attempt))
         data = json.dumps(outcome.to_dict(), sort_keys=True).encode()
         until = time.monotonic() + WRITE_FOR
         while True:
             try:
-                if not Store(self._links.query(0)).create(name, data):
+                if not Store(local.conn).create(name, data):
                     self._log(f"{name} stands already")
                 return
             except (libvirt.libvirtError, LibvirtProblem) as exc:

@@ -23,7 +23,7 @@ from .holder_disks import (
     disks_to_copy,
     note_copies_left,
 )
-from .holder_links import Links, close_quietly
+from .holder_links import Links
 from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Probe
 from .holder_settle import Settled, settle
@@ -38,7 +38,6 @@ class Job:
     def __init__(
         self,
         links: Links,
-        number: int,
         order: MoveOrder,
         changed: Callable[[Job], None],
         over: Callable[[Job, Ended], None],
@@ -50,7 +49,7 @@ class Job:
         self.bandwidth_mib = 0
         self.disk_bytes = 0
         self._links = links
-        self._number = number
+        self.local = links.local()  # for the job's own thread
         self._changed = changed
         self._over = over
         self._lock = threading.Lock()
@@ -58,8 +57,8 @@ class Job:
         self._withdrawn = False
         self._verdict: Verdict | None = None
         self._user_abort = False
-        self._volumes: TargetVolumes | None = None
-        self.probe = Probe(links, number, order.uuid, lambda: changed(self))
+        self._prepared = False
+        self.probe = Probe(links.local(), order.uuid, lambda: changed(self))
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 
@@ -133,6 +132,7 @@ class Job:
             outcome = ended(self.order, Reason.OUTCOME_LOST, text)
         self.probe.stop()
         self._over(self, outcome)
+        self.local.close()
 
     def _start(self) -> bool:
         with self._lock:
@@ -147,11 +147,9 @@ class Job:
         if not self._start():
             return ended(self.order, Reason.ABORTED, "withdrawn before it started", self.order.node)
         self.began = time.monotonic()
-        conn: Any = None
         error, reason = "", Reason.MIGRATION_FAILED
         try:
-            conn = self._links.own()
-            dom = conn.lookupByUUIDString(self.order.uuid)
+            dom = self.local.conn.lookupByUUIDString(self.order.uuid)
             if outgoing_job(dom) is not None:  # of a holder that died
                 return self._watch()
             self._call(dom)
@@ -163,10 +161,7 @@ class Job:
             error = str(exc)
             if "Failed to connect to remote libvirt URI" in error:
                 reason = Reason.PEER_UNREACHABLE
-        finally:
-            if conn is not None:
-                close_quietly(conn)
-        return self._end(settle(self._links, self._number, self.order), reason, error)
+        return self._end(settle(self._links, self.local, self.order), reason, error)
 
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
@@ -185,20 +180,19 @@ class Job:
         disks = disks_to_copy(dom, order.disks)
         self.disk_bytes = sum(disk.capacity for disk in disks)
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB + self.disk_bytes)
-        volumes = TargetVolumes(self._links.peer(order.target_uri), order.uuid, order.node)
         try:
-            volumes.prepare(disks)
-            note_copies_left(self._links.query(self._number), order.uuid, order.target, disks)
+            with self._links.peer(order.target_uri) as conn:
+                TargetVolumes(conn, order.uuid, order.node).prepare(disks)
         except libvirt.libvirtError as exc:
-            raise DisksError(f"the storage for the copy: {exc}") from exc
-        self._volumes = volumes
+            raise DisksError(f"the target's storage: {exc}") from exc
+        self._prepared = True
         return disks
 
     def _watch(self) -> Ended:
         """Look after a migration that nobody of ours waits for."""
         self._start()
         self.probe.start(None)
-        settled = settle(self._links, self._number, self.order)
+        settled = settle(self._links, self.local, self.order)
         self.began = time.monotonic() - self.probe.sample.elapsed
         text = "the process that asked for the migration died; libvirt's log has the reason"
         return self._end(settled, Reason.OUTCOME_LOST, text)
@@ -235,12 +229,14 @@ class Job:
 
     def _clean(self, settled: Settled) -> None:
         """Keep the target's volumes where the VM is there, remove them where it surely is not."""
-        if self._volumes is None:
+        if not self._prepared:
             return
         try:
-            if settled.ok:
-                self._volumes.keep()
-            elif settled.at == self.order.node:
-                self._volumes.remove()
+            with self._links.peer(self.order.target_uri) as conn:
+                volumes = TargetVolumes(conn, self.order.uuid, self.order.node)
+                if settled.ok:
+                    volumes.keep()
+                elif settled.at == self.order.node:
+                    volumes.remove()
         except (libvirt.libvirtError, LibvirtProblem):
             return  # the note on the target stays, and the next attempt clears up

@@ -21,7 +21,7 @@ from .._core.deadline import Measure
 from .._core.model import AbortStatus, Mode, State
 from .connection import LibvirtProblem, libvirt
 from .domain_state import to_state
-from .holder_links import Links
+from .holder_links import Local
 from .migrate import outgoing_job
 
 FAST, SLOW = 0.1, 0.4  # seconds between two looks: with the link, and without
@@ -59,11 +59,10 @@ def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
 
 
 class Probe:
-    """One domain's migration job, seen from the source."""
+    """One domain's migration job, seen from the source. `local`: for its thread alone."""
 
-    def __init__(self, links: Links, number: int, uuid: str, changed: Callable[[], None]) -> None:
-        self._links = links
-        self._number = number
+    def __init__(self, local: Local, uuid: str, changed: Callable[[], None]) -> None:
+        self._local = local
         self._uuid = uuid
         self._changed = changed
         self._wake = threading.Event()
@@ -117,10 +116,12 @@ class Probe:
             busy = self._wanted is None or self._wanted > 1 or bool(self._measures)
             self._wake.wait(FAST if busy or not self.seen else SLOW)
             self._wake.clear()
+        self._dom = None
+        self._local.close()
 
     def _look(self) -> None:
         if self._dom is None:
-            self._dom = self._links.query(self._number).lookupByUUIDString(self._uuid)
+            self._dom = self._local.conn.lookupByUUIDString(self._uuid)
         stats = outgoing_job(self._dom)
         if stats is None:
             self.gone = self.seen

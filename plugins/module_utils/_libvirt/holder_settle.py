@@ -19,7 +19,7 @@ from typing import Any
 from .._core.model import State
 from .._core.reasons import Reason
 from .connection import LibvirtProblem, libvirt
-from .holder_links import Links
+from .holder_links import Links, Local
 from .holder_order import MoveOrder
 from .migrate import Place, Side, completed_stats, place_of, read_side
 
@@ -42,12 +42,15 @@ class Settled:
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
-def settle(links: Links, number: int, order: MoveOrder) -> Settled:
-    """Wait until the place of the VM is final, finish what belongs to it, and tell."""
+def settle(links: Links, local: Local, order: MoveOrder) -> Settled:
+    """Wait until the place of the VM is final, finish what belongs to it, and tell.
+
+    `local`: the calling thread's connection to this host.
+    """
     since = time.monotonic()
     last, pause = Place.MOVING, 0.05
     while True:
-        source, trouble_here = _read(lambda: links.query(number), order.uuid)
+        source, trouble_here = _read_source(local, order)
         target, trouble_there = _read_target(links, order)
         job = source.job is not None
         place = place_of(source.state, target.state, job)
@@ -60,14 +63,14 @@ def settle(links: Links, number: int, order: MoveOrder) -> Settled:
             place = Place.SOURCE
         if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
             trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
-            return _conclude(links, number, order, place, source, trouble)
+            return _conclude(links, local, order, place, source, trouble)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
 
 
-def _read(get: Any, uuid: str) -> tuple[Side, str]:
+def _read_source(local: Local, order: MoveOrder) -> tuple[Side, str]:
     try:
-        return read_side(get(), uuid), ""
+        return read_side(local.conn, order.uuid), ""
     except (libvirt.libvirtError, LibvirtProblem) as exc:
         return Side(State.UNKNOWN), str(exc)
 
@@ -75,16 +78,20 @@ def _read(get: Any, uuid: str) -> tuple[Side, str]:
 def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
     if not order.target_uri:
         return Side(State.UNKNOWN), "the target is not known"
-    return _read(lambda: links.peer(order.target_uri), order.uuid)
+    try:
+        with links.peer(order.target_uri) as conn:
+            return read_side(conn, order.uuid), ""
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return Side(State.UNKNOWN), str(exc)
 
 
 def _conclude(
-    links: Links, number: int, order: MoveOrder, place: Place, source: Side, trouble: str
+    links: Links, local: Local, order: MoveOrder, place: Place, source: Side, trouble: str
 ) -> Settled:
     if place is Place.TARGET:
         return Settled(True, order.target, stats=_arrive(links, order))
     if place is Place.SOURCE:
-        _resume(links, number, order, source)
+        _resume(local, order, source)
         return Settled(False, order.node, message=trouble)
     if place is Place.BOTH:
         return Settled(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
@@ -99,19 +106,20 @@ def _conclude(
 def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:
     """Autostart as before; the completed job's numbers. What fails here is done by the drain."""
     try:
-        dom = links.peer(order.target_uri).lookupByUUIDString(order.uuid)
-        if order.autostart and order.persistent and not dom.autostart():
-            dom.setAutostart(1)
-        return completed_stats(dom)
+        with links.peer(order.target_uri) as conn:
+            dom = conn.lookupByUUIDString(order.uuid)
+            if order.autostart and order.persistent and not dom.autostart():
+                dom.setAutostart(1)
+            return completed_stats(dom)
     except (libvirt.libvirtError, LibvirtProblem):
         return {}
 
 
-def _resume(links: Links, number: int, order: MoveOrder, source: Side) -> None:
+def _resume(local: Local, order: MoveOrder, source: Side) -> None:
     """A VM that the policy paused to let it converge runs on where it stayed."""
     if source.state is not State.PAUSED or order.settings.on_timeout != "pause":
         return
     try:
-        links.query(number).lookupByUUIDString(order.uuid).resume()
+        local.conn.lookupByUUIDString(order.uuid).resume()
     except (libvirt.libvirtError, LibvirtProblem):
         return
