@@ -183,9 +183,10 @@ class Job:
         try:
             with self._links.peer(order.target_uri) as conn:
                 TargetVolumes(conn, order.uuid, order.node).prepare(disks)
+            self._prepared = True
+            note_copies_left(self.local.conn, order.uuid, order.target, disks)
         except libvirt.libvirtError as exc:
-            raise DisksError(f"the target's storage: {exc}") from exc
-        self._prepared = True
+            raise DisksError(f"the storage for the copy: {exc}") from exc
         return disks
 
     def _watch(self) -> Ended:
