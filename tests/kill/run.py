@@ -68,10 +68,11 @@ def measure(lab: Lab) -> float:
 
 
 def tell(outcome: cases.Outcome, args: argparse.Namespace, lab: Lab) -> None:
+    ill = f"; panicked or hung: {', '.join(outcome.ill)}" if outcome.ill else ""
     missed = f", {outcome.missed} drains were over before" if outcome.missed else ""
     say(
         f"{outcome.case} ({outcome.seen}{missed}): {'ok' if not outcome.wrong else 'WRONG'}, "
-        f"{outcome.runs} run(s) more, {outcome.seconds:.0f} s"
+        f"{outcome.runs} run(s) more, {outcome.seconds:.0f} s{ill}"
     )
     if not outcome.wrong:
         return
@@ -92,7 +93,7 @@ def run(name: str, args: argparse.Namespace) -> int:
         args.span = measure(lab)
     say(f"seed {args.seed}; a drain left alone takes {args.span:.1f} s from cordon to end")
     numbers = [args.only] if args.only else list(range(1, args.cases + 1))
-    good = 0
+    good = ill = 0
     for number in numbers:
         case = cases.draw(args.seed, number, args.span)
         if cases.traces.running(lab.host(case.source)) != cases.NAMES:
@@ -100,8 +101,13 @@ def run(name: str, args: argparse.Namespace) -> int:
         outcome = cases.run(lab, case)
         tell(outcome, args, lab)
         good += not outcome.wrong
+        ill += len(outcome.ill)
         if outcome.wrong and number != numbers[-1]:
             lab = prepare(name, cases.draw(args.seed, number + 1, args.span).source)
+        elif outcome.ill and number != numbers[-1]:
+            cases.renew(lab, cases.draw(args.seed, number + 1, args.span).source, outcome.ill)
+    if ill:
+        say(f"{ill} guest(s) panicked or hung after a migration (TCG); each was made anew")
     say(f"test-kill: cases={len(numbers)} ok={good}")
     return 0 if good == len(numbers) else 1
 

@@ -1,0 +1,267 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The operator's bad days: what the playbooks do when something is wrong, on real hosts.
+
+What changed is read with virsh on the hosts, never taken from the playbook.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from demo import plays, report, traces
+
+from lab import GuestSpec, Lab, need_lab
+from lab.names import lab_name
+from lab.procs import wait_for
+
+pytestmark = pytest.mark.lab
+
+HERE = {"maintenance_hosts": "host-a"}
+
+
+@pytest.fixture(scope="module")
+def _up() -> Iterator[str]:
+    """Two hosts; on host-a a VM that can move."""
+    need_lab()
+    name = f"{lab_name()[:20]}-playbooks"
+    Lab.down(name)
+    try:
+        lab = Lab.up(name, 2)
+        lab.run("host-a", GuestSpec("web", fill_mib=32, autostart=True))
+        lab.wait_ticking(["web"], 120)
+        yield name
+        assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
+    finally:
+        Lab.down(name)
+
+
+@pytest.fixture
+def lab(_up: str) -> Iterator[Lab]:
+    """Whole and restored before and after each test, with `web` running on host-a."""
+    lab = Lab.up(_up)
+    yield lab
+    for host in lab.hosts:
+        lab.plug(host)
+        lab.unshape(host)
+    _restore(lab, "host-a")
+    if traces.running(lab.host("host-b")):
+        assert plays.run(lab, "drain", {"maintenance_hosts": "host-b"}).code == 0
+        _restore(lab, "host-b")
+    assert "web" in traces.running(lab.host("host-a"))
+    assert traces.claims(lab) == traces.marked(lab) == []
+
+
+def _restore(lab: Lab, host: str) -> None:
+    ended = plays.run(lab, "restore", {"maintenance_hosts": host})
+    assert ended.code == 0, ended.text
+
+
+@pytest.fixture
+def stuck(lab: Lab) -> Iterator[str]:
+    """A VM on host-a whose network host-b does not have."""
+    host = lab.host("host-a")
+    bridge = host.virsh("net-dumpxml", "lan").partition("<bridge name='")[2].partition("'")[0]
+    xml = f"<network><name>dmz</name><forward mode='bridge'/><bridge name='{bridge}'/></network>"
+    host.virsh("net-define", "/dev/stdin", stdin=xml)
+    host.virsh("net-start", "dmz")
+    lab.run("host-a", GuestSpec("stuck", networks=["dmz"]))
+    lab.wait_ticking(["stuck"], 120)
+    yield "stuck"
+    lab.remove_guest("stuck")
+    host.virsh("net-destroy", "dmz")
+    host.virsh("net-undefine", "dmz")
+
+
+def refused(lab: Lab, variables: dict[str, Any], *words: str, playbook: str = "drain") -> str:
+    """Run a play that must fail and change nothing; the message of its failed task."""
+    before = traces.snapshot(lab)
+    ended = plays.run(lab, playbook, {**HERE, **variables}, *words)
+    assert ended.code != 0, ended.text
+    assert traces.snapshot(lab) == before
+    assert "Traceback" not in ended.text
+    assert "MODULE FAILURE" not in ended.text
+    return " ".join(ended.text.split())
+
+
+def test_a_wrong_uri_of_a_peer(lab: Lab) -> None:
+    said = refused(lab, {"maintenance_peer_uri": "qemu+tls://no-such-host/system"})
+    assert "host-b" in said
+    assert "no-such-host" in said
+
+
+def test_a_uri_that_is_none(lab: Lab) -> None:
+    said = refused(lab, {"maintenance_peer_uri": "nonsense"})
+    assert "host-b" in said
+    assert "nonsense" in said
+
+
+def test_a_peer_without_a_uri(lab: Lab) -> None:
+    said = refused(lab, {"maintenance_peer_uri": ""})
+    assert "host-b has no maintenance_peer_uri" in said
+
+
+def test_an_unplugged_peer(lab: Lab) -> None:
+    lab.unplug("host-b")
+    began = time.monotonic()
+    said = refused(lab, {})
+    assert "host-b" in said
+    assert "cannot be read" in said
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("limit", ["cluster", "outbound", "inbound"])
+def test_limits_of_nothing(lab: Lab, limit: str) -> None:
+    assert limit in refused(lab, {"drain_limits": {limit: 0}})
+
+
+def test_a_strategy_nobody_knows(lab: Lab) -> None:
+    said = refused(lab, {"drain_strategy": "Sometimes"})
+    assert "Sometimes" in said
+    assert "LiveMigrateIfPossible" in said
+
+
+def test_a_host_that_nobody_knows(lab: Lab) -> None:
+    assert "host-x" in refused(lab, {"maintenance_fleet": ["host-a", "host-x"]})
+
+
+def test_a_host_cannot_be_drained_to_itself(lab: Lab) -> None:
+    """host-b's URI leads back to host-a: what looks like a target is the source."""
+    said = refused(lab, {"maintenance_peer_uri": "qemu+tls://host-a/system"})
+    assert "host-a" in said
+    assert "itself" in said or "same" in said
+
+
+def test_a_fleet_of_one(lab: Lab) -> None:
+    """Nowhere to go: the VM stays and runs, and the message says so."""
+    ended = plays.run(lab, "drain", {**HERE, "maintenance_fleet": ["host-a"]})
+    assert ended.code != 0
+    assert traces.running(lab.host("host-a")) == ["web"]
+    lab.wait_ticking(["web"])
+
+
+def test_a_vm_that_declares_a_strategy_nobody_knows(lab: Lab) -> None:
+    lab.run("host-a", GuestSpec("odd", strategy="Someday"))
+    try:
+        ended = plays.run(lab, "drain", HERE)
+        assert ended.code != 0
+        row = ended.vm("odd")
+        assert (row["verdict"], row["reason"]) == ("blocked", "Undecided")
+        assert "Someday" in ended.text
+        assert traces.running(lab.host("host-a")) == ["odd"]
+    finally:
+        lab.remove_guest("odd")
+
+
+def test_a_vm_that_cannot_move(lab: Lab, stuck: str) -> None:
+    ended = plays.run(lab, "drain", HERE)
+    assert ended.code != 0
+    row = ended.vm(stuck)
+    assert (row["verdict"], row["reason"], row["plane"]) == (
+        "blocked",
+        "InterfaceNotLiveMigratable",
+        "control",
+    )
+    message = ended.last["msg"]
+    for word in (stuck, "InterfaceNotLiveMigratable", "dmz", row["remedy"]):
+        assert word in message
+    # The others were moved, and this one runs where it was.
+    assert traces.running(lab.host("host-a")) == [stuck]
+    assert traces.running(lab.host("host-b")) == ["web"]
+    lab.wait_ticking(["web", stuck])
+    assert not ended.last["certificate"]
+
+
+def test_the_roll_stops_at_the_first_failure(lab: Lab, stuck: str) -> None:
+    boots = [host.boot_id for host in lab.hosts.values()]
+    ended = plays.run(lab, "rolling_maintenance", {})
+    assert ended.code != 0
+    said = " ".join(ended.text.split())
+    assert "The roll stopped at host-a" in said
+    assert "Done: none" in said
+    assert "Not done: host-a, host-b" in said
+    assert [host.boot_id for host in lab.hosts.values()] == boots
+    assert "host-b" not in {drain["host"] for drain in ended.drains}
+
+
+@pytest.mark.parametrize("playbook", ["drain", "restore"])
+def test_check_mode_changes_nothing(lab: Lab, playbook: str) -> None:
+    before = traces.snapshot(lab)
+    ended = plays.run(lab, playbook, HERE, "--check", "--diff")
+    assert ended.code == 0, ended.text
+    assert traces.snapshot(lab) == before
+    if playbook == "drain":
+        row = ended.vm("web")
+        assert (row["way"], row["target"]) == ("migrate", "host-b")
+        assert ended.last["changed"]
+        assert not ended.last["certificate"]
+
+
+def test_check_mode_on_hosts_that_were_never_drained(lab: Lab) -> None:
+    """Not even the pool for our records is made."""
+    for host in lab.hosts.values():
+        host.virsh("pool-destroy", traces.POOL, check=False)
+        host.virsh("pool-undefine", traces.POOL, check=False)
+        host.exec("rm -rf /var/lib/libvirt/virtops")
+    before = traces.snapshot(lab)
+    ended = plays.run(lab, "drain", HERE, "--check")
+    assert ended.code == 0, ended.text
+    assert traces.snapshot(lab) == before
+
+
+def test_restore_leaves_the_cordon_of_others(lab: Lab) -> None:
+    host = lab.host("host-a")
+    assert plays.run(lab, "drain", HERE, "--check").code == 0
+    host.virsh("vol-create-as", traces.POOL, "cordon", "0")
+    try:
+        ended = plays.run(lab, "drain", HERE)
+        assert ended.code == 0, ended.text
+        assert ended.last["cordoned_by_others"]
+        _restore(lab, "host-a")
+        assert traces.volumes(host) == ["cordon"]
+    finally:
+        host.virsh("vol-delete", "cordon", "--pool", traces.POOL)
+
+
+def test_restore_where_there_is_nothing_to_restore(lab: Lab) -> None:
+    before = traces.snapshot(lab)
+    ended = plays.run(lab, "restore", HERE)
+    assert ended.code == 0
+    assert not ended.last["changed"]
+    assert traces.snapshot(lab) == before
+
+
+def test_drained_twice_changes_nothing(lab: Lab) -> None:
+    assert plays.run(lab, "drain", HERE).last["changed"]
+    assert traces.autostarted(lab.host("host-b")) == ["web"]
+    again = plays.run(lab, "drain", HERE)
+    assert again.code == 0
+    assert not again.last["changed"]
+    assert again.last["certificate"]
+
+
+def test_a_running_drain_is_aborted_by_restore(lab: Lab) -> None:
+    """From a second process, while the VM moves over a slow link."""
+    host = lab.host("host-a")
+    lab.shape("host-a", 8)
+    drain = plays.Play(lab, "drain", HERE)
+    try:
+        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False), 60)
+        assert moving, drain.text
+        restored = plays.run(lab, "restore", HERE)
+        assert restored.code == 0, restored.text
+        ended = drain.wait(60)
+    finally:
+        if drain.running:
+            drain.kill()
+    assert ended.code != 0
+    assert ended.last.get("error") == "Superseded", ended.text
+    assert traces.running(host) == ["web"]
+    assert traces.volumes(host) == []
+    assert traces.autostarted(host) == ["web"]
+    lab.wait_ticking(["web"])
