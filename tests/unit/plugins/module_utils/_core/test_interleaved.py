@@ -17,7 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
     EvictionStrategy,
     OnNotMigratable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Limits, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     Finding,
     Reason,
@@ -222,3 +222,29 @@ def test_after_all_faults_are_mended_a_new_run_drains(made, plan) -> None:
             bad = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]
             assert {e.uuid for e in bad} <= world.excused | made.killed, run.result
             assert bad, run.result.findings
+
+
+@st.composite
+def races(draw):
+    """One or two targets, few places, and runs that are at the same point at the same time."""
+    memory = draw(st.sampled_from([1024, 2048]))
+    vms = [(node, vm(n, node, memory)) for n, node in enumerate("abcabc")]
+    size = draw(st.sampled_from([2048, 3072, 16384]))
+    targets = draw(st.sampled_from(["d", "de"]))
+    made = fleet(vms, {**dict.fromkeys("abc", 2 * memory), **dict.fromkeys(targets, size)}, 100.0)
+    limits = Limits(cluster=draw(st.integers(1, 3)), outbound=2, inbound=draw(st.integers(1, 3)))
+    return made, limits
+
+
+turns = st.lists(
+    st.tuples(st.integers(0, 6), st.just("switch"), st.integers(0, 1)), min_size=5, max_size=60
+)
+
+
+@quick
+@given(races(), turns)
+def test_racing_for_the_last_place(race, plan) -> None:
+    made, limits = race
+    world = World(made, allowed(limits=limits), plan)
+    for run in world.go(Run("a"), Run("b"), Run("c")):
+        assert run.result.phase in (NodePhase.DRAINED, NodePhase.BLOCKED)
