@@ -11,7 +11,6 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 
 BUILD := $(CURDIR)/build
 VENV := $(BUILD)/venv
@@ -50,13 +49,13 @@ venv: $(STAMPS)/venv $(LINK)/galaxy.yml ## the tools (build/venv) and the collec
 $(STAMPS)/venv: tests/requirements/tools.txt $(TOOLS)/find_python
 	@python=$$($(TOOLS)/find_python); echo "venv: $$python -> build/venv"; \
 	rm -rf $(VENV); "$$python" -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet --quiet --requirement tests/requirements/tools.txt
+	@$(VENV)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/tools.txt
 	@mkdir -p $(@D) && touch $@
 
 $(STAMPS)/importer: tests/requirements/importer.txt $(TOOLS)/find_python
 	@python=$$($(TOOLS)/find_python); echo "importer: $$python -> build/importer"; \
 	rm -rf $(IMPORTER); "$$python" -m venv $(IMPORTER)
-	@$(IMPORTER)/bin/pip install --quiet --quiet --requirement tests/requirements/importer.txt
+	@$(IMPORTER)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/importer.txt
 	@mkdir -p $(@D) && touch $@
 
 # `ansible_collections.virtops.maintenance` is this directory, wherever it was cloned. The link
@@ -74,7 +73,8 @@ test: venv ## all of them: lint, sanity, unit, integration, sabotage
 	@$(PY) $(TOOLS)/run_parts.py "lint sanity" unit integration sabotage
 
 LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
-lint: $(LINTS) ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
+lint: venv ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
 lint-python: venv
 	ruff check --quiet .
