@@ -69,7 +69,7 @@ def make_tree(number: int) -> Path:
     return tree
 
 
-def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[bool, str]:
+def run_tests(tree: Path, tests: tuple[str, ...], planted: bool) -> tuple[bool, str]:
     """(green?, the first failed test or the last line of the output)."""
     done = subprocess.run(
         [
@@ -79,8 +79,6 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[bool, str]:
             "-x",
             "-q",
             "--no-header",
-            "-p",
-            "no:cacheprovider",
             *tests,
         ],
         cwd=tree,
@@ -92,9 +90,8 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[bool, str]:
     )
     failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
     last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
-    # 1: tests failed. Anything else but 0 (no test found, broken import) is not a catch,
-    # unless the fault itself broke a test's collection.
-    return done.returncode == 0, failed[0] if failed else (last if done.returncode else "")
+    # A broken import or a test that is not found is no catch: only a failed test is.
+    return done.returncode == 0, failed[0] if failed else ("" if planted else last)
 
 
 def plant(tree: Path, fault: Fault) -> str:
@@ -108,7 +105,7 @@ def plant(tree: Path, fault: Fault) -> str:
         )
     try:
         path.write_text(text.replace(fault.find, fault.replace), encoding="utf-8")
-        green, caught_by = run_tests(tree, fault.tests)
+        green, caught_by = run_tests(tree, fault.tests, planted=True)
     finally:
         path.write_text(text, encoding="utf-8")
     return "" if green else caught_by
@@ -121,7 +118,7 @@ def main() -> int:
         raise SystemExit("sabotage: two faults have one name, or none was found")
     trees = [make_tree(number) for number in range(min(2, os.cpu_count() or 1))]
     every = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
-    green, why = run_tests(trees[0], every)
+    green, why = run_tests(trees[0], every, planted=False)
     if not green:
         print(f"sabotage: the tests are red without any fault: {why}")
         return 1
