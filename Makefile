@@ -69,8 +69,9 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 ##@ Checks
 
 # The parts after one another, each timed; the two that wait most share the two cores.
-test: venv ## all of them: lint, sanity, unit, integration, sabotage
-	@$(PY) $(TOOLS)/run_parts.py "lint sanity" unit integration sabotage
+TEST_PARTS ?= "lint sanity" unit integration sabotage
+test: venv ## all of them: lint, sanity, unit, integration, sabotage (TEST_PARTS="unit" for a part)
+	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
 lint: venv ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
