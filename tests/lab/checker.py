@@ -270,7 +270,7 @@ class Judge:
         )
         return [
             f"boots {boot} and {other} at once for {ended - began:.1f} s"
-            for (_, ended, boot), (began, _, other) in pairwise(spans)
+            for (_began, ended, boot), (began, _ended, other) in pairwise(spans)
             if ended - began > SLACK_SECONDS
         ]
 

@@ -84,7 +84,7 @@ def _guest_parser(parser: argparse.ArgumentParser) -> None:
 
 def _run_guest(lab: Lab, args: argparse.Namespace) -> None:
     if args.action == "run":
-        disks = [(kind, int(size)) for kind, _, size in (d.partition(":") for d in args.disk)]
+        disks = [(kind, int(size)) for kind, _colon, size in (d.partition(":") for d in args.disk)]
         lab.run(
             args.host,
             GuestSpec(
@@ -139,7 +139,7 @@ def _run(args: argparse.Namespace) -> int:
         print("\n".join(lacking) or "nothing is missing")
         return 1 if lacking else 0
     if args.command == "up":
-        memory = {host: int(mib) for host, _, mib in (m.partition("=") for m in args.memory)}
+        memory = {host: int(mib) for host, _is, mib in (m.partition("=") for m in args.memory)}
         lab = Lab.up(args.lab, args.hosts, memory)
         print(
             f"lab {lab.paths.name} is up: "

@@ -32,7 +32,10 @@ def find_kernel() -> tuple[Path, Path] | None:
         modules = Path("/lib/modules") / kernel.name.removeprefix("vmlinuz-")
         if (modules / "modules.dep").exists():
             found.append((kernel.stat().st_mtime, kernel, modules))
-    return max(found)[1:] if found else None
+    if not found:
+        return None
+    _built, kernel, modules = max(found)
+    return kernel, modules
 
 
 def build(paths: Paths) -> None:
@@ -68,7 +71,7 @@ def _modules_in_order(folder: Path) -> list[tuple[str, bytes]]:
     needs: dict[str, list[str]] = {}
     where: dict[str, str] = {}
     for line in (folder / "modules.dep").read_text().splitlines():
-        path, _, rest = line.partition(":")
+        path, _colon, rest = line.partition(":")
         name = _module_name(path)
         where[name] = path
         needs[name] = [_module_name(other) for other in rest.split()]

@@ -83,8 +83,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     elif situation is Situation.ARRIVED_LEFTOVER:
         moves.clean_source(step, uuid)
     elif situation in _HERE:
-        assert vm is not None  # the verdict table says so
-        return _runs_here(step, uuid, vm)
+        return _runs_here(step, uuid, step.at_hand(uuid))
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, "", Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):

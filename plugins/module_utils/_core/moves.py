@@ -118,8 +118,7 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
 def arrived(step: Step, uuid: str) -> None:
     """It runs there and nothing of it is here. Finish what the move left to do, then account."""
     entry = step.record.vms[uuid]
-    seen = step.sighting(uuid)
-    assert seen is not None  # the verdict table says so
+    seen = step.there(uuid)
     if _outcome_is_coming(step, entry):
         entry.ending = Ending.NONE.value
         return
@@ -156,8 +155,7 @@ def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
 def clean_source(step: Step, uuid: str) -> None:
     """It runs there, and a definition that could be started is left here: remove it."""
     entry = step.record.vms[uuid]
-    seen = step.sighting(uuid)
-    assert seen is not None  # the verdict table says so
+    seen = step.there(uuid)
     _take_outcome(step, entry, arrived_at=seen.node)
     step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
 
@@ -195,8 +193,7 @@ def close_attempt(step: Step, uuid: str) -> None:
 def here(step: Step, uuid: str, situation: Situation) -> None:
     """It is here and not moving: decide its way."""
     entry = step.record.vms[uuid]
-    vm = step.here[uuid]
-    assert vm is not None  # the verdict table says so
+    vm = step.at_hand(uuid)
     _take_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model import VM, Observation
+from .model import VM, Job, Observation
 from .reasons import Finding
 from .record import Ending, NodeRecord, VMRecord
 
@@ -39,7 +39,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "pause_ms": last.downtime_ms if last else None,
     }
     if vm is not None and vm.job is not None:
-        row["progress"] = _progress(vm)
+        row["progress"] = _progress(vm.job)
         row["mode"] = vm.job.mode.value
     finding = entry.finding or (last.finding if last and not last.ok else None)
     row.update(_finding(finding))
@@ -65,9 +65,7 @@ def _phase(entry: VMRecord, vm: VM | None) -> str:
     return "Pending" if entry.ending == "" else ""
 
 
-def _progress(vm: VM) -> dict[str, Any]:
-    job = vm.job
-    assert job is not None
+def _progress(job: Job) -> dict[str, Any]:
     percent = 0
     if job.total:
         percent = max(0, min(99, int(100 * (job.total - job.remaining) / job.total)))

@@ -96,6 +96,20 @@ class Step:
         state = most_telling(tuple(s.state for s in found))
         return next((s for s in found if s.state is state), None)
 
+    def there(self, uuid: str) -> Sighting:
+        """The same, where the verdict table says that there is one."""
+        seen = self.sighting(uuid)
+        if seen is None:
+            raise LookupError(f"{uuid} was judged to be on another node, and is on none")
+        return seen
+
+    def at_hand(self, uuid: str) -> VM:
+        """The VM on the node itself, where the verdict table says that it is there."""
+        vm = self.here.get(uuid)
+        if vm is None:
+            raise LookupError(f"{uuid} was judged to be on the node, and is not")
+        return vm
+
     def where(self, uuid: str) -> str:
         """All places of a VM in words."""
         here = self.here.get(uuid)

@@ -80,8 +80,7 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
 def off_here(step: Step, uuid: str) -> None:
     """It is defined here and off."""
     entry = step.record.vms[uuid]
-    vm = step.here[uuid]
-    assert vm is not None
+    vm = step.at_hand(uuid)
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
@@ -129,8 +128,7 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
 def off_there(step: Step, uuid: str, situation: Situation) -> None:
     """Off and defined on another node, perhaps here too. Never both startable at the end."""
     entry = step.record.vms[uuid]
-    seen = step.sighting(uuid)
-    assert seen is not None
+    seen = step.there(uuid)
     entry.ending = Ending.NONE.value
     if situation is Situation.COLD_DEFINED_TWICE:
         if entry.cold_target != seen.node:

@@ -12,7 +12,7 @@ it is ready: the archive from which Ansible runs a module is deleted when the mo
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401 - needed later by sockets, and imported lazily by Python
+import codecs
 import faulthandler
 import fcntl
 import os
@@ -101,6 +101,7 @@ def main(uri: str, run_dir: str = RUN_DIR, log_path: str = LOG, linger: float = 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     links = Links(uri)
     links.local().conn.close()  # raises HostUnreachable: the client reads it on standard error
+    codecs.lookup("idna")  # sockets need it later, and Python imports it lazily
     server = Server(listen(run_dir), linger)
     board = Board(links, server.tell, log)
     log(f"ready, {uri}, libvirt {libvirt.getVersion()}")

@@ -232,7 +232,8 @@ def _start(uri: str, run_dir: str, log: str, until: float) -> str:
         run_dir=run_dir,
         log=log,
     )
-    process = subprocess.Popen(
+    # run_command waits for the end of what it starts; the holder has to outlive the module.
+    process = subprocess.Popen(  # pylint: disable=ansible-bad-function
         [sys.executable, "-c", code],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

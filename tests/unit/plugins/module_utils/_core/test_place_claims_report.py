@@ -73,9 +73,9 @@ def test_the_roll_weighs_more_than_the_group() -> None:
 
 def test_what_was_given_in_this_step_is_booked() -> None:
     chosen = place(node("a", 3 * GIB), node("b", 3 * GIB), inbound=9)
-    assert [chosen.pick(vm(2 * GIB)) for _ in range(3)] == ["a", "b", None]
+    assert [chosen.pick(vm(2 * GIB)) for _turn in range(3)] == ["a", "b", None]
     spread = place(node("a", 9 * GIB), node("b"), inbound=9)
-    assert [spread.pick(vm(group="web")) for _ in range(4)] == ["a", "b", "a", "b"]
+    assert [spread.pick(vm(group="web")) for _turn in range(4)] == ["a", "b", "a", "b"]
 
 
 def test_inbound_limit_and_room_for_later() -> None:

@@ -326,13 +326,13 @@ def test_one_step_on_a_large_fleet_takes_3_ms(capsys) -> None:
     obs = Observation(nodes, vms, now=10.0)
     record = begin(None, "n0000", "drained", "r", 0.0, "")
     took = []
-    for _ in range(40):
+    for _turn in range(40):
         start = time.thread_time()
         decision = decide(obs, {"n0000": record}, Policy())
         took.append(time.thread_time() - start)
     assert len([a for a in decision.actions if a.do is Do.MIGRATE]) == 2
     again = []
-    for _ in range(40):
+    for _turn in range(40):
         start = time.thread_time()
         decide(obs, decision.records, Policy())
         again.append(time.thread_time() - start)
