@@ -31,6 +31,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+REMOVED = "stop removed by the lab"  # see Population.remove_guest
 SILENT_SECONDS = 5.0  # without a tick for so long at the end: it does not tick
 # Stamps are right to some milliseconds. Two boots or two hosts are "at once"
 # when their ticks interleave by more than this.
@@ -170,7 +171,13 @@ class Judge:
     def _errors(self) -> None:
         reached: dict[str, int] = {}  # per disk, the sequence last reported
         identity: dict[str, str] = {}
+        # Made anew under an old name: its disks are new as well.
+        removals = [r.stamp for r in self.others if (r.stream, r.text) == ("A", REMOVED)]
         for record in self.lines:
+            if removals and record.stamp > removals[0]:
+                del removals[0]
+                reached.clear()
+                identity.clear()
             words = record.text.split()
             if len(words) < 4:
                 continue

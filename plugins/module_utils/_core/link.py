@@ -96,6 +96,11 @@ class _Track:
     had: float = 0.0  # seconds with the link, flowing
     gives_way: bool = False
 
+    def is_fixed(self, job: LinkJob) -> bool:
+        """Under way with a bandwidth that is no longer ours: a disk copy, or post-copy, to which
+        the link's whole width is open (QEMU's max-postcopy-bandwidth)."""
+        return not job.adjustable and (job.started or self.given > 0)
+
 
 @dataclass
 class _Ahead:
@@ -291,7 +296,7 @@ class LinkScheduler:
         track = self._tracks[uuid]
         has_it = track.given > TRICKLE_MIB and job.flows
         return (
-            not (job.started and not job.adjustable),
+            not track.is_fixed(job),
             track.gives_way,
             not (job.sticky and job.iteration > 1),
             (0, track.opened, job.iteration < 2) if has_it else (1, 0.0, False),
@@ -306,7 +311,7 @@ class LinkScheduler:
         """What it may have beside those that were chosen before it: all, a part, nothing."""
         has_it = track.given > TRICKLE_MIB
         kept = has_it and job.sticky and job.iteration > 1
-        if not ahead.count or kept or (job.started and not job.adjustable):
+        if not ahead.count or kept or track.is_fixed(job):
             return OPEN_MIB
         crowded = ahead.most_dirty * SHARE > self._rate / (ahead.count + 1)
         if not crowded and (ahead.count < self.lanes or ahead.capped):

@@ -288,6 +288,17 @@ def test_a_disk_that_went_back_is_an_error(log: Log) -> None:
     assert report["totals"]["disk_errors"] == 1
 
 
+def test_a_guest_made_anew_by_the_lab_has_a_new_disk(log: Log) -> None:
+    log.add(0, "host-a", "web", "S", f"D {BOOT} vda new 1111 0")
+    now = log.ticks(0, "host-a", 1, 20)
+    log.add(now, "-", "web", "A", checker.REMOVED)
+    log.add(now + 900, "host-b", "web", "S", f"D {OTHER} vda new 2222 0")
+    now = log.ticks(now + 1000, "host-b", 1, 20, boot=OTHER)
+    assert log.check(now)["totals"]["disk_errors"] == 0
+    log.add(now, "host-b", "web", "S", f"D {OTHER} vda new 3333 0")
+    assert log.check(log.ticks(now, "host-b", 21, 60, boot=OTHER))["totals"]["disk_errors"] == 1
+
+
 def test_the_command_prints_totals_and_fails_on_loss(
     log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -215,8 +215,7 @@ def test_after_all_faults_are_mended_a_new_run_drains(made, plan) -> None:
     world = World(made, allowed(), plan)
     world.go(Run("a"), Run("b"), Run("c"))
     world.heal()
-    for machine in made.machines.values():
-        machine.cordons.discard("a person")
+    world.uncordon_what_people_cordoned()
     for run in world.go(*[Run(n, "drained", f"again-{n}") for n in "abc"]):
         if run.result.phase is not NodePhase.DRAINED:
             bad = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]

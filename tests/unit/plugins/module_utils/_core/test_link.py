@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +24,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
 )
 
+EXAMPLES = int(os.environ.get("VIRTOPS_EXAMPLES", "40"))
 SLOW = 47 * MIB  # 400 Mbit/s
 
 
@@ -153,7 +156,9 @@ GUEST = st.builds(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=max(8, EXAMPLES // 5), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.lists(GUEST, min_size=1, max_size=16), st.integers(60, 400))
 def test_everyone_arrives_within_its_limit(rows: list[tuple], capacity: int) -> None:
     """Nobody starves, no limit is passed, the link is used."""
@@ -204,14 +209,17 @@ STAMPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(STAMPS)
 def test_whatever_the_numbers_say_it_answers_sensibly(looks: list[dict[str, LinkJob]]) -> None:
     """Statistics may be late, jump, go backwards. Somebody always has the link."""
     scheduler = LinkScheduler()
+    begun: set[str] = set()
     for place, jobs in enumerate(looks):
+        begun &= set(jobs)
         changes = scheduler.step(place * 0.3, jobs)
+        begun |= set(changes) | {uuid for uuid, job in jobs.items() if job.started}
         assert set(changes) <= set(jobs)
         assert all(1 <= mib <= OPEN_MIB for mib in changes.values())
-        fixed = any(job.started and not job.adjustable for job in jobs.values())
+        fixed = any(uuid in begun and not job.adjustable for uuid, job in jobs.items())
         assert not jobs or fixed or any(scheduler.is_open(uuid) for uuid in jobs)

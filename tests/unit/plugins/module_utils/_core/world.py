@@ -324,6 +324,13 @@ class World:
     def do_cordon(self, _run: Run, arg: int) -> None:
         self._machine(arg).cordons.add("a person")
 
+    def uncordon_what_people_cordoned(self) -> None:
+        """Where theirs was the only cordon the node takes VMs again, drained or not."""
+        for machine in self.fleet.machines.values():
+            machine.cordons.discard("a person")
+            if not machine.cordons:
+                self.drained.pop(machine.name, None)
+
     def do_steal(self, _run: Run, arg: int) -> None:
         """Somebody migrates a VM without asking us, where there is room for all of ours too."""
         found = sorted(
