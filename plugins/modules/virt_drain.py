@@ -81,6 +81,20 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+diff:
+  description: Where each VM was and is, and whether the host takes VMs, a line each.
+  returned: in diff mode
+  type: dict
+  contains:
+    before:
+      description: As the run found it.
+      type: str
+    after:
+      description: As it is now; in check mode, as it would be.
+      type: str
+  sample:
+    before: "VM web-1: running on host-a\nhost host-a: takes VMs\n"
+    after: "VM web-1: running on host-b\nhost host-a: cordoned\n"
 phase:
   description:
     - Where the host is. V(Drained) comes with a certificate.
@@ -269,6 +283,8 @@ def main() -> None:
         result = plan(request) if module.check_mode else run_slice(request)
     except (PolicyError, RecordError, Superseded, HostUnreachable, LibvirtMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
+    if not module._diff:
+        result.pop("diff", None)
     module.exit_json(**result)
 
 

@@ -72,6 +72,20 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+diff:
+  description: Where each VM was and is, and whether the host takes VMs, a line each.
+  returned: in diff mode
+  type: dict
+  contains:
+    before:
+      description: As the run found it.
+      type: str
+    after:
+      description: As it is now; in check mode, as it would be.
+      type: str
+  sample:
+    before: "VM web-1: running on host-a\nhost host-a: takes VMs\n"
+    after: "VM web-1: running on host-b\nhost host-a: cordoned\n"
 phase:
   description: V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) in between.
   returned: success
@@ -232,6 +246,8 @@ def main() -> None:
         LibvirtMissing,
     ) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
+    if not module._diff:
+        result.pop("diff", None)
     module.exit_json(**result)
 
 

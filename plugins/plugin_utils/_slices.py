@@ -36,6 +36,7 @@ def run_slices(
         module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
     )
     changed = False
+    before: str | None = None
     tries = 0
     while True:
         result = call(module_args)
@@ -47,6 +48,9 @@ def run_slices(
         tries = 0
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
+        if "diff" in result:
+            before = result["diff"]["before"] if before is None else before
+            result["diff"]["before"] = before
         if check:
             return result
         progress.update(result)

@@ -198,6 +198,7 @@ def test_check_mode_changes_nothing(lab: Lab, playbook: str) -> None:
     if playbook == "drain":
         row = ended.vm("web")
         assert (row["way"], row["target"]) == ("migrate", "host-b")
+        assert "+VM web: running on host-b" in ended.text
         assert ended.last["changed"]
         assert not ended.last["certificate"]
 

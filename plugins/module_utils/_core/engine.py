@@ -70,6 +70,7 @@ class Slice:
     certificate: Certificate | None = None
     findings: tuple[Finding, ...] = ()
     actions_done: list[Action] = field(default_factory=list)
+    first: Observation | None = None  # how the slice found it
 
 
 class Engine:
@@ -83,6 +84,7 @@ class Engine:
         self._before: Mapping[str, Situation] | None = None
         self._empty: Observation | None = None
         self._last: list[Action] = []
+        self._first: Observation | None = None
         self.done: list[Action] = []
 
     def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
@@ -109,6 +111,7 @@ class Engine:
     def step(self) -> Slice:
         """One round. At most one record write before the acts, and one after."""
         obs = self._platform.observe(self._record)
+        self._first = self._first or obs
         node = self._record.node
         decision = decide(obs, {node: self._record}, self._policy, self._before)
         self._before = decision.situations if obs.full else None
@@ -133,8 +136,9 @@ class Engine:
         quiet = all(a.do is Do.FORGET for a in actions) and not refused
         ended = Ended.FINAL if decision.final and quiet else Ended.OUT_OF_TIME
         findings = decision.node_findings.get(node, ())
+        done = list(self.done)
         return Slice(
-            ended, phase, self._record, obs, decision, certificate, findings, list(self.done)
+            ended, phase, self._record, obs, decision, certificate, findings, done, self._first
         )
 
     def _admit(self, decision: Decision, obs: Observation) -> list[Action]:

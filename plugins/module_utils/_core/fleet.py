@@ -210,6 +210,9 @@ class Fleet:
         if not target.up or not target.reachable or (there is not None and there.active):
             self._end(move, Finding(Reason.MIGRATION_FAILED, f"{move.target} does not take it"))
             return
+        if move.target in move.fate.refused_by:
+            self._end(move, Finding(Reason.NAME_TAKEN, f"{move.target} has its name"))
+            return
         move.stage, move.since = Stage.PRECOPY, self.clock
         move.total = move.remaining = float(max(1, here.spec.memory_mib))
         arriving = replace(here, state=State.INCOMING, persistent=False, autostart=False)

@@ -32,7 +32,7 @@ class Fate:
 
     fail_at: the part of its memory after which it fails. hang: no byte moves.
     post_copy: it goes post-copy half way. breaks: its post-copy breaks; heals_after: and goes on.
-    leftover: the source keeps a definition.
+    leftover: the source keeps a definition. refused_by: targets that refuse it, with NameTaken.
     """
 
     fail_at: float | None = None
@@ -41,6 +41,7 @@ class Fate:
     breaks: bool = False
     heals_after: float | None = None
     leftover: bool = False
+    refused_by: tuple[str, ...] = ()
 
 
 @dataclass

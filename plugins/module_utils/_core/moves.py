@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from .actions import Do
 from .model import ACTIVE_STATES, VM
-from .reasons import CATALOGUE, Finding, Reason
+from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping
@@ -201,6 +201,7 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         stopping(step, uuid, vm)
         return
     entry.was_active = True
+    vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
     if refusals and not step.obs.full:
         # A host that cannot be read might take it: not known yet, so nothing is stopped.
@@ -213,6 +214,16 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
     else:
         _go(step, vm, entry, choice)
+
+
+def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
+    """A target that refused it in this run, for a reason that lasts, is not asked again."""
+    met = {
+        a.target: (a.finding,)
+        for a in entry.attempts
+        if a.run_id == step.record.run_id and a.finding and a.finding.reason in LASTING
+    }
+    return replace(vm, refused_by={**vm.refused_by, **met}) if met else vm
 
 
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:

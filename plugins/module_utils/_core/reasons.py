@@ -80,6 +80,31 @@ class Reason(str, Enum):
     RUNS_THE_MAINTENANCE = "RunsTheMaintenance"
 
 
+# A target that refused a VM for one of these refuses it again, however often it is asked.
+LASTING = frozenset(
+    {
+        Reason.DISKS,
+        Reason.INTERFACE,
+        Reason.HOTPLUG,
+        Reason.VIRTIOFS,
+        Reason.HOST_DEVICE,
+        Reason.SEV,
+        Reason.SECURE_EXECUTION,
+        Reason.TDX,
+        Reason.HYPERV_PASSTHROUGH,
+        Reason.PERSISTENT_RESERVATION,
+        Reason.CPU_MODEL,
+        Reason.MACHINE_TYPE,
+        Reason.SNAPSHOTS,
+        Reason.NAME_TAKEN,
+        Reason.SECRET,
+        Reason.HUGEPAGES,
+        Reason.PINNING,
+        Reason.TPM_STATE,
+    }
+)
+
+
 @dataclass(frozen=True)
 class ReasonInfo:
     """What the catalogue says of a reason: plane, sentence, remedy."""

@@ -13,6 +13,7 @@ from .._core.actions import Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, begin
 from .._core.model import Observation
+from .._core.picture import diff, foreseen, picture
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
@@ -59,6 +60,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         acts = []
     targets = {a.vm: a.target for a in acts if a.do in (Do.MIGRATE, Do.COLD_DEFINE)}
     vms = rows(planned, obs)
+    before = picture(obs, planned)
     for row in vms:
         row["target"] = targets.get(row["uuid"], row["target"])
     return {
@@ -72,6 +74,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         "certificate": None,
         "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
         "cordoned_by_others": _foreign(obs, old, record.node),
+        "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
 

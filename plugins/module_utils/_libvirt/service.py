@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.actions import Action, Do, NodePhase
+from .._core.actions import Do, NodePhase
 from .._core.engine import Ended, Engine, Slice, begin
+from .._core.picture import diff, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord, RecordError
 from .._core.report import counts, rows
@@ -151,12 +152,11 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "findings": [finding.to_dict() for finding in outcome.findings],
         "cordoned_by_others": not outcome.record.cordoned_by_us
         and outcome.observation.nodes[request.own.name].cordoned,
+        "diff": diff(
+            picture(outcome.first or outcome.observation, outcome.record),
+            picture(outcome.observation, outcome.record),
+        ),
     }
 
 
-def describe(actions: Sequence[Action]) -> list[Mapping[str, str]]:
-    """Actions in result form, for check and diff mode."""
-    return [{"do": a.do.value, "vm": a.name, "target": a.target} for a in actions]
-
-
-__all__ = ["RecordError", "Request", "Superseded", "describe", "result", "run_slice"]
+__all__ = ["RecordError", "Request", "Superseded", "result", "run_slice"]

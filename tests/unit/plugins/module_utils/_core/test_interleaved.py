@@ -46,6 +46,7 @@ FATES = {
     "breaks": Fate(post_copy=True, breaks=True),
     "heals": Fate(post_copy=True, breaks=True, heals_after=20.0),
     "leftover": Fate(leftover=True),
+    "refused": Fate(refused_by=("d",)),
 }
 NOT_HERE = (Finding(Reason.HOST_DEVICE, "a device"),)
 KINDS = {

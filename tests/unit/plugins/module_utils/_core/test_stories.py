@@ -115,6 +115,24 @@ def test_what_becomes_of_a_vm(domain, policy, phase, expected) -> None:
     assert (outcome.certificate is not None) == (phase == "Drained")
 
 
+def test_a_target_that_refused_for_a_lasting_reason_is_not_asked_again() -> None:
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
+    made.fate = lambda _vm, _attempt: Fate(refused_by=("b",))
+    outcome = run(made)
+    assert [a.target for a in outcome.record.vms["u1"].attempts] == ["b", "c"]
+    assert ended(outcome) == ("moved", "")
+
+
+def test_where_every_target_refuses_it_blocks_at_once_with_their_reason() -> None:
+    made = two(vm(1, "a"))
+    made.fate = lambda _vm, _attempt: Fate(refused_by=("b",))
+    outcome = run(made)
+    assert len(outcome.record.vms["u1"].attempts) == 1
+    assert ended(outcome) == ("blocked", "NameTaken")
+    made.fate = lambda _vm, _attempt: Fate()
+    assert ended(run(made, name="again")) == ("moved", ""), "a new run asks again"
+
+
 def test_a_stop_is_undone_on_restore_with_autostart_and_definition() -> None:
     for way in ("shutdown", "save", "cold_migrate"):
         for persistent in (True, False):
