@@ -179,6 +179,14 @@ options:
           - When the link breaks then, the VM stands still until it is mended.
         type: bool
         default: false
+      tls:
+        description:
+          - Encrypt memory and disks on their way, by QEMU's own TLS.
+          - With V(false) they go in the clear from QEMU to QEMU. A peer's C(qemu+tls) URI
+            protects only what the two libvirt daemons say to each other.
+          - Needs QEMU's migration certificates on all hosts (C(/etc/pki/qemu)).
+        type: bool
+        default: false
       parallel_connections:
         description: Connections of one migration. V(0) uses one.
         type: int

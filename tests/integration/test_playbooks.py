@@ -266,3 +266,29 @@ def test_a_running_drain_is_aborted_by_restore(lab: Lab) -> None:
     assert traces.volumes(host) == []
     assert traces.autostarted(host) == ["web"]
     lab.wait_ticking(["web"])
+
+
+def test_a_drain_over_qemu_ssh(lab: Lab) -> None:
+    uri = "qemu+ssh://root@{{ inventory_hostname }}/system"
+    ended = plays.run(lab, "drain", {**HERE, "maintenance_peer_uri": uri})
+    assert ended.code == 0, ended.text
+    assert ended.last["certificate"]
+    assert traces.running(lab.host("host-b")) == ["web"]
+    lab.wait_ticking(["web"])
+
+
+def test_memory_goes_encrypted_or_not_at_all(lab: Lab) -> None:
+    """Without its certificates the target's QEMU cannot take the VM; with them it does."""
+    encrypted = {**HERE, "drain_migration": {"tls": True}, "drain_max_attempts": 1}
+    host = lab.host("host-b")
+    host.exec("mv /etc/pki/qemu /etc/pki/qemu.away")
+    try:
+        ended = plays.run(lab, "drain", encrypted)
+        assert ended.code != 0
+        assert "/etc/pki/qemu" in ended.vm("web")["message"]
+        assert traces.running(lab.host("host-a")) == ["web"]
+    finally:
+        host.exec("mv /etc/pki/qemu.away /etc/pki/qemu")
+    assert plays.run(lab, "drain", encrypted).code == 0
+    assert traces.running(host) == ["web"]
+    lab.wait_ticking(["web"])

@@ -38,6 +38,7 @@ class MigrationSettings:
     """How one VM is migrated.
 
     bandwidth_mib: MiB/s for each migration, 0 = not limited.
+    tls: memory and disks go through the hypervisor's own TLS, not in the clear.
     completion_timeout_per_gib: seconds per GiB of memory and copied disk (KubeVirt's default 150).
     progress_timeout: seconds without progress (KubeVirt's default 150).
     on_timeout: abort, post_copy or pause: what the holder does when one of them is reached.
@@ -46,6 +47,7 @@ class MigrationSettings:
     bandwidth_mib: int = 0
     auto_converge: bool = False
     post_copy: bool = False
+    tls: bool = False
     parallel_connections: int = 0
     compression: tuple[str, ...] = ()
     completion_timeout_per_gib: int = 150

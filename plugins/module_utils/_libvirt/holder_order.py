@@ -25,7 +25,6 @@ class MoveOrder:
 
     target_uri: as the source's libvirtd dials it. migrate_uri: for the memory; empty: libvirt's.
     disks: target devices (vda ...) to copy; None with BlockMigration: those with local storage.
-    tls: QEMU's own TLS for memory and disks.
     """
 
     uuid: str
@@ -41,7 +40,6 @@ class MoveOrder:
     persistent: bool = True
     autostart: bool = False
     settings: MigrationSettings = field(default_factory=MigrationSettings)
-    tls: bool = False
     memory_mib: int = 0
     priority: int = 0
     run_id: str = ""
@@ -65,7 +63,6 @@ def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
             persistent=bool(raw.get("persistent", True)),
             autostart=bool(raw.get("autostart", False)),
             settings=_settings(raw.get("settings") or {}),
-            tls=bool(raw.get("tls", False)),
             memory_mib=int(raw.get("memory_mib") or 0),
             priority=int(raw.get("priority") or 0),
             run_id=str(raw.get("run_id") or ""),

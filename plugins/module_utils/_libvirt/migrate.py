@@ -37,7 +37,7 @@ def flags_of(order: MoveOrder) -> int:
         flags |= libvirt.VIR_MIGRATE_COMPRESSED
     if order.method is MigrationMethod.BLOCK:
         flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
-    if order.tls:
+    if settings.tls:
         flags |= libvirt.VIR_MIGRATE_TLS
     return int(flags)
 

@@ -76,6 +76,7 @@ POLICY_SPEC: dict[str, Any] = {
             "bandwidth": {"type": "int", "default": 0},
             "auto_converge": {"type": "bool", "default": False},
             "post_copy": {"type": "bool", "default": False},
+            "tls": {"type": "bool", "default": False},
             "parallel_connections": {"type": "int", "default": 0},
             "compression": {
                 "type": "list",
@@ -158,6 +159,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
             bandwidth_mib=migration["bandwidth"],
             auto_converge=migration["auto_converge"],
             post_copy=migration["post_copy"],
+            tls=migration["tls"],
             parallel_connections=migration["parallel_connections"],
             compression=tuple(migration["compression"]),
             completion_timeout_per_gib=migration["completion_timeout_per_gib"],

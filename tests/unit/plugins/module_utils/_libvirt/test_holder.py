@@ -59,7 +59,7 @@ def test_an_order_and_its_defaults() -> None:
     assert order.method is MigrationMethod.LIVE
     assert order.settings == MigrationSettings()
     assert not order.watch
-    assert not order.tls
+    assert not order.settings.tls
     full = parse_order(
         {
             **ORDER,
@@ -133,7 +133,7 @@ def names_of(value: int, names: list[str]) -> set[str]:
     [
         ({}, {"PERSIST_DEST", "UNDEFINE_SOURCE"}),
         ({"persistent": False}, set()),
-        ({"persistent": False, "tls": True}, {"TLS"}),
+        ({"persistent": False, "settings": {"tls": True}}, {"TLS"}),
         ({"persistent": False, "method": "BlockMigration"}, {"NON_SHARED_DISK"}),
         (
             {
