@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host can take: declared memory less what is promised. Free memory is never asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    DomainNow,
+    Host,
+    HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import (
+    Reservation,
+)
+
+GIB = 1024
+# Full of free memory: none of what runs here has touched its own yet.
+CONNECTION = SimpleNamespace(
+    isAlive=lambda: True, getFreeMemory=lambda: 900 * 1024**3, close=lambda: None
+)
+
+
+def node(read: HostNow, memory: int = 8 * GIB, reserve: int = 0) -> Node:
+    source = Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION)
+    config = HostConfig("b", "qemu+tls://b/system", memory_mib=memory, reserve_mib=reserve)
+    observer = Observer(source, [], "boot", "")
+    return observer._node(Host(config, lambda _uri: CONNECTION), read)
+
+
+def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
+    monkeypatch.setattr(Host, "group_of", lambda _self, _uuid: None)
+    domains = {
+        "u1": DomainNow("u1", "web", State.RUNNING, 2 * GIB),
+        "u2": DomainNow("u2", "off", State.SHUTOFF, 4 * GIB),
+        "u3": DomainNow("u3", "arriving", State.INCOMING, 1 * GIB),
+    }
+    claims = [Reservation("u3", 1 * GIB, "a"), Reservation("u4", 1 * GIB, "c")]
+    found = node(HostNow("b", domains, reservations=claims), reserve=GIB)
+    assert (found.committed_mib, found.reserved_mib, found.room_mib) == (4 * GIB, 2 * GIB, 3 * GIB)
+    assert (found.inbound, found.vm_count) == (2, 2)
+
+
+def test_a_host_that_could_not_be_read_has_no_room() -> None:
+    found = node(HostNow("b", error="no route to host"))
+    assert (found.reachable, found.room_mib, found.message) == (False, 0, "no route to host")
