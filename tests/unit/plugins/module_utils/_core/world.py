@@ -119,6 +119,7 @@ class World:
         }
         self.excused: set[str] = set()  # VMs that others stopped
         self.stolen: set[str] = set()  # VMs that others migrated, and lost their autostart
+        self.read_at: dict[str, float] = {}  # when a run last read its own node
         self.log: list[str] = []
         self._over = _shut()
         fleet.on_change = self.check
@@ -263,6 +264,8 @@ class World:
                 break
         if run.dead:
             raise Killed
+        if what == f"read {run.node}":
+            self.read_at[run.node] = self.fleet.clock
 
     # What the plan can do
 
@@ -443,11 +446,14 @@ class World:
             raise Broken(f"{run.node} is {outcome.phase} and certificate={certified}")
         self.drained[run.node] = outcome.phase is NodePhase.DRAINED
         if outcome.phase is NodePhase.DRAINED:
-            left = [u for u, d in machine.domains.items() if d.active]
+            late = {m.vm for m in self.fleet.moves.values() if self._came_too_late(m)}
+            left = [u for u, d in machine.domains.items() if d.active and u not in late]
             moving = [
                 m
                 for m in self.fleet.moves.values()
-                if run.node in (m.source, m.target) and (m.asked or m.stage is not Stage.STARTING)
+                if run.node in (m.source, m.target)
+                and (m.asked or m.stage is not Stage.STARTING)
+                and m.vm not in late
             ]
             seen = {u for u, node in self.home.items() if node == run.node}
             unsaid = seen - set(outcome.record.vms) - self.excused
@@ -469,6 +475,12 @@ class World:
             skipped = any(e.ending == "skipped" for e in outcome.record.vms.values())
             if not (told or skipped):
                 raise Broken(f"{run.node} is blocked without a reason: {describe(outcome)}")
+
+    def _came_too_late(self, move: Move) -> bool:
+        """Somebody's migration that began after the last read of its target: who reboots the
+        node takes the certificate again, and nobody could know of it before."""
+        read_at = self.read_at.get(move.target, 0.0)
+        return not move.asked and move.stage is not Stage.STARTING and move.since > read_at
 
     def nothing_of_ours(self, node: str) -> list[str]:
         """What is left of us on a node whose maintenance is over, and of its VMs."""
