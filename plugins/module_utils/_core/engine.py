@@ -18,6 +18,7 @@ from .model import Observation
 from .policy import Limits, Policy
 from .reasons import Finding, Reason
 from .record import Attempt, Ending, NodeRecord, VMRecord
+from .stops import ASK_AGAIN_SECONDS
 from .verdict import Situation
 
 _READS_IN_A_ROW = 4
@@ -235,7 +236,8 @@ def _carry_on(entry: VMRecord, now: float) -> None:
         entry.start_tries = 0
         entry.note(None)
     if entry.stop_way:
-        entry.stop_started = entry.stop_sent = now
+        # Asked again at once: the run before may have been killed before it asked.
+        entry.stop_started, entry.stop_sent = now, now - ASK_AGAIN_SECONDS
 
 
 __all__ = ["Ended", "Engine", "Platform", "Slice", "begin"]

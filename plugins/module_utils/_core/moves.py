@@ -24,6 +24,7 @@ _COLD_WAY = frozenset(
     {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
     | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
 )
+_STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
@@ -70,7 +71,7 @@ def claim_is_left(step: Step, uuid: str) -> bool:
         return False
     if entry.cold_target == claim.target:
         done = situation is Situation.COLD_ARRIVED and not entry.was_active
-        given_up = situation is Situation.HERE and entry.ending == Ending.BLOCKED.value
+        given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
         back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
         gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
         if entry.stop_way and not (done or given_up or back or gone):

@@ -73,6 +73,9 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     if entry.autostart and not vm.autostart:
         step.attempt(Do.AUTOSTART_ON, uuid)
+    claim = step.obs.claims.get(uuid)
+    if claim is not None:  # of the cold migration that does not come
+        step.attempt(Do.RELEASE, uuid, claim.target)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
     entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
 

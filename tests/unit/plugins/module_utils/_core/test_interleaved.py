@@ -170,8 +170,8 @@ def test_two_runs_on_one_node(made, plan, seconds) -> None:
 @given(fleets(CALM, ("ok", "postcopy", "leftover", "fail"), ample=True), plans(SAFE_EVENTS))
 def test_run_again_after_kills_is_carried_on_to_the_end(made, plan) -> None:
     """Where nothing hinders it each node ends drained, wherever and however often it was killed."""
-    # Eight of nine attempts may be fated to fail: with these times that is no hindrance.
-    world = World(made, allowed(max_attempts=9, backoff=0.1, drain_timeout=2000.0), plan)
+    # Eight of nine attempts may be fated to fail: with this back-off that is no hindrance.
+    world = World(made, allowed(max_attempts=9, backoff=0.1), plan)
     for run in world.go(Run("a"), Run("b"), Run("c")):
         assert run.result.phase is NodePhase.DRAINED, describe(run.result)
 

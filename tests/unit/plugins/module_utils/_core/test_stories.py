@@ -133,6 +133,27 @@ def test_where_every_target_refuses_it_blocks_at_once_with_their_reason() -> Non
     assert ended(run(made, name="again")) == ("moved", ""), "a new run asks again"
 
 
+def test_killed_between_the_record_and_the_shutdown_it_is_asked_again_at_once() -> None:
+    made = two(vm(1, "a", declared_strategy="None"))
+
+    def killed(action):
+        if action.do is Do.SHUTDOWN:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, ALLOWED, fails=killed)
+    assert made.machines["a"].domains["u1"].off_at is None
+    outcome = run(made, replace(ALLOWED, shutdown_timeout=5.0), name="again")
+    assert ended(outcome) == ("stopped", "")
+
+
+def test_a_cold_migration_that_is_given_up_gives_its_claim_back() -> None:
+    made = two(vm(1, "a", shutdown_takes=None, **FIXED))
+    assert ended(run(made, on("cold_migrate"))) == ("blocked", "ShutdownTimedOut")
+    assert not made.machines["b"].claims
+    assert not any(machine.slots for machine in made.machines.values())
+
+
 def test_a_stop_is_undone_on_restore_with_autostart_and_definition() -> None:
     for way in ("shutdown", "save", "cold_migrate"):
         for persistent in (True, False):
