@@ -123,7 +123,8 @@ def test_managed_save_and_restore(lab: Lab, guest) -> None:
     assert report(lab, "saved")["verdict"] == "stopped"
     here.virsh("start", "saved")
     lab.wait_ticking(["saved"])
-    assert report(lab, "saved")["verdict"] == "live"
+    woken = report(lab, "saved")
+    assert (woken["verdict"], woken["running_again"]) == ("stopped", True)
 
 
 def test_transient_and_never_moved(lab: Lab, guest) -> None:

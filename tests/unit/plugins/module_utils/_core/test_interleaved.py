@@ -222,8 +222,9 @@ def test_after_all_faults_are_mended_a_new_run_drains(made, plan) -> None:
     for run in world.go(*[Run(n, "drained", f"again-{n}") for n in "abc"]):
         if run.result.phase is not NodePhase.DRAINED:
             bad = [e for e in run.result.record.vms.values() if e.ending in ("blocked", "lost")]
-            assert {e.uuid for e in bad} <= world.excused | made.killed, run.result
-            assert bad, run.result.findings
+            harmed = world.excused | made.killed
+            assert {e.uuid for e in bad} <= harmed, describe(run.result)
+            assert bad, describe(run.result)
 
 
 @st.composite

@@ -395,6 +395,10 @@ class World:
             if u == uuid
         ]
 
+    def _runs(self, move: Move) -> bool:
+        domain = self.fleet.machines[move.source].domains.get(move.vm)
+        return domain is not None and domain.active
+
     def _watch(self, action: Action):
         """Before an act is carried out."""
         if action.do is Do.MIGRATE:
@@ -424,7 +428,8 @@ class World:
         for uuid, hosts in places.items():
             if len(hosts) > 1:
                 raise Broken(f"{uuid} runs on {hosts}")
-        ours = [m for m in fleet.moves.values() if m.asked]
+        # An order for a VM that was stopped meanwhile fails as soon as it begins.
+        ours = [m for m in fleet.moves.values() if m.asked and self._runs(m)]
         if len(ours) > limits.cluster:
             raise Broken(f"{len(ours)} migrations in the cluster")
         for name in fleet.machines:
