@@ -147,7 +147,7 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 	$(RUN) tests/kill/run.py $(KILL_ARGS)
 
 bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
-	$(RUN) tests/bench/libvirt.py $(BENCH_ARGS)
+	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
 
 ##@ Other
 

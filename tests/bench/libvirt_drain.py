@@ -8,7 +8,7 @@ Directions alternate and guests are kept. Medians of three rounds. A peer that h
 after 120 s is cut, once, and out of the running. After the first round only the xargs widths
 within five percent of the best one go on; the others keep their one figure.
 
-    libvirt.py [SCENARIO ...]    idle hard mixed main (all by default)
+    libvirt_drain.py [SCENARIO ...]    idle hard mixed main (all by default)
 """
 
 from __future__ import annotations
