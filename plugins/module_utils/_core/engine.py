@@ -13,7 +13,7 @@ from typing import Protocol
 
 from .actions import Action, Decision, Do, NodePhase
 from .certificate import Certificate, certify
-from .decide import decide
+from .decide import IN_FLIGHT, decide
 from .model import Observation
 from .policy import Limits, Policy
 from .reasons import Finding, Reason
@@ -22,6 +22,9 @@ from .stops import ASK_AGAIN_SECONDS
 from .verdict import Situation
 
 _READS_IN_A_ROW = 4
+# While all that is left is being migrated, reading often only takes from the migrations.
+_WHILE_ALL_FLY = 3.0
+_GATHER = 0.5  # s; those that end together are finished together
 
 
 class Platform(Protocol):
@@ -42,8 +45,8 @@ class Platform(Protocol):
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         """Carry out the actions. UUID -> what went wrong."""
 
-    def wait(self, seconds: float) -> None:
-        """Return when something changed, or after that time."""
+    def wait(self, seconds: float, gather: float = 0.0) -> None:
+        """Return when something changed, `gather` seconds later, or after that time."""
 
     def now(self) -> float:
         """Boot-time clock of the node, seconds."""
@@ -107,7 +110,17 @@ class Engine:
             # still to be done, can wait.
             if self._last in ([], last):
                 left = deadline - self._platform.now()
-                self._platform.wait(max(0.0, min(longest_wait, left)))
+                longest, gather = longest_wait, 0.0
+                if self._all_fly(outcome):
+                    longest, gather = _WHILE_ALL_FLY * longest_wait, _GATHER
+                self._platform.wait(max(0.0, min(longest, left)), gather)
+
+    @staticmethod
+    def _all_fly(outcome: Slice) -> bool:
+        """Is nothing left but migrations under way? Then none waits for another's place."""
+        left = [u for u, e in outcome.record.vms.items() if e.ending == Ending.NONE.value]
+        held = outcome.observation.held
+        return all(u in held and outcome.decision.situations.get(u) in IN_FLIGHT for u in left)
 
     def step(self) -> Slice:
         """One round. At most one record write before the acts, and one after."""

@@ -36,7 +36,8 @@ TRICKLE_MIB = 1  # libvirt counts the bandwidth in whole MiB/s
 OPEN_MIB = 1 << 20  # as good as no limit
 
 HORIZON = 0.5  # s of work ahead below which the next one gets the link
-CROWD = 2.0  # s of work ahead above which one that has the link loses it
+CROWD = 5.0  # s of work ahead above which one that has the link loses it
+RIPE = 4.0  # s after the first byte in which the rest may be set up before the rate is believed
 WINDOW = 1.0  # s over which a rate is measured ...
 KNOWN = 0.35  # ... and the least that makes it known
 SHARE = 1.3  # a share of the link must be so many times the dirty rate
@@ -132,6 +133,7 @@ class LinkScheduler:
         self._tracks: dict[str, _Track] = {}
         self._last: float | None = None
         self._rate = 0.0  # bytes/s of all, 0: not known
+        self._first_flow: float | None = None
         self._setup = SETUP
         self._lanes = 1
         self._steady: tuple[frozenset[str], float] = (frozenset(), 0.0)
@@ -220,8 +222,16 @@ class LinkScheduler:
             self._measure_one(track, job, now)
             self._watch_progress(track, job, passed)
         flowing = [t for u, t in self._tracks.items() if t.known and jobs[u].flows]
-        if flowing:
+        if flowing and (self._rate or self._is_ripe(now, jobs)):
             self._rate = sum(track.rate for track in flowing) or self._rate
+
+    def _is_ripe(self, now: float, jobs: Mapping[str, LinkJob]) -> bool:
+        """May what flows be taken for what the link carries? Not while others are being set
+        up: that takes CPU, and the first one may have little of it."""
+        if self._first_flow is None:
+            self._first_flow = now
+        all_flow = all(t.known for u, t in self._tracks.items() if t.given or jobs[u].started)
+        return all_flow or now - self._first_flow > RIPE
 
     @staticmethod
     def _measure_one(track: _Track, job: LinkJob, now: float) -> None:

@@ -85,7 +85,7 @@ class ModelPlatform:
     def wall(self) -> str:
         return f"model+{self.fleet.clock:.1f}s"
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, gather: float = 0.0) -> None:
         self.sleep(seconds)
 
     # The record

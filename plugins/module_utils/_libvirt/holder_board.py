@@ -18,6 +18,7 @@ from .connection import LibvirtProblem, libvirt
 from .holder_job import Job
 from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
+from .holder_probe import Pace
 from .store import OutcomeName, Store, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
@@ -39,6 +40,7 @@ class Board:
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._scheduler = LinkScheduler()
+        self._pace = Pace()
         self._stirred = threading.Event()
         threading.Thread(target=self._loop, name="board", daemon=True).start()
 
@@ -55,7 +57,7 @@ class Board:
             held = self._jobs.get(order.uuid)
             if held is not None:
                 return self._held_already(held, order)
-            job = Job(self._links, order, self._changed, self._over)
+            job = Job(self._links, order, self._changed, self._over, self._pace)
             self._jobs[order.uuid] = job
         kind = "watch" if order.watch else "migrate"
         self._log(f"{kind} {order.name} ({order.uuid}) attempt {order.attempt} -> {order.target}")
@@ -144,6 +146,9 @@ class Board:
         for uuid, job in jobs.items():
             job.open = self._scheduler.is_open(uuid)
             job.check_deadlines(now)
+        started = sum(job.started for job in jobs.values())
+        has_link = sum(job.started and job.open for job in jobs.values())
+        self._pace.share(has_link, started - has_link)
 
 
 def line_of(job: Job) -> dict[str, Any]:

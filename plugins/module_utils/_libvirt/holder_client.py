@@ -44,6 +44,7 @@ class HolderClient:
         self._where = (uri, run_dir, log)
         self._incoming = b""
         self._events: deque[dict[str, Any]] = deque()
+        self._held: frozenset[str] = frozenset()
         self._number = 0
         self._subscribed: float | None = None
 
@@ -103,7 +104,9 @@ class HolderClient:
 
     def held(self) -> frozenset[str]:
         """UUIDs of the VMs whose migration the holder looks after."""
-        return frozenset(str(job["uuid"]) for job in self.status())
+        self._held = frozenset(str(job["uuid"]) for job in self.status())
+        self._events.clear()  # what happened before this answer is in it
+        return self._held
 
     def subscribe(self, tick: float = 0.0) -> None:
         """Hear of every change, and every `tick` seconds of progress (0: never)."""
@@ -131,6 +134,22 @@ class HolderClient:
         events = list(self._events)
         self._events.clear()
         return events
+
+    def wait_for_end(self, timeout: float, gather: float = 0.0) -> frozenset[str]:
+        """UUIDs whose migrations ended since `held`; empty when none did in `timeout` seconds.
+
+        After the first one up to `gather` seconds are waited for others, while there are any.
+        """
+        until = time.monotonic() + timeout
+        ended: frozenset[str] = frozenset()
+        while True:
+            events = self.wait(max(0.0, until - time.monotonic()))
+            now = frozenset(e["job"]["uuid"] for e in events if e["event"] == "over")
+            if now and not ended:
+                until = min(until, time.monotonic() + gather)
+            ended |= now
+            if time.monotonic() >= until or (ended and self._held <= ended):
+                return ended
 
     # The wire
 

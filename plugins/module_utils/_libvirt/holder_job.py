@@ -25,7 +25,7 @@ from .holder_disks import (
 )
 from .holder_links import Links
 from .holder_order import Ended, MoveOrder, ended
-from .holder_probe import Probe
+from .holder_probe import Pace, Probe
 from .holder_settle import Settled, settle
 from .migrate import flags_of, outgoing_job, params_of
 
@@ -41,6 +41,7 @@ class Job:
         order: MoveOrder,
         changed: Callable[[Job], None],
         over: Callable[[Job, Ended], None],
+        pace: Pace,
     ) -> None:
         self.order = order
         self.phase = Phase.PENDING
@@ -58,7 +59,7 @@ class Job:
         self._verdict: Verdict | None = None
         self._user_abort = False
         self._prepared = False
-        self.probe = Probe(links.local(), order.uuid, lambda: changed(self))
+        self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace)
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 

@@ -24,7 +24,22 @@ from .domain_state import to_state
 from .holder_links import Local
 from .migrate import outgoing_job
 
-FAST, SLOW = 0.1, 0.4  # seconds between two looks: with the link, and without
+FAST, SLOW = 0.1, 0.4  # least seconds between two looks: with the link, and without
+# A look makes QEMU's main thread work, and libvirtd's: so many a second, for all of them.
+FAST_LOOKS, SLOW_LOOKS = 30, 12
+
+
+@dataclass
+class Pace:
+    """Seconds between two looks at one migration: with the link, and without."""
+
+    fast: float = FAST
+    slow: float = SLOW
+
+    def share(self, open_jobs: int, waiting_jobs: int) -> None:
+        """Keep to the number of looks, however many migrations there are."""
+        self.fast = max(FAST, open_jobs / FAST_LOOKS)
+        self.slow = max(SLOW, waiting_jobs / SLOW_LOOKS)
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,10 @@ def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
 class Probe:
     """One domain's migration job, seen from the source. `local`: for its thread alone."""
 
-    def __init__(self, local: Local, uuid: str, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, local: Local, uuid: str, changed: Callable[[], None], pace: Pace | None = None
+    ) -> None:
+        self._pace = pace or Pace()
         self._local = local
         self._uuid = uuid
         self._changed = changed
@@ -114,7 +132,7 @@ class Probe:
                 self.message = str(exc)
                 self._dom = None
             busy = self._wanted is None or self._wanted > 1 or bool(self._measures)
-            self._wake.wait(FAST if busy or not self.seen else SLOW)
+            self._wake.wait(self._pace.fast if busy or not self.seen else self._pace.slow)
             self._wake.clear()
         self._dom = None
         self._local.close()

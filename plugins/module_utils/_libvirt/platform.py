@@ -79,10 +79,10 @@ class LibvirtPlatform:
     def wall(self) -> str:
         return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def wait(self, seconds: float) -> None:
-        """Until the holder tells a change of a migration, or for that time."""
+    def wait(self, seconds: float, gather: float = 0.0) -> None:
+        """Until the holder tells the end of a migration, or for that time."""
         if self._holder is not None:
-            self._holder.wait(seconds)
+            self._holder.wait_for_end(seconds, gather)
         else:
             time.sleep(seconds)
 

@@ -228,10 +228,12 @@ class Store:
                     break
                 parts.append(part)
             stream.finish()
-        except libvirt.libvirtError:
+        except libvirt.libvirtError as exc:
             _abort_quietly(stream)
             if name not in self.names():  # deleted under our hands
                 raise VolumeMissing(f"no volume {name}") from None
+            if exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+                raise VolumeTorn(f"{name} is still being made") from None
             raise
         return unpack(name, b"".join(parts))
 

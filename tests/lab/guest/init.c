@@ -462,7 +462,7 @@ static void empty_tlb_often(void)
     if (fork() != 0)
         return;
     for (;;)
-        sleep_ms(20);
+        sleep_ms(40);
 }
 
 /* ---- the life of a guest ---- */
