@@ -49,7 +49,11 @@ TRIAL_GAIN = 1.1  # the total rate must rise so much
 LEARN_AGAIN = 30.0  # s after which a lane that brought nothing is tried again
 TRICKLE_PART = 0.25  # of the link at most for all that wait at a trickle ...
 WAITING_LEAST = 2  # ... but so many may always wait
-FIXED_FIRST = 2  # disk copies that may start while the rate is not known
+# While the rate is not known so many are set up at once, and more while they are small in all:
+# what is set up too early waits at a trickle all along where the link turns out to be slow.
+FIRST = 4
+FIRST_SIZE = 1536 * MIB  # what 1 Gbit/s carries in some 13 s
+FIXED_FIRST = 2  # of disk copies, whose bandwidth cannot be changed later
 SETUP = 1.0  # s for a set-up, until it was measured
 MAX_STARTED = 14  # libvirtd has 20 workers; each migration call takes one for its whole time
 
@@ -199,7 +203,7 @@ class LinkScheduler:
         """Start one more to wait at a trickle? Enough to have one ready, and not many more:
         they take from the link, and what they sent may be dirtied again."""
         if not self._rate:
-            return True
+            return False
         ready = 1 + 1.5 * self._setup * self._rate / max(job.size, MIB)
         most = min(ready, TRICKLE_PART * self._rate / (TRICKLE_MIB * MIB))
         return waiting < max(WAITING_LEAST, most)
@@ -293,10 +297,16 @@ class LinkScheduler:
         return chosen
 
     def _first(self, jobs: Mapping[str, LinkJob]) -> list[str]:
-        """While nothing is known: all whose bandwidth can be changed later, few others."""
-        fixed = [u for u in self._order_of_start(jobs) if not jobs[u].adjustable]
-        some = [u for u in fixed if jobs[u].started] + [u for u in fixed if not jobs[u].started]
-        return [u for u in jobs if jobs[u].adjustable] + some[:FIXED_FIRST]
+        """While nothing is known: those under way, and a few more."""
+        order = self._order_of_start(jobs)
+        order = [u for u in order if jobs[u].started] + [u for u in order if not jobs[u].started]
+        chosen: list[str] = []
+        size = 0
+        for uuid in (u for u in order if jobs[u].adjustable):
+            size += jobs[uuid].size
+            if jobs[uuid].started or len(chosen) < FIRST or size <= FIRST_SIZE:
+                chosen.append(uuid)
+        return chosen + [u for u in order if not jobs[u].adjustable][:FIXED_FIRST]
 
     def _rank(
         self, uuid: str, job: LinkJob, on_target: Mapping[str, int], now: float
