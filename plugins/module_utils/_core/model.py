@@ -108,6 +108,7 @@ class VM:
     """A VM as seen on one host.
 
     `findings`: why it cannot migrate from here to anywhere.
+    `cold_findings`: why it cannot be moved while it is off, to anywhere.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
@@ -128,6 +129,7 @@ class VM:
     method: MigrationMethod = MigrationMethod.LIVE
     migratable: bool | None = True
     findings: tuple[Finding, ...] = ()
+    cold_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
