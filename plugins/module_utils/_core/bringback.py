@@ -13,7 +13,7 @@ from . import moves, stops
 from .actions import Do, NodePhase
 from .model import VM, State
 from .reasons import Finding, Reason
-from .record import Ending
+from .record import Ending, VMRecord
 from .step import Step
 from .verdict import Situation
 
@@ -24,7 +24,8 @@ _BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})
 def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     """The next actions towards an active node."""
     record, node = step.record, step.obs.nodes[step.record.node]
-    strays = [c for u, c in step.obs.claims.items() if u not in record.vms]
+    # One VM alone: claims and cordon are those of a drain, and its business.
+    strays = [c for u, c in step.obs.claims.items() if u not in record.vms and not record.only]
     for claim in strays:
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed = bool(strays), False
@@ -38,10 +39,13 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         if pending and step.late():
             entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
         waiting |= pending
-        failed |= entry.ending in _BAD
+        failed |= entry.ending in _BAD or _moved_on(step, entry)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
-    if node.our_cordon if node.our_cordon is not None else record.cordoned_by_us and node.cordoned:
+    ours = node.our_cordon
+    if ours is None:
+        ours = record.cordoned_by_us and node.cordoned
+    if ours and not record.only:
         step.do(Do.UNCORDON)
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
     if failed:
@@ -50,13 +54,19 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     return NodePhase.ACTIVE
 
 
+def _moved_on(step: Step, entry: VMRecord) -> bool:
+    """The abort of this one migration was asked for, and came too late."""
+    last = entry.last
+    return bool(step.record.only) and last is not None and last.abort_status == "Failed"
+
+
 def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
-    What somebody else asked for is left to them."""
+    What somebody else asked for is left to them, unless this one VM was named."""
     entry = step.record.vms[uuid]
     moves.follow(step, uuid, situation)
     last = entry.last
-    if last is None or last.adopted:
+    if last is None or (last.adopted and not step.record.only):
         return
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:

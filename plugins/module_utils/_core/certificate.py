@@ -22,6 +22,13 @@ ACCOUNTED = frozenset(
 )
 
 
+# What a VM that was moved has to be there: as it was here.
+_FINE = {
+    True: frozenset({State.RUNNING, State.PAUSED, State.POSTCOPY}),
+    False: ACTIVE_STATES | {State.SHUTOFF},
+}
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What was read, and where each VM is. Times: boot-time clock of the node, seconds."""
@@ -87,9 +94,10 @@ def _accounted(obs: Observation, uuid: str, entry: VMRecord) -> bool:
     sightings = obs.sightings.get(uuid, [])
     if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
         active = {s.node for s in sightings if s.state in ACTIVE_STATES}
-        there = {s.node for s in sightings if s.state not in (State.ABSENT, State.UNKNOWN)}
+        there = {s.node for s in sightings if s.state in _FINE[entry.was_active]}
         return entry.at in there and active <= {entry.at}
-    if entry.ending == Ending.GONE.value:
+    # Off here since before, or stopped by others: where they run it now is theirs to say.
+    if entry.ending == Ending.GONE.value or not entry.was_active:
         return True
     return not any(s.state in ACTIVE_STATES for s in sightings)
 

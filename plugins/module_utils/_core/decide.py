@@ -144,10 +144,11 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
                 vm.persistent,
                 vm.autostart,
                 was_active=vm.active,
+                seen_boot=step.obs.nodes[step.record.node].boot_id if vm.active else "",
             )
     for uuid, entry in step.record.vms.items():
         vm_here = here.get(uuid)
-        situation = _situation(step.obs, vm_here, entry)
+        situation = _situation(step, vm_here, entry)
         if situation in SUSPICIOUS and not (
             step.obs.full and before is not None and before.get(uuid) is situation
         ):
@@ -160,10 +161,11 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
             step.in_flight += 1
 
 
-def _situation(obs: Observation, vm: VM | None, entry: VMRecord) -> Situation:
+def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
+    obs = step.obs
     sightings = obs.sightings.get(entry.uuid, [])
     target = most_telling(tuple(s.state for s in sightings))
-    if target in (State.ABSENT, State.SHUTOFF) and not obs.full:
+    if target in (State.ABSENT, State.SHUTOFF) and (not obs.full or step.not_given(entry)):
         target = State.UNKNOWN
     running = [s for s in sightings if s.state is State.RUNNING]
     if len(running) > 1 and not any(s.job for s in running):
@@ -181,6 +183,9 @@ def _recorded(obs: Observation, entry: VMRecord) -> Recorded:
         return Recorded.COLD if entry.cold_target else Recorded.STOPPING
     last = entry.last
     if last is None or last.ended:
+        number = last.number if last else 0
+        if entry.uuid in obs.held and (entry.uuid, number) not in obs.outcomes:
+            return Recorded.HELD  # of another run, and its job may not be there yet
         return Recorded.NOTHING if last is None or last.ok else Recorded.FAILED
     outcome = obs.outcomes.get((entry.uuid, last.number))
     if outcome is not None:

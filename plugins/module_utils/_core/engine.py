@@ -212,13 +212,15 @@ def begin(
     wall: str = "",
     only: str = "",
     to: str = "",
+    fresh: bool = False,
 ) -> NodeRecord:
     """The record for this run: a new one, or the old one carried on.
 
-    A new run starts its deadlines and attempts anew and keeps what was done before.
+    A new run starts its deadlines and attempts anew and keeps what was done before. `fresh`:
+    it is a new one even under the id of the last one.
     """
     record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
-    if record.run_id != run_id or not record.runs or record.boot_id != boot_id:
+    if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
         record.waiting_since = None
@@ -239,18 +241,19 @@ def _carry_on(entry: VMRecord, now: float) -> None:
     """What was given up is tried again; times of an older run or boot mean nothing now."""
     entry.waiting_since, entry.tries = None, {}
     if entry.ending == Ending.RESTORED.value:
-        entry.stop_way, entry.stop_forced, entry.cold_target = "", False, ""
-        entry.stop_sent, entry.start_tries = 0.0, 0
+        entry.forget_stop()
+        entry.start_tries = 0
         entry.ending = Ending.NONE.value
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
         if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
-            entry.stop_way, entry.stop_forced, entry.cold_target = "", False, ""
+            entry.forget_stop()
         entry.ending = Ending.NONE.value
         entry.start_tries = 0
         entry.note(None)
     if entry.stop_way:
         # Asked again at once: the run before may have been killed before it asked.
         entry.stop_started, entry.stop_sent = now, now - ASK_AGAIN_SECONDS
+        entry.stop_run = ""  # the new run has to want it too
 
 
 __all__ = ["Ended", "Engine", "Platform", "Slice", "begin"]

@@ -174,7 +174,7 @@ class LinkScheduler:
             job, track = jobs[uuid], self._tracks[uuid]
             wanted = self._bandwidth(job, track, has_link.get(uuid, 0))
             if not job.started and not track.given:
-                trickles = wanted <= TRICKLE_MIB
+                trickles = uuid not in has_link
                 if started >= self._max_started or (trickles and not self._may_wait(waiting, job)):
                     continue
                 if not job.adjustable and uuid not in has_link:

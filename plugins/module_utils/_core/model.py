@@ -109,6 +109,8 @@ class VM:
 
     `findings`: why it cannot migrate from here to anywhere.
     `cold_findings`: why it cannot be moved while it is off, to anywhere.
+    `save_findings`: why it cannot be saved.
+    `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
@@ -126,10 +128,12 @@ class VM:
     autostart: bool = False
     managed_save: bool = False
     marked: bool = False  # carries our EvictionRequested mark
+    crashed: bool = False
     method: MigrationMethod = MigrationMethod.LIVE
     migratable: bool | None = True
     findings: tuple[Finding, ...] = ()
     cold_findings: tuple[Finding, ...] = ()
+    save_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -183,6 +187,7 @@ class Sighting:
     persistent: bool = True
     marked: bool = False
     job: Job | None = None
+    crashed: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from .model import ACTIVE_STATES, VM
 from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
-from .stops import begin_stop, stopping
-from .strategy import Choice, Way, choose
+from .stops import begin_stop, stopping, undo_stop
+from .strategy import Choice, Way, choose, choose_asked
 from .verdict import Situation
 
 # The claim is still needed, or it is given back when the rest is done (see `arrived`).
 _NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})
 _MOVED = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
+_STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 _COLD_WAY = frozenset(
     {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
     | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
@@ -50,7 +51,11 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         return
     vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
-        step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
+        # Somebody else's is looked at only: their deadlines are theirs.
+        settings = None if last.adopted else choose(vm, step.policy).migration
+        step.do(
+            Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=settings
+        )
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
@@ -107,6 +112,7 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     if situation is not Situation.UNREADABLE:
         return
     names = [n.name for n in step.obs.nodes.values() if not n.reachable]
+    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
     entry.note(Finding(Reason.PEER_UNREACHABLE, text))
     if entry.waiting_since is None:
@@ -154,9 +160,18 @@ def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
 
 
 def clean_source(step: Step, uuid: str) -> None:
-    """It runs there, and a definition that could be started is left here: remove it."""
+    """It runs there, and a definition that could be started is left here: remove it.
+
+    Only after a move of ours. Others may have reasons to define a VM on several hosts.
+    """
     entry = step.record.vms[uuid]
     seen = step.there(uuid)
+    ours = {a.target for a in entry.attempts if not a.adopted} | {entry.cold_target}
+    if seen.node not in ours:
+        _take_outcome(step, entry, arrived_at=seen.node)
+        moved = entry.was_active
+        entry.end(Ending.MOVED if moved else Ending.OFF, seen.node if moved else step.record.node)
+        return
     _take_outcome(step, entry, arrived_at=seen.node)
     step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
 
@@ -198,7 +213,9 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     _take_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
-    if entry.stop_way:
+    if entry.stop_way and entry.ending in _STOPPED:
+        entry.forget_stop()  # it was off, and somebody has started it again
+    if entry.stop_way and entry.stop_run == step.record.run_id:
         stopping(step, uuid, vm)
         return
     entry.was_active = True
@@ -207,9 +224,16 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     if refusals and not step.obs.full:
         # A host that cannot be read might take it: not known yet, so nothing is stopped.
         vm = replace(vm, migratable=None)
-    choice = choose(vm, step.policy, refusals)
+    asked = step.record.intent == Intent.MIGRATED.value
+    choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
+    if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
+        entry.stop_run = step.record.run_id
+        stopping(step, uuid, vm)
+        return
+    if entry.stop_way and not undo_stop(step, uuid, vm):
+        return
     if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
         text = f"{vm.name} is paused on {step.record.node}."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
@@ -217,12 +241,22 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         _go(step, vm, entry, choice)
 
 
+def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
+    """The attempts of this run, since it was last begun or its host last booted."""
+    run = step.record
+    return [
+        a
+        for a in entry.attempts
+        if a.run_id == run.run_id and a.boot_id == run.boot_id and a.started >= run.started
+    ]
+
+
 def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
     """A target that refused it in this run, for a reason that lasts, is not asked again."""
     met = {
         a.target: (a.finding,)
-        for a in entry.attempts
-        if a.run_id == step.record.run_id and a.finding and a.finding.reason in LASTING
+        for a in _tried(step, entry)
+        if a.finding and a.finding.reason in LASTING
     }
     return replace(vm, refused_by={**vm.refused_by, **met}) if met else vm
 
@@ -281,7 +315,7 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 
 
 def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
-    tried = [a for a in entry.attempts if a.run_id == step.record.run_id]
+    tried = _tried(step, entry)
     last = tried[-1] if tried else None
     if len(tried) >= step.policy.max_attempts and last is not None:
         text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"

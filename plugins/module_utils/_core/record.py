@@ -98,6 +98,7 @@ class VMRecord:
     stop_started: float = 0.0
     stop_sent: float = 0.0
     stop_forced: bool = False
+    stop_run: str = ""  # the run that decided to stop it
     cold_target: str = ""
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
@@ -126,6 +127,11 @@ class VMRecord:
         if not keep_waiting:
             self.waiting_since = None
         self.note(finding)
+
+    def forget_stop(self) -> None:
+        """A stop is no longer wanted, or it is over."""
+        self.stop_way, self.stop_forced, self.stop_run, self.cold_target = "", False, "", ""
+        self.stop_sent = 0.0
 
     @property
     def asked_to_stop(self) -> bool:

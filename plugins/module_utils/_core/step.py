@@ -11,7 +11,7 @@ from .model import VM, Observation, Sighting
 from .place import Placement
 from .policy import Policy
 from .reasons import Finding, Reason
-from .record import Ending, NodeRecord
+from .record import Ending, NodeRecord, VMRecord
 from .strategy import Choice
 from .verdict import Situation, most_telling
 
@@ -95,6 +95,12 @@ class Step:
         found = self.obs.sightings.get(uuid, [])
         state = most_telling(tuple(s.state for s in found))
         return next((s for s in found if s.state is state), None)
+
+    def not_given(self, entry: VMRecord) -> list[str]:
+        """Nodes to which the record says that it went or may have gone, and that nobody reads."""
+        last = entry.last
+        told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
+        return sorted(told - set(self.obs.nodes) - {""})
 
     def there(self, uuid: str) -> Sighting:
         """The same, where the verdict table says that there is one."""

@@ -24,13 +24,17 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if way is Way.SAVE and not vm.persistent:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TRANSIENT))
         return
+    never = {Way.SAVE: vm.save_findings, Way.COLD_MIGRATE: vm.cold_findings}.get(way, ())
+    if never:  # known before anything is stopped
+        entry.end(Ending.BLOCKED, vm.node, never[0])
+        return
     if way is Way.COLD_MIGRATE:
         target = step.placement.pick(vm)
         if target is None:
             _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
         entry.cold_target = target
-    entry.stop_way = way.value
+    entry.stop_way, entry.stop_run = way.value, step.record.run_id
     entry.stop_started = entry.stop_sent = step.obs.now
     entry.ending = Ending.NONE.value
     if choice.findings:
@@ -68,14 +72,32 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         step.do(Do.SAVE if entry.stop_way == Way.SAVE.value else Do.SHUTDOWN, uuid)
 
 
+def _undo(step: Step, uuid: str, vm: VM) -> bool:
+    """Take back what we did for a stop that does not come. True: something is still to do."""
+    entry = step.record.vms[uuid]
+    claim = step.obs.claims.get(uuid)
+    more = False
+    if entry.autostart and not vm.autostart:
+        more |= step.attempt(Do.AUTOSTART_ON, uuid)
+    if claim is not None:  # of a cold migration
+        more |= step.attempt(Do.RELEASE, uuid, claim.target)
+    return more
+
+
+def undo_stop(step: Step, uuid: str, vm: VM) -> bool:
+    """An earlier run asked it to stop, and this one does not want that. True: it is undone."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    if _undo(step, uuid, vm):
+        return False
+    entry.forget_stop()
+    return True
+
+
 def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     """Undo what we did for the stop, then block. The stop stays in the record as tried."""
     entry = step.record.vms[uuid]
-    if entry.autostart and not vm.autostart:
-        step.attempt(Do.AUTOSTART_ON, uuid)
-    claim = step.obs.claims.get(uuid)
-    if claim is not None:  # of the cold migration that does not come
-        step.attempt(Do.RELEASE, uuid, claim.target)
+    _undo(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
     entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
 
@@ -90,7 +112,10 @@ def off_here(step: Step, uuid: str) -> None:
         else:
             entry.end(Ending.OFF, vm.node)
         return
-    if not entry.asked_to_stop and _boot_over(step, entry):
+    if not entry.asked_to_stop and vm.crashed:
+        text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+    elif not entry.asked_to_stop and _boot_over(step, entry):
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
     elif not entry.asked_to_stop:
@@ -114,6 +139,10 @@ def _boot_over(step: Step, entry: VMRecord) -> bool:
 
 
 def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
+    if vm.cold_findings:
+        entry.end(Ending.BLOCKED, vm.node, vm.cold_findings[0])
+        return
+    entry.stop_run = step.record.run_id
     entry.stop_way = Way.COLD_MIGRATE.value
     _define_there(step, vm, entry, Ending.OFF)
 
@@ -132,16 +161,21 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
     """Off and defined on another node, perhaps here too. Never both startable at the end."""
     entry = step.record.vms[uuid]
     seen = step.there(uuid)
-    entry.ending = Ending.NONE.value
+    before, entry.ending = entry.ending, Ending.NONE.value
     if situation is Situation.COLD_DEFINED_TWICE:
         if entry.cold_target != seen.node:
             # Not our doing: an old definition elsewhere. It is off; it is left alone.
             off_here(step, uuid)
             return
         step.must(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
-    elif not entry.cold_target or not entry.was_active:
-        # It moved, and then its guest or somebody stopped it there; or it was off all along.
-        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+    elif not entry.was_active:
+        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
+    elif seen.crashed:
+        text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
+    elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
+        # It moved, and then its guest or somebody stopped it there.
+        entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
     else:
         step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
 

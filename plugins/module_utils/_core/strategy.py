@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .model import VM, EvictionStrategy, OnNotMigratable
@@ -92,6 +92,22 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
     return result(*_stop(_STOPS[on_not], allow_stop, reasons))
+
+
+def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
+    """For one VM that a person asked to move. Its eviction strategy is not asked: that is for
+    when its node is emptied. It may move while it is off, and is not stopped for good."""
+    on_not = policy.on_not_migratable
+    if on_not is not OnNotMigratable.COLD_MIGRATE:
+        on_not = OnNotMigratable.BLOCK
+    bare = replace(
+        policy,
+        default_strategy=EvictionStrategy.LIVE_MIGRATE,
+        on_not_migratable=on_not,
+        rules=tuple(replace(r, strategy=None, on_not_migratable=None) for r in policy.rules),
+    )
+    choice = choose(replace(vm, declared_strategy=None), bare, no_target)
+    return replace(choice, decided_by="asked for")
 
 
 def _stop(way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:

@@ -17,7 +17,7 @@ from .._core.actions import Do, NodePhase
 from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
 from .._core.policy import Policy
-from .._core.record import Intent, NodeRecord, RecordError
+from .._core.record import Ending, Intent, NodeRecord, RecordError
 from .._core.report import counts, rows
 from .host import HostConfig
 from .platform import LibvirtPlatform
@@ -95,12 +95,21 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         platform.wall(),
         request.only,
         request.to,
+        fresh=not request.begun,
     )
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
-    if request.only and outcome.ended is Ended.FINAL:
-        platform.forget(outcome.record)  # nothing of one VM's migration has to be undone later
+    if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
+        platform.forget(outcome.record)
     return result(outcome, request)
+
+
+def nothing_to_undo(outcome: Slice) -> bool:
+    """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
+    obs, entries = outcome.observation, outcome.record.vms.values()
+    stopped = (e.stop_way and e.ending != Ending.COLD_MOVED.value for e in entries)
+    mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
+    return not (mine or any(stopped))
 
 
 def _check_owner(old: NodeRecord | None, request: Request) -> None:
