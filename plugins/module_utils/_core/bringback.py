@@ -72,8 +72,8 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
         if not last.abort_requested:
             last.abort_requested, last.abort_status = True, "Aborting"
         step.do(Do.ABORT, uuid, last.target, attempt=last.number)
-    elif last.abort_requested:
-        last.abort_status = "Failed"
+    elif last.abort_requested or step.record.only:
+        last.abort_requested, last.abort_status = True, "Failed"
 
 
 def _one(step: Step, uuid: str, situation: Situation) -> bool:

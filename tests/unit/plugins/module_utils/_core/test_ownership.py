@@ -1,0 +1,168 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ours and others': what a run may touch, what it must not conclude, what it has to ask again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate, Move
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    OnNotMigratable,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
+    ModelPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_stories import (  # noqa: E501
+    ALLOWED,
+    FIXED,
+    ended,
+    on,
+    run,
+    two,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    vm,
+)
+
+LOCAL = (Finding(Reason.DISKS, "a local disk"),)
+
+
+def test_a_definition_of_others_stays_where_it_is() -> None:
+    """A cluster manager defines every VM on all hosts; this one runs on b."""
+    made = two(vm(1, "a", state=State.SHUTOFF))
+    made.machines["b"].domains["u1"] = vm(1, "b")
+    outcome = run(made)
+    assert outcome.phase is NodePhase.DRAINED
+    assert made.machines["a"].domains["u1"].state is State.SHUTOFF
+    assert run(made, intent="active", name="back").phase is NodePhase.ACTIVE
+    assert made.machines["a"].domains["u1"].state is State.SHUTOFF
+
+
+@pytest.mark.parametrize(
+    ("crashed", "expected"),
+    [(True, ("blocked", "VMCrashed")), (False, ("gone", "StoppedByItself"))],
+)
+def test_a_crash_is_no_drain(crashed: bool, expected: tuple[str, str]) -> None:
+    made = two(vm(1, "a", declared_strategy="External"))
+    assert run(made).phase is NodePhase.BLOCKED
+    domain = made.machines["a"].domains["u1"]
+    domain.state, domain.spec = State.SHUTOFF, replace(domain.spec, crashed=crashed)
+    outcome = run(made, name="again")
+    assert ended(outcome) == expected
+    assert (outcome.phase is NodePhase.DRAINED) is not crashed
+
+
+def test_a_vm_that_went_down_after_its_move_is_told_so() -> None:
+    made = two(vm(1, "a"), vm(2, "a", declared_strategy="External"))
+    run(made)
+    made.machines["b"].domains["u1"].state = State.SHUTOFF
+    assert ended(run(made, name="again")) == ("gone", "StoppedByItself")
+
+
+def test_who_was_stopped_and_started_by_hand_is_not_stopped_again_without_leave() -> None:
+    made = two(vm(1, "a", declared_strategy="None"))
+    assert ended(run(made, ALLOWED)) == ("stopped", "")
+    domain = made.machines["a"].domains["u1"]
+    domain.state, domain.off_at = State.RUNNING, None
+    assert ended(run(made, POLICY, name="again")) == ("blocked", "StopNotAllowed")
+    assert (domain.state, domain.off_at) == (State.RUNNING, None)
+
+
+def test_a_stop_that_the_next_run_does_not_want_is_taken_back() -> None:
+    made = two(vm(1, "a", declared_strategy="None", shutdown_takes=None, autostart=True))
+
+    def killed(action):
+        if action.do is Do.SHUTDOWN:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, ALLOWED, fails=killed)
+    assert not made.machines["a"].domains["u1"].autostart
+    assert ended(run(made, POLICY, name="again")) == ("blocked", "StopNotAllowed")
+    assert made.machines["a"].domains["u1"].autostart
+
+
+def test_nothing_is_started_while_a_host_that_may_have_it_is_not_given() -> None:
+    made = two(vm(1, "a", persistent=False, **FIXED))
+    assert ended(run(made, on("cold_migrate"))) == ("cold_moved", "")
+    away = made.machines.pop("b")
+    outcome = run(made, on("cold_migrate"), "active", "back")
+    assert outcome.phase is NodePhase.BLOCKED
+    assert ended(outcome) == ("blocked", "PeerUnreachable")
+    assert "b (not one of the hosts given)" in outcome.record.vms["u1"].message
+    assert "u1" not in made.machines["a"].domains
+    assert away.domains["u1"].state is State.RUNNING
+
+
+@pytest.mark.parametrize("way", ["cold_migrate", "save"])
+def test_what_cannot_be_done_off_is_known_before_anything_is_stopped(way: str) -> None:
+    domain = vm(1, "a", **FIXED)
+    domain.spec = replace(domain.spec, cold_findings=LOCAL, save_findings=LOCAL)
+    made = two(domain)
+    assert ended(run(made, on(way))) == ("blocked", "DisksNotLiveMigratable")
+    assert made.machines["a"].domains["u1"].state is State.RUNNING
+
+
+def single(made, policy=POLICY, intent: str = "migrated", name: str = "one"):
+    platform = ModelPlatform(made, "a")
+    record = begin(
+        platform.load(), "a", intent, name, platform.now(), platform.own.boot_id, only="u1"
+    )
+    return Engine(platform, policy, record).run(platform.now() + 2000.0)
+
+
+def test_a_person_moves_a_vm_whatever_its_eviction_strategy() -> None:
+    made = two(vm(1, "a", declared_strategy="None"))
+    outcome = single(made, ALLOWED)
+    assert (outcome.phase, ended(outcome)) == (NodePhase.MIGRATED, ("moved", ""))
+    assert outcome.record.vms["u1"].decided_by == "asked for"
+
+
+def test_asked_to_move_it_is_not_stopped_for_good() -> None:
+    made = two(vm(1, "a", **FIXED))
+    policy = replace(ALLOWED, on_not_migratable=OnNotMigratable.SHUTDOWN)
+    assert ended(single(made, policy)) == ("blocked", "HostDeviceNotLiveMigratable")
+    assert made.machines["a"].domains["u1"].state is State.RUNNING
+
+
+@pytest.mark.parametrize(("late", "phase"), [(False, NodePhase.ACTIVE), (True, NodePhase.BLOCKED)])
+def test_the_abort_of_one_migration_aborts_it_whoever_asked_for_it(late: bool, phase) -> None:
+    """In post-copy it moves on, and the answer is not "aborted"."""
+    made = two(vm(1, "a"), vm(2, "a"))
+    move = Move("u1", "a", "b", 0, MigrationSettings(), Fate(post_copy=late))
+    move.ours = move.asked = False
+    made.migrate(move)
+    made.advance(made.clock + (2.0 if late else 1.0))
+    outcome = single(made, intent="active")
+    assert outcome.phase is phase
+    assert made.machines["a"].domains["u2"].state is State.RUNNING
+    there = "b" if late else "a"
+    assert made.machines[there].domains["u1"].state is State.RUNNING
+    assert outcome.record.vms["u1"].last.abort_status == ("Failed" if late else "Succeeded")
+
+
+def test_the_same_run_id_again_is_a_new_run() -> None:
+    made = two(vm(1, "a"))
+    made.fate = lambda _vm, _attempt: Fate(fail_at=0.5)
+    assert ended(run(made)) == ("blocked", "AttemptsUsedUp")
+    made.fate = lambda _vm, _attempt: Fate()
+    platform = ModelPlatform(made, "a")
+    now, boot_id = platform.now(), platform.own.boot_id
+    record = begin(platform.load(), "a", "drained", "run", now, boot_id, fresh=True)
+    outcome = Engine(platform, POLICY, record).run(now + 2000.0)
+    assert ended(outcome) == ("moved", "")
