@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from .actions import Do
 from .model import ACTIVE_STATES, VM
+from .policy import MigrationSettings
 from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
@@ -50,14 +51,29 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         return
     vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
-        step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
+        # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
+        settings = None if last.adopted else _settings(step, uuid)
+        step.do(
+            Do.WATCH,
+            uuid,
+            last.target,
+            attempt=last.number,
+            method=vm.method,
+            settings=settings,
+        )
+
+
+def _settings(step: Step, uuid: str) -> MigrationSettings:
+    """As the rules have them for this VM; the policy's where the VM is not to be read here."""
+    vm = step.here.get(uuid)
+    return step.policy.migration if vm is None else choose(vm, step.policy).migration
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
     """What began before the node's deadline has the holder's own: that is waited for."""
     if situation not in (Situation.MOVING, Situation.STARTING):
         return 0.0
-    settings = step.policy.migration
+    settings = _settings(step, entry.uuid)
     gib = max(1.0, entry.memory_mib / 1024)
     return settings.completion_timeout_per_gib * gib + settings.progress_timeout
 

@@ -73,7 +73,8 @@ class MigrationSettings:
 class Rule:
     """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
 
-    Fields that are None leave the decision to the next in line.
+    Fields that are None leave the decision to the next in line. `explain` tells which values
+    of the document it would have to know.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Rule:
     allow_stop: bool | None = None
     priority: int | None = None
     migration: MigrationSettings | None = None
+    explain: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -57,14 +57,20 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
     rule, unknown_rule = _first_rule(vm, policy)
     if unknown_rule is not None:
-        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM."
+        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM"
+        what = unknown_rule.explain(vm.document) if unknown_rule.explain else ""
+        finding = Finding(Reason.UNDECIDED, f"{text}: {what}." if what else f"{text}.")
+        decided_by = f"rule {unknown_rule.name}"
         return Choice(
             Way.BLOCK,
             policy.default_strategy,
-            f"rule {unknown_rule.name}",
-            (Finding(Reason.UNDECIDED, text),),
+            decided_by,
+            (finding,),
+            migration=policy.migration,
         )
     strategy, decided_by, bad = _effective(vm, policy, rule)
+    if rule is not None and rule.strategy is None:
+        decided_by = f"{decided_by}, with rule {rule.name}"
     priority = rule.priority if rule and rule.priority is not None else 0
     migration = rule.migration if rule and rule.migration is not None else policy.migration
 
