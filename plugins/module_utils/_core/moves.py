@@ -15,7 +15,7 @@ from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping
-from .strategy import Choice, Way, choose
+from .strategy import Choice, Way, choose, strongest
 from .verdict import Situation
 
 # The claim is still needed, or it is given back when the rest is done (see `arrived`).
@@ -248,7 +248,7 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
     elif choice.way is Way.BLOCK:
-        entry.end(Ending.BLOCKED, vm.node, _strongest(choice))
+        entry.end(Ending.BLOCKED, vm.node, strongest(choice))
         _unmark(step, vm)
     elif choice.way is Way.SKIP:
         entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
@@ -258,17 +258,6 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
     else:
         begin_stop(step, vm, entry, choice)
-
-
-def _strongest(choice: Choice) -> Finding | None:
-    """StopNotAllowed says what to do; the others say why it came to that."""
-    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
-    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
-    if stop and why:
-        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
-        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
-        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
-    return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
 def _unmark(step: Step, vm: VM) -> None:

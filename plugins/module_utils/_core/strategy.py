@@ -18,7 +18,7 @@ from enum import Enum
 
 from .model import VM, EvictionStrategy, OnNotMigratable
 from .policy import MigrationSettings, Policy, Rule
-from .reasons import Finding, Reason
+from .reasons import CATALOGUE, Finding, Reason
 
 
 class Way(str, Enum):
@@ -98,6 +98,17 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
     return result(*_stop(_STOPS[on_not], allow_stop, reasons))
+
+
+def strongest(choice: Choice) -> Finding | None:
+    """StopNotAllowed says what to do; the others say why it came to that."""
+    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
+    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
+    if stop and why:
+        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
+        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
+        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
+    return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
 def _stop(way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:
