@@ -140,7 +140,9 @@ class Checker:
         inside = self.kind(node["children"][0], base) if name not in ("index", "slice") else base
         wanted = ("object", "mapping") if name == "value_projection" else ("array",)
         if inside.name not in (*wanted, "any"):
-            raise ExpressionError(f"{show(node)} takes {inside.text} for a list")
+            # JMESPath reads !a[?b] as (!a)[?b].
+            hint = "; ! takes the next word only, write !(...)" if inside is BOOLEAN else ""
+            raise ExpressionError(f"{show(node)} takes {inside.text} for a list{hint}")
         items = inside.items or ANY
         if name == "index":
             return items

@@ -12,7 +12,7 @@ from typing import Any
 from .._core.model import VM
 from .._core.policy import Policy
 from .._core.reasons import Finding, Reason
-from .._core.strategy import choose
+from .._core.strategy import choose, strongest
 
 
 class DocumentError(ValueError):
@@ -24,7 +24,8 @@ def choice_for(document: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     if not isinstance(document, Mapping) or "uuid" not in document or "name" not in document:
         raise DocumentError(f"not the document of a VM, which has a name and a uuid: {document!r}")
     choice = choose(_vm(document), policy)
-    finding = choice.findings[0].to_dict() if choice.findings else {}
+    found = strongest(choice)
+    finding = found.to_dict() if found else {}
     settings = choice.migration
     return {
         "name": document["name"],

@@ -129,9 +129,7 @@ FIELDS: dict[str, Field] = {
         "Whether it is started again by itself: libvirt's autostart, or a run strategy of "
         "KubeVirt that does so.",
     ),
-    "run_strategy": Field(
-        STRING, "KubeVirt's run strategy. libvirt has none.", NONE_IF_NULL
-    ),
+    "run_strategy": Field(STRING, "KubeVirt's run strategy. libvirt has none.", NONE_IF_NULL),
     "persistent": Field(
         BOOLEAN,
         "Whether its definition outlives it: a persistent domain, or a VirtualMachine behind the "

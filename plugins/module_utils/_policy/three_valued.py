@@ -334,6 +334,8 @@ def show(node: Node) -> str:
         return f"{node['value']}({', '.join(show(child) for child in children)})"
     if kind in ("projection", "filter_projection", "value_projection", "flatten"):
         return f"{show(children[0])}[]"
+    if kind == "not_expression":
+        return f"!{show(children[0])}"
     if kind == "current":
         return "@"
     return str(kind).replace("_", " ")

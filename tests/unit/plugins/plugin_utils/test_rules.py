@@ -61,7 +61,9 @@ def test_a_wrong_rule_never_gets_to_a_host(plugin: Any, monkeypatch: pytest.Monk
 
 def test_a_rule_may_build_on_the_settings_of_the_task() -> None:
     migration = {"on_timeout": "post_copy"}
-    check_rules({"migration": {"post_copy": True}, "rules": [{"name": "a", "migration": migration}]})
+    check_rules(
+        {"migration": {"post_copy": True}, "rules": [{"name": "a", "migration": migration}]}
+    )
 
 
 def test_without_the_library_here_the_host_checks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_live_and_defined_are_both_written_and_the_rest_is_kept(world: World) ->
     dom = world.add("db-1", LABELLED, LABELLED)
     result = world.declare(names=["db-1"])
     assert declared(dom) == ["External", "External"]
-    assert all("<label name=\"tier\">gold</label>" in str(t) for t in dom.flags.values())
+    assert all('<label name="tier">gold</label>' in str(t) for t in dom.flags.values())
     assert result["changed"]
     assert result["vms"][0]["written"] == ["live", "config"]
     assert world.locked == 1

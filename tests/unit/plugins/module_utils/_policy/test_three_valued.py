@@ -238,6 +238,7 @@ def test_answer(text: str, told: bool | None, lacks: str | None) -> None:
         ("volumes.shared", r"\[\].shared"),
         ("name.first == 'x'", "no fields"),
         ("labels[?app]", "for a list"),
+        ("!volumes[?shared]", r"a boolean for a list; ! takes the next word only, write !\(...\)"),
         ("name[0] == 'x'", "for a list"),
         ("memory_mib == '4096'", "a number with a string"),
         ("migratable == 'true'", "a boolean with a string"),
