@@ -217,6 +217,7 @@ BASE: dict[str, Any] = {
         # Left out altogether: the VM's definition could not be read
         ("vcpus > `1`", None, "vcpus"),
         ("annotations.a == 'b'", None, "annotations.a"),
+        ("owner == 'x'", None, "owner"),
     ],
 )
 def test_answer(text: str, told: bool | None, lacks: str | None) -> None:
