@@ -102,8 +102,12 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
     for domain in now.domains.values():
         try:
             facts = read_vm_facts(host, (), domain, {})
-        except libvirt.libvirtError:
-            continue  # it left meanwhile
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                continue  # it left meanwhile
+            raise DeclareError(
+                f"when: {domain.name} cannot be read: {exc}. Nothing was changed."
+            ) from exc
         marked = mark(facts.document)
         answer = when.answer(marked)
         if answer is None:
@@ -119,7 +123,15 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
 
 
 def _read(host: Host, domain: DomainNow) -> Declared:
-    dom = host.domain(domain.uuid)
+    """What it declares. Raises DeclareError."""
+    try:
+        return _declared(host.domain(domain.uuid), domain)
+    except libvirt.libvirtError as exc:
+        text = f"{domain.name} cannot be read: {exc}. Nothing was changed."
+        raise DeclareError(text) from exc
+
+
+def _declared(dom: Any, domain: DomainNow) -> Declared:
     live = config = None
     if dom.isActive():
         live = strategy_of(read_metadata(dom, libvirt.VIR_DOMAIN_AFFECT_LIVE))

@@ -188,10 +188,8 @@ class Checker:
         if node["type"] != "function_expression" or name not in _TAKES:
             what = f"{name}()" if name else show(node)
             near = difflib.get_close_matches(str(name), _TAKES, 1)
-            hint = f"; did you mean {near[0]}()?" if near else ""
-            raise ExpressionError(
-                f"{what} is not among the functions of a rule: {', '.join(sorted(_TAKES))}{hint}"
-            )
+            hint = f"; did you mean {near[0]}()?" if near else f": {', '.join(sorted(_TAKES))}"
+            raise ExpressionError(f"{what} is not among the functions of a rule{hint}")
         takes, repeats = _TAKES[name]
         given = len(node["children"])
         if given < len(takes) or (given > len(takes) and not repeats):
@@ -233,8 +231,8 @@ def _unknown_field(name: str, base: Kind) -> str:
     if name in ("true", "false", "null"):
         return f"{name} without backticks is a field of that name; write `{name}`"
     near = difflib.get_close_matches(name, base.fields, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"there is no field {name} here, only {', '.join(base.fields)}{hint}"
+    hint = f"; did you mean {near[0]}?" if near else f", only {', '.join(base.fields)}"
+    return f"there is no field {name} here{hint}"
 
 
 def _literal_kind(value: Any) -> Kind:

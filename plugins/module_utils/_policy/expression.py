@@ -27,8 +27,8 @@ class JMESPathMissing(PolicyError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"rules are JMESPath, and the Python package {PACKAGE} is not installed for the "
-            "Python that reads them. Without rules it is not needed."
+            f"`when` is JMESPath, and the Python package {PACKAGE} is not installed for the "
+            "Python that reads it. Without a `when` it is not needed."
         )
 
 

@@ -81,6 +81,7 @@ class World:
         self.domains: dict[str, FakeDomain] = {}
         self.now = HostNow("host-a")
         self.documents: dict[str, dict[str, Any]] = {}
+        self.errors: dict[str, int] = {}
         self.locked = 0
         monkeypatch.setattr(product, "libvirt", self.binding)
         monkeypatch.setattr(host, "libvirt", self.binding)
@@ -94,6 +95,9 @@ class World:
         return nullcontext()
 
     def _facts(self, _host: Any, _peers: Any, domain: DomainNow, _reads: Any) -> Any:
+        if domain.uuid in self.errors:
+            raise fakes.LibvirtError("an error", self.errors[domain.uuid])
+
         class Facts:
             document = self.documents[domain.uuid]
 
@@ -236,6 +240,18 @@ def test_what_cannot_be_told_stops_it_before_anything_is_written(world: World) -
     with pytest.raises(product.DeclareError, match=r"b \(dirty_rate\)"):
         world.declare(when="dirty_rate > `100`")
     assert dom.writes == []
+
+
+def test_only_a_vm_that_left_is_left_out(world: World) -> None:
+    dom = world.add("a")
+    world.add("b")
+    world.documents = {"u-a": {"name": "a"}}
+    world.errors = {"u-b": world.binding.VIR_ERR_NO_DOMAIN}
+    assert len(world.declare(when="name == 'a'")["vms"]) == 1
+    world.errors = {"u-b": world.binding.VIR_ERR_OPERATION_FAILED}
+    with pytest.raises(product.DeclareError, match="b cannot be read: an error"):
+        world.declare(when="name == 'a'", strategy="None")
+    assert len(dom.writes) == 2
 
 
 def test_a_wrong_expression_is_named(world: World) -> None:

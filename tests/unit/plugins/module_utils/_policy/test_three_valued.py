@@ -253,6 +253,7 @@ def test_answer(text: str, told: bool | None, lacks: str | None) -> None:
         ("starts_with(vcpus, '1')", r"starts_with\(\) takes a string"),
         ("lenght(volumes) > `1`", r"did you mean length\(\)"),
         ("sort_by(volumes, &target)", "not among the functions"),
+        ("zzz == 'x'", "no field zzz here, only name, namespace"),
         ("length(name, name) > `1`", "takes 1 arguments, not 2"),
         ("`true`", "same for every VM"),
         ("length('x') > `0`", "same for every VM"),
