@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy im
     eviction_strategy,
 )
 
-SETS = Path(__file__).resolve().parents[3] / "roles" / "rules" / "vars" / "main"
+ROOT = Path(__file__).resolve().parents[3]
+SETS = ROOT / "roles" / "rules" / "vars" / "main"
 DISK = {
     "target": "vda",
     "kind": "file",
@@ -127,3 +131,45 @@ def test_only_sets_that_say_so_stop_a_vm() -> None:
                 [document(migratable=migratable, labels=HEAVY)], ready(name), allow_stop=False
             )
             assert row["way"] in ("migrate", "block", "wait")
+
+
+PLAY = """
+- hosts: localhost
+  gather_facts: false
+  connection: local
+  tasks:
+    - ansible.builtin.include_role:
+        name: virtops.maintenance.rules
+        public: true
+      vars:
+        rules_memory_writers_dirty_rate: 5
+    - ansible.builtin.assert:
+        that:
+          - rows | map(attribute='way') | list == ['shutdown', 'migrate']
+          - rows[1].decided_by == 'rule memory writers, slowed down'
+      vars:
+        rows: "{{ found | virtops.maintenance.eviction_strategy(ready) }}"
+        ready: "{{ rules_nearly_stateless + rules_memory_writers }}"
+        rules_memory_writers_dirty_rate: 5
+        found:
+          - {name: a, uuid: u1, labels: {stateless: 'true'}, migratable: true}
+          - {name: b, uuid: u2, labels: {}, migratable: true, dirty_rate: 6}
+"""
+
+
+def test_ansible_knows_the_role_and_the_filter(tmp_path: Path) -> None:
+    """As a user has them: variables of the role, through templates, into the filter."""
+    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "play.yml"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+            "ANSIBLE_HOME": str(tmp_path / "home"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
