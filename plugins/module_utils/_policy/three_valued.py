@@ -292,7 +292,7 @@ class Evaluator:
             return False
         if name == "contains" and isinstance(args[0], list):
             return _contains(*args)
-        if name == "length" and type(args[0]) is list:
+        if name == "length" and isinstance(args[0], list) and not isinstance(args[0], Partial):
             return len(args[0])
         names = frozenset().union(*(names_of(arg) for arg in args))
         if names:
