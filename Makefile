@@ -113,6 +113,9 @@ lint-licences: $(LINT_TREE)
 lint-importer: dist $(STAMPS)/importer
 	@$(TOOLS)/galaxy_import $(BUILD)/dist/virtops-maintenance-*.tar.gz
 
+reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
+	$(RUN) $(TOOLS)/make_reference.py
+
 format: venv ## let ruff put the Python files in order
 	ruff check --fix-only --quiet . || true
 	ruff format .
@@ -162,5 +165,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps test lint $(LINTS) format sanity unit integration sabotage demo lab-up lab-down \
+.PHONY: venv deps test lint $(LINTS) reference format sanity unit integration sabotage demo lab-up lab-down \
 	test-kill bench-libvirt dist clean help

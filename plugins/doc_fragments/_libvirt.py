@@ -205,6 +205,13 @@ options:
         description: Seconds without progress before O(migration.on_timeout).
         type: int
         default: 150
+      max_downtime_ms:
+        description:
+          - Milliseconds that the guest may stand still at the end of a migration. A longer pause
+            lets a guest converge that writes much to its memory.
+          - V(0) leaves it to the hypervisor (QEMU has 300).
+        type: int
+        default: 0
       on_timeout:
         description:
           - What to do when a time is over. V(post_copy) needs O(migration.post_copy).
@@ -212,6 +219,105 @@ options:
         type: str
         choices: [abort, post_copy, pause]
         default: abort
+  rules:
+    description:
+      - What to do with which VMs, in order. The first rule that matches a VM decides; what it does
+        not set is left to what the VM declares, then to the other options.
+      - Needs the Python package C(jmespath) on the host (Debian and RHEL package
+        C(python3-jmespath)), where the VMs' documents are. The controller checks the rules first if
+        it has the package too.
+      - A wrong rule is an error that names it, and nothing is touched. This includes a field that
+        no document has, a comparison of things that are never equal, and a rule that is never
+        reached.
+      - The fields of a document are documented with
+        RV(virtops.maintenance.virt_host_info#module:documents).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the rule, for results. Each has another.
+        type: str
+        required: true
+      when:
+        description:
+          - JMESPath on the VM's document. Without it the rule matches all VMs; only the last rule
+            may be without.
+          - A comparison with a value that is not known is neither true nor false; see
+            O(rules[].unknown).
+        type: str
+      strategy:
+        description: The eviction strategy instead of the one that the VM declares.
+        type: str
+        choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
+      on_not_migratable:
+        description: Instead of O(on_not_migratable).
+        type: str
+        choices: [block, shutdown, save, cold_migrate, skip]
+      allow_stop:
+        description: Instead of O(allow_stop). V(false) forbids what O(allow_stop) allows.
+        type: bool
+      priority:
+        description: VMs with a higher one migrate first. Default is 0.
+        type: int
+      migration:
+        description: Instead of single settings of O(migration). What is not set is as there.
+        type: dict
+        suboptions:
+          bandwidth:
+            description: Most that one migration may take, in MiB/s. V(0) sets no limit.
+            type: int
+          auto_converge:
+            description: Slow the guest down when it dirties memory faster than the link moves it.
+            type: bool
+          post_copy:
+            description:
+              - Allow post-copy, the guest runs on the target before all its memory is there.
+              - When the link breaks then, the VM stands still until it is mended.
+            type: bool
+          tls:
+            description:
+              - Encrypt memory and disks on their way, by QEMU's own TLS.
+              - With V(false) they go in the clear from QEMU to QEMU. A peer's C(qemu+tls) URI
+                protects only what the two libvirt daemons say to each other.
+              - Needs QEMU's migration certificates on all hosts (C(/etc/pki/qemu)).
+            type: bool
+          parallel_connections:
+            description: Connections of one migration. V(0) uses one.
+            type: int
+          compression:
+            description: Compression methods of libvirt.
+            type: list
+            elements: str
+            choices: [mt, xbzrle]
+          completion_timeout_per_gib:
+            description:
+              - Seconds for each GiB of memory and copied disk before
+                O(rules[].migration.on_timeout).
+            type: int
+          progress_timeout:
+            description: Seconds without progress before O(rules[].migration.on_timeout).
+            type: int
+          max_downtime_ms:
+            description:
+              - Milliseconds that the guest may stand still at the end of a migration. A longer
+                pause lets a guest converge that writes much to its memory.
+            type: int
+          on_timeout:
+            description:
+              - What to do when a time is over. V(post_copy) needs O(rules[].migration.post_copy).
+              - A migration in post-copy is never aborted.
+            type: str
+            choices: [abort, post_copy, pause]
+      unknown:
+        description:
+          - What to do with a VM for which O(rules[].when) cannot be told, because a value is not
+            known.
+          - V(block) leaves it where it is, with reason V(Undecided).
+          - V(match) applies the rule. V(next) goes on with the next rule.
+          - Default is V(block).
+        type: str
+        choices: [block, match, next]
   max_attempts:
     description: How often one VM's migration is tried in one run.
     type: int

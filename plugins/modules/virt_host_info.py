@@ -116,10 +116,151 @@ record:
       type: list
       elements: str
 documents:
-  description: One document a VM, as rules and filters see it.
+  description:
+    - One document a VM, as rules and filters see it. The fields are the same on all platforms.
+    - A VM whose definition could not be read has name and uuid only.
   returned: success
   type: list
   elements: dict
+  contains:
+    name:
+      description: Name of the VM.
+      type: str
+    namespace:
+      description:
+        - Its namespace. libvirt has none.
+        - None if there is none.
+      type: str
+    uuid:
+      description: Its UUID; on KubeVirt the UID of the VirtualMachineInstance.
+      type: str
+    node:
+      description: The node on which it is.
+      type: str
+    labels:
+      description: Labels, name to text. On libvirt those that its metadata declares.
+      type: dict
+    annotations:
+      description: Annotations, name to text. On libvirt those that its metadata declares.
+      type: dict
+    owner:
+      description:
+        - Whose it is. On KubeVirt kind and name of the controlling owner, on libvirt what the
+          metadata declares.
+        - None if there is none.
+      type: str
+    anti_affinity_group:
+      description:
+        - VMs of one group are kept on different nodes.
+        - None if there is none.
+      type: str
+    eviction_strategy:
+      description:
+        - What the VM itself declares.
+        - None if there is none.
+      type: str
+    memory_mib:
+      description: The most memory that it may ever use, in MiB.
+      type: int
+    vcpus:
+      description: Its virtual CPUs.
+      type: int
+    migratable:
+      description:
+        - Whether it can migrate from its node.
+        - None if it is not known.
+      type: bool
+    reasons:
+      description: Why it cannot, see docs/reasons.md. Empty if it can.
+      type: list
+      elements: str
+    migration_method:
+      description:
+        - V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+        - None if it is not known.
+      type: str
+    volumes:
+      description: Its disks.
+      type: list
+      elements: dict
+      contains:
+        target:
+          description: The disk as the VM sees it, for example C(vda).
+          type: str
+        kind:
+          description:
+            - Where it comes from. libvirt's disk types (C(file), C(block), C(network), C(volume)),
+              or the type of the volume on KubeVirt (C(persistentVolumeClaim), C(containerDisk)).
+          type: str
+        device:
+          description: V(disk), V(cdrom), V(floppy) or V(lun).
+          type: str
+        source:
+          description:
+            - Path, pool and volume, URL, or name of the claim.
+            - None if there is none.
+          type: str
+        format:
+          description:
+            - Image format, for example V(qcow2).
+            - None if there is none.
+          type: str
+        shared:
+          description:
+            - Whether other nodes see the same data (on KubeVirt RWX).
+            - None if it is not known.
+          type: bool
+        read_only:
+          description: Whether the VM cannot write to it.
+          type: bool
+    networks:
+      description: Names of the networks or bridges that it is connected to.
+      type: list
+      elements: str
+    host_devices:
+      description: Devices of the node that are passed to it.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: C(pci), C(usb), C(mdev), C(interface) (SR-IOV), C(gpu) and others.
+          type: str
+        source:
+          description:
+            - Which one, for example its address or resource name.
+            - None if there is none.
+          type: str
+    launch_security:
+      description:
+        - Kind of memory encryption (C(sev), C(sev-snp), C(tdx), C(s390-pv)).
+        - None if there is none.
+      type: str
+    autostart:
+      description:
+        - 'Whether it is started again by itself: libvirt''s autostart, or a run strategy of
+          KubeVirt that does so.'
+      type: bool
+    run_strategy:
+      description:
+        - KubeVirt's run strategy. libvirt has none.
+        - None if there is none.
+      type: str
+    persistent:
+      description:
+        - 'Whether its definition outlives it: a persistent domain, or a VirtualMachine behind the
+          instance.'
+      type: bool
+    agent_connected:
+      description:
+        - Whether the guest's agent answers.
+        - None if it is not known.
+      type: bool
+    dirty_rate:
+      description:
+        - MiB/s in which the guest writes to its memory, if it was measured. On libvirt nothing
+          measures it yet, so it is null.
+        - None if it is not known.
+      type: float
 vms:
   description: Every VM that the run ever saw.
   returned: success

@@ -5,8 +5,8 @@
 
 import-linter holds the contracts in pyproject.toml. It looks at packages, and a collection has
 no __init__.py in most directories, so it is shown a copy that has them. What it cannot say is
-checked here: the core imports the standard library and itself, nothing else; only modules and
-action plugins know AnsibleModule and end it.
+checked here: the core imports the standard library and itself, nothing else; one file knows
+jmespath; only modules and action plugins know AnsibleModule and end it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ ROOMS = (
     "plugins/filter",
     "plugins/plugin_utils",
     "plugins/module_utils/_core",
+    "plugins/module_utils/_policy",
     "plugins/module_utils/_libvirt",
     "plugins/module_utils/_kubevirt",
 )
 MAY_EXIT = ("plugins/modules/", "plugins/action/")
+KNOWS_JMESPATH = "plugins/module_utils/_policy/expression.py"
 EXITS = {"AnsibleModule", "exit_json", "fail_json"}
 
 
@@ -71,6 +73,12 @@ def core_faults(path: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{path}:{line}: the core imports only the standard library, not {target}"
 
 
+def jmespath_faults(path: Path, tree: ast.AST) -> Iterator[str]:
+    for line, target in imports(tree, "", False):
+        if target.split(".")[0] == "jmespath" and path.as_posix() != KNOWS_JMESPATH:
+            yield f"{path}:{line}: only {KNOWS_JMESPATH} imports jmespath"
+
+
 def exit_faults(path: Path, tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         names: set[str] = set()
@@ -89,6 +97,7 @@ def faults() -> Iterator[str]:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
         if path.parts[:3] == ("plugins", "module_utils", "_core"):
             yield from core_faults(path, tree)
+        yield from jmespath_faults(path, tree)
         if not path.as_posix().startswith(MAY_EXIT):
             yield from exit_faults(path, tree)
 

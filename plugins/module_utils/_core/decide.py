@@ -260,7 +260,8 @@ def _phase(step: Step) -> NodePhase:
     left = problems(obs, record)
     if not obs.full:
         away = ", ".join(n.name for n in obs.nodes.values() if not n.reachable)
-        return _not_yet(step, f"not read: {away or 'a host'}", Reason.PEER_UNREACHABLE)
+        what = away or obs.nodes[record.node].message or "a host"
+        return _not_yet(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
     if left:
         return _not_yet(step, "; ".join(left))
     record.waiting_since = None

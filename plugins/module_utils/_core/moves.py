@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from .actions import Do
 from .model import ACTIVE_STATES, VM
+from .policy import MigrationSettings
 from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping, undo_stop
-from .strategy import Choice, Way, choose, choose_asked
+from .strategy import Choice, Way, choose, choose_asked, strongest
 from .verdict import Situation
 
 # The claim is still needed, or it is given back when the rest is done (see `arrived`).
@@ -51,18 +52,29 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         return
     vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
-        # Somebody else's is looked at only: their deadlines are theirs.
-        settings = None if last.adopted else choose(vm, step.policy).migration
+        # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
+        settings = None if last.adopted else _settings(step, uuid)
         step.do(
-            Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=settings
+            Do.WATCH,
+            uuid,
+            last.target,
+            attempt=last.number,
+            method=vm.method,
+            settings=settings,
         )
+
+
+def _settings(step: Step, uuid: str) -> MigrationSettings:
+    """As the rules have them for this VM; the policy's where the VM is not to be read here."""
+    vm = step.here.get(uuid)
+    return step.policy.migration if vm is None else choose(vm, step.policy).migration
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
     """What began before the node's deadline has the holder's own: that is waited for."""
     if situation not in (Situation.MOVING, Situation.STARTING):
         return 0.0
-    settings = step.policy.migration
+    settings = _settings(step, entry.uuid)
     gib = max(1.0, entry.memory_mib / 1024)
     return settings.completion_timeout_per_gib * gib + settings.progress_timeout
 
@@ -266,7 +278,7 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
     elif choice.way is Way.BLOCK:
-        entry.end(Ending.BLOCKED, vm.node, _strongest(choice))
+        entry.end(Ending.BLOCKED, vm.node, strongest(choice))
         _unmark(step, vm)
     elif choice.way is Way.SKIP:
         entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
@@ -276,17 +288,6 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
     else:
         begin_stop(step, vm, entry, choice)
-
-
-def _strongest(choice: Choice) -> Finding | None:
-    """StopNotAllowed says what to do; the others say why it came to that."""
-    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
-    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
-    if stop and why:
-        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
-        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
-        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
-    return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
 def _unmark(step: Step, vm: VM) -> None:

@@ -41,6 +41,7 @@ class MigrationSettings:
     tls: memory and disks go through the hypervisor's own TLS, not in the clear.
     completion_timeout_per_gib: seconds per GiB of memory and copied disk (KubeVirt's default 150).
     progress_timeout: seconds without progress (KubeVirt's default 150).
+    max_downtime_ms: how long the guest may stand still at the end, 0 = the hypervisor's default.
     on_timeout: abort, post_copy or pause: what the holder does when one of them is reached.
     """
 
@@ -52,6 +53,7 @@ class MigrationSettings:
     compression: tuple[str, ...] = ()
     completion_timeout_per_gib: int = 150
     progress_timeout: int = 150
+    max_downtime_ms: int = 0
     on_timeout: str = "abort"
 
     def __post_init__(self) -> None:
@@ -64,7 +66,7 @@ class MigrationSettings:
         for name in ("completion_timeout_per_gib", "progress_timeout"):
             if getattr(self, name) < 1:
                 raise PolicyError(f"migration.{name} must be 1 second or more")
-        for name in ("bandwidth_mib", "parallel_connections"):
+        for name in ("bandwidth_mib", "parallel_connections", "max_downtime_ms"):
             if getattr(self, name) < 0:
                 raise PolicyError(f"migration.{name} must be 0 or more")
 
@@ -73,7 +75,8 @@ class MigrationSettings:
 class Rule:
     """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
 
-    Fields that are None leave the decision to the next in line.
+    Fields that are None leave the decision to the next in line. `explain` tells which values
+    of the document it would have to know.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Rule:
     allow_stop: bool | None = None
     priority: int | None = None
     migration: MigrationSettings | None = None
+    explain: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from enum import Enum
 
 from .model import VM, EvictionStrategy, OnNotMigratable
 from .policy import MigrationSettings, Policy, Rule
-from .reasons import Finding, Reason
+from .reasons import CATALOGUE, Finding, Reason
 
 
 class Way(str, Enum):
@@ -57,14 +57,20 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
     rule, unknown_rule = _first_rule(vm, policy)
     if unknown_rule is not None:
-        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM."
+        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM"
+        what = unknown_rule.explain(vm.document) if unknown_rule.explain else ""
+        finding = Finding(Reason.UNDECIDED, f"{text}: {what}." if what else f"{text}.")
+        decided_by = f"rule {unknown_rule.name}"
         return Choice(
             Way.BLOCK,
             policy.default_strategy,
-            f"rule {unknown_rule.name}",
-            (Finding(Reason.UNDECIDED, text),),
+            decided_by,
+            (finding,),
+            migration=policy.migration,
         )
     strategy, decided_by, bad = _effective(vm, policy, rule)
+    if rule is not None and rule.strategy is None:
+        decided_by = f"{decided_by}, with rule {rule.name}"
     priority = rule.priority if rule and rule.priority is not None else 0
     migration = rule.migration if rule and rule.migration is not None else policy.migration
 
@@ -108,6 +114,17 @@ def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) ->
     )
     choice = choose(replace(vm, declared_strategy=None), bare, no_target)
     return replace(choice, decided_by="asked for")
+
+
+def strongest(choice: Choice) -> Finding | None:
+    """StopNotAllowed says what to do; the others say why it came to that."""
+    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
+    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
+    if stop and why:
+        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
+        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
+        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
+    return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
 def _stop(way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:

@@ -4,8 +4,8 @@
 
 """The document that rules see: one VM as plain JSON-like data. Pure.
 
-Keys are the same on both platforms. What is not known is null (None), never left out, so
-that a rule that compares it is told from a rule that is false.
+Keys are the same on both platforms, those of _policy/schema.py. What is not known is null (None),
+never left out, so that a rule that compares it is told from a rule that is false.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ def vm_document(
     declared = spec.declared
     return {
         "name": spec.name,
+        "namespace": None,  # libvirt has none
         "uuid": spec.uuid,
         "node": node,
         "labels": dict(declared.labels),
+        "annotations": dict(declared.annotations),
+        "owner": declared.owner or None,
         "anti_affinity_group": declared.anti_affinity_group or None,
         "eviction_strategy": declared.eviction_strategy or None,
         "memory_mib": spec.max_memory_mib,
@@ -53,8 +56,9 @@ def vm_document(
         ],
         "launch_security": spec.launch_security or None,
         "autostart": runtime.autostart,
+        "run_strategy": None,  # libvirt has none
         "persistent": runtime.persistent,
-        "agent_connected": runtime.agent_connected,
+        "agent_connected": spec.agent_connected,
         "dirty_rate": dirty_rate_mib,
     }
 
@@ -65,7 +69,7 @@ def _volume(disk: DiskSpec, sight: DiskSight) -> dict[str, Any]:
         "kind": disk.type,
         "device": disk.device,
         "source": disk.source or None,
-        "format": disk.format,
+        "format": disk.format or None,
         "shared": sight.source_shared,
         "read_only": disk.read_only,
     }

@@ -146,11 +146,14 @@ class Pinning:
 class Declared:
     """What our element in the metadata says. Empty strings: not said.
 
+    owner: whose VM it is, in words.
     other: further children, local name -> text.
     """
 
     eviction_strategy: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
     anti_affinity_group: str = ""
     eviction_requested: bool = False
     evacuation_node_name: str = ""
@@ -191,6 +194,7 @@ class DomainSpec:
     huge_pages: tuple[HugePages, ...] = ()
     pinnings: tuple[Pinning, ...] = ()
     secrets: tuple[SecretRef, ...] = ()
+    agent_connected: bool | None = None  # None: cannot be told, it does not run
     declared: Declared = field(default_factory=Declared)
 
     def disk(self, dev: str) -> DiskSpec:

@@ -119,6 +119,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         huge_pages=tuple(_huge_pages(root)),
         pinnings=tuple(_pinnings(root)),
         secrets=tuple(_secrets(devices)),
+        agent_connected=_agent_connected(root, devices),
         declared=_declared(root),
     )
 
@@ -373,23 +374,33 @@ def _secrets(devices: ET.Element) -> Iterator[SecretRef]:
         yield SecretRef("tpm", encryption.get("secret", ""))
 
 
+def _agent_connected(root: ET.Element, devices: ET.Element) -> bool | None:
+    """libvirt tells a channel's state in the XML of a running domain, which has an id."""
+    if root.get("id") is None:
+        return None
+    found = devices.findall("channel/target[@name='org.qemu.guest_agent.0']")
+    return any(target.get("state") == "connected" for target in found)
+
+
 def _declared(root: ET.Element) -> Declared:
     element = root.find(f"metadata/{{{NAMESPACE}}}vm")
     if element is None:
         return Declared()
-    labels: dict[str, str] = {}
+    named: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
     texts: dict[str, str] = {}
     for child in element:
         # An element set through virDomainSetMetadata has its children without the prefix.
         tag = child.tag.rsplit("}", 1)[-1] if isinstance(child.tag, str) else ""
         text = (child.text or "").strip()
-        if tag == "label":
-            labels[child.get("name", "")] = text
+        if tag in named:
+            named[tag][child.get("name", "")] = text
         elif tag:
             texts[tag] = text
     return Declared(
         eviction_strategy=texts.pop("evictionStrategy", ""),
-        labels=labels,
+        labels=named["label"],
+        annotations=named["annotation"],
+        owner=texts.pop("owner", ""),
         anti_affinity_group=texts.pop("antiAffinityGroup", ""),
         eviction_requested=texts.pop("evictionRequested", None) is not None,
         evacuation_node_name=texts.pop("evacuationNodeName", ""),

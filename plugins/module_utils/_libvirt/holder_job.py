@@ -59,7 +59,13 @@ class Job:
         self._verdict: Verdict | None = None
         self._user_abort = False
         self._prepared = False
-        self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace)
+        self.probe = Probe(
+            links.local(),
+            order.uuid,
+            lambda: changed(self),
+            pace,
+            order.settings.max_downtime_ms,
+        )
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 

@@ -74,12 +74,22 @@ def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
 
 
 class Probe:
-    """One domain's migration job, seen from the source. `local`: for its thread alone."""
+    """One domain's migration job, seen from the source. `local`: for its thread alone.
+
+    `pace`: how often to look. `max_downtime_ms`: the pause that the guest is allowed; 0 leaves
+    it to the hypervisor.
+    """
 
     def __init__(
-        self, local: Local, uuid: str, changed: Callable[[], None], pace: Pace | None = None
+        self,
+        local: Local,
+        uuid: str,
+        changed: Callable[[], None],
+        pace: Pace | None = None,
+        max_downtime_ms: int = 0,
     ) -> None:
         self._pace = pace or Pace()
+        self._max_downtime_ms = max_downtime_ms
         self._local = local
         self._uuid = uuid
         self._changed = changed
@@ -166,12 +176,22 @@ class Probe:
             if wanted is not None and wanted != self._applied:
                 self._dom.migrateSetMaxSpeed(wanted, 0)
                 self._applied = wanted
+            self._allow_downtime()
         while self._measures:
             if self._take(self._measures[0]):
                 self._measures.pop(0)
                 self._changed()
             else:
                 return
+
+    def _allow_downtime(self) -> None:
+        """Once. libvirt takes it while the job runs; a refusal is no ground to end the job."""
+        milliseconds, self._max_downtime_ms = self._max_downtime_ms, 0
+        if milliseconds:
+            try:
+                self._dom.migrateSetMaxDowntime(milliseconds, 0)
+            except libvirt.libvirtError as exc:
+                self.message = str(exc)
 
     def _take(self, what: Measure) -> bool:
         """Do it. False: not yet, try again."""

@@ -196,10 +196,13 @@ def find_group(xml: str) -> str | None:
     return None
 
 
-def read_metadata(dom: Any) -> str | None:
-    """Our metadata element as libvirt gives it; None: the domain has none."""
+def read_metadata(dom: Any, flags: int = 0) -> str | None:
+    """Our metadata element as libvirt gives it; None: the domain has none.
+
+    `flags` 0: the live one of a running domain.
+    """
     try:
-        text = dom.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE)
+        text = dom.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE, flags)
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
             return None

@@ -56,6 +56,22 @@ def is_marked(xml: str | None) -> bool:
     return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in _MARKS)
 
 
+def strategy_of(xml: str | None) -> str:
+    """The eviction strategy that it declares; empty: none."""
+    return (_root(xml).findtext(_tag("evictionStrategy")) or "").strip()
+
+
+def with_strategy(xml: str | None, strategy: str) -> str:
+    """Declare `strategy`; empty: declare none. Whatever else stands there is kept."""
+    root = _root(xml)
+    _without(root, "evictionStrategy")
+    if strategy:
+        element = ET.Element(_tag("evictionStrategy"))
+        element.text = strategy
+        root.insert(0, element)
+    return _text(root)
+
+
 def with_marks(xml: str | None, node: str, facts: Mapping[str, str]) -> str:
     """Add EvictionRequested (with run, by, reason, at) and evacuationNodeName = `node`."""
     root = _root(xml)

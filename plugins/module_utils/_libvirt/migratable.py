@@ -54,7 +54,6 @@ class Runtime:
     snapshots: int = 0
     block_jobs: tuple[str, ...] = ()
     tpm_shared: bool | None = None
-    agent_connected: bool | None = None
 
 
 def source_findings(

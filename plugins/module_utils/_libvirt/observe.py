@@ -88,7 +88,13 @@ class Observer:
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
         for uuid, domain in mine.domains.items():
-            vm = self._vm(domain, reads)
+            try:
+                vm = self._vm(domain, reads)
+            except libvirt.libvirtError as exc:
+                # It is there: simply left out, the host would look empty with it on.
+                obs.full = False
+                obs.nodes[self._source.name].message = f"{domain.name} cannot be read: {exc}"
+                continue
             if vm is not None:
                 obs.vms[uuid] = vm
         obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
@@ -172,13 +178,18 @@ class Observer:
                 )
 
     def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> VM | None:
-        """Static facts and state put together; None: it left between two reads."""
+        """Static facts and state put together; None: it left between two reads.
+
+        Raises libvirtError when it did not.
+        """
         facts = self._vm_facts.get(domain.uuid)
         if facts is None:
             try:
                 facts = read_vm_facts(self._source, self._peers, domain, reads)
-            except libvirt.libvirtError:
-                return None
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return None
+                raise
             if domain.job is None:
                 self._vm_facts[domain.uuid] = facts
         findings, migratable = facts.findings, facts.migratable

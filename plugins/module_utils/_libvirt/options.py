@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Limits, MigrationSettings, Policy, PolicyError
+from .._core.policy import Limits, Policy, PolicyError
+from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
+from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
 from .host import HostConfig
 
 HOSTS_SPEC: dict[str, Any] = {
@@ -46,6 +48,42 @@ RUN_SPEC: dict[str, Any] = {
     "slice": {"type": "int", "default": 8},
 }
 
+MIGRATION_SPEC: dict[str, Any] = {
+    "bandwidth": {"type": "int", "default": 0},
+    "auto_converge": {"type": "bool", "default": False},
+    "post_copy": {"type": "bool", "default": False},
+    "tls": {"type": "bool", "default": False},
+    "parallel_connections": {"type": "int", "default": 0},
+    "compression": {
+        "type": "list",
+        "elements": "str",
+        "choices": list(COMPRESSIONS),
+        "default": [],
+    },
+    "completion_timeout_per_gib": {"type": "int", "default": 150},
+    "progress_timeout": {"type": "int", "default": 150},
+    "max_downtime_ms": {"type": "int", "default": 0},
+    "on_timeout": {"type": "str", "choices": list(CHOICES["on_timeout"]), "default": "abort"},
+}
+
+# What a rule does not set is left to the next in line, so nothing has a default.
+RULE_SPEC: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "when": {"type": "str"},
+    "strategy": {"type": "str", "choices": [s.value for s in EvictionStrategy]},
+    "on_not_migratable": {"type": "str", "choices": [s.value for s in OnNotMigratable]},
+    "allow_stop": {"type": "bool"},
+    "priority": {"type": "int"},
+    "migration": {
+        "type": "dict",
+        "options": {
+            name: {key: value for key, value in spec.items() if key != "default"}
+            for name, spec in MIGRATION_SPEC.items()
+        },
+    },
+    "unknown": {"type": "str", "choices": list(UNKNOWN_ANSWERS)},
+}
+
 POLICY_SPEC: dict[str, Any] = {
     "strategy": {
         "type": "str",
@@ -69,30 +107,8 @@ POLICY_SPEC: dict[str, Any] = {
             "inbound": {"type": "int", "default": 2},
         },
     },
-    "migration": {
-        "type": "dict",
-        "default": {},
-        "options": {
-            "bandwidth": {"type": "int", "default": 0},
-            "auto_converge": {"type": "bool", "default": False},
-            "post_copy": {"type": "bool", "default": False},
-            "tls": {"type": "bool", "default": False},
-            "parallel_connections": {"type": "int", "default": 0},
-            "compression": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["mt", "xbzrle"],
-                "default": [],
-            },
-            "completion_timeout_per_gib": {"type": "int", "default": 150},
-            "progress_timeout": {"type": "int", "default": 150},
-            "on_timeout": {
-                "type": "str",
-                "choices": ["abort", "post_copy", "pause"],
-                "default": "abort",
-            },
-        },
-    },
+    "migration": {"type": "dict", "default": {}, "options": MIGRATION_SPEC},
+    "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
     "max_attempts": {"type": "int", "default": 3},
     "backoff": {"type": "float", "default": 5.0},
     "shutdown_timeout": {"type": "float", "default": 120.0},
@@ -146,28 +162,17 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
 
 
 def policy(params: Mapping[str, Any]) -> Policy:
-    """The policy. Raises PolicyError naming what is wrong."""
-    migration = params["migration"]
+    """The policy. Raises PolicyError naming what is wrong, in a rule too."""
+    migration = migration_settings(params["migration"])
     return Policy(
+        rules=compile_rules(params["rules"], migration),
         default_strategy=EvictionStrategy(params["strategy"]),
         on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
         allow_stop=params["allow_stop"],
         force_stop=params["force_stop"],
         move_inactive=params["move_inactive"],
         limits=Limits(**params["limits"]) if params["limits"] else Limits(),
-        migration=MigrationSettings(
-            bandwidth_mib=migration["bandwidth"],
-            auto_converge=migration["auto_converge"],
-            post_copy=migration["post_copy"],
-            tls=migration["tls"],
-            parallel_connections=migration["parallel_connections"],
-            compression=tuple(migration["compression"]),
-            completion_timeout_per_gib=migration["completion_timeout_per_gib"],
-            progress_timeout=migration["progress_timeout"],
-            on_timeout=migration["on_timeout"],
-        )
-        if migration
-        else MigrationSettings(),
+        migration=migration,
         **{
             name: params[name]
             for name in (

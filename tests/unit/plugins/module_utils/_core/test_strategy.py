@@ -101,7 +101,7 @@ def test_a_rule_may_forbid_what_the_policy_allows() -> None:
     policy = Policy(rules=(rule("keep", True, allow_stop=False),), allow_stop=True)
     choice = choose(vm("None", True), policy)
     assert choice.way is Way.BLOCK
-    assert choice.decided_by == "declared by the VM"
+    assert choice.decided_by == "declared by the VM, with rule keep"
 
 
 def test_a_rule_that_cannot_be_told_blocks_even_if_a_later_one_fits() -> None:
@@ -110,6 +110,9 @@ def test_a_rule_that_cannot_be_told_blocks_even_if_a_later_one_fits() -> None:
     assert choice.way is Way.BLOCK
     assert choice.findings[0].reason is Reason.UNDECIDED
     assert "what" in choice.findings[0].message
+    named = (rule("what", None, explain=lambda _document: "dirty_rate"),)
+    choice = choose(vm("None", True), Policy(rules=named))
+    assert choice.findings[0].message.endswith("not known for this VM: dirty_rate.")
 
 
 @pytest.mark.parametrize("declared", ["LiveMigrate", "None", "External", "LiveMigrateIfPossible"])

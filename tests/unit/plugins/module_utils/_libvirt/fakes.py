@@ -68,7 +68,7 @@ class Domain:
         self._calls.append(f"autostart {value} on {self._where}")
         self._autostart = bool(value)
 
-    def metadata(self, _kind: int, _namespace: str) -> str:
+    def metadata(self, _kind: int, _namespace: str, _flags: int = 0) -> str:
         if self._metadata is None:
             code = self._binding.VIR_ERR_NO_DOMAIN_METADATA
             raise LibvirtError("no metadata", code)

@@ -27,6 +27,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     InterfaceSpec,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratable import Runtime
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
+    FIELDS,
+    HOST_DEVICE,
+    VOLUME,
+)
 
 SPEC = DomainSpec(
     uuid="u-1",
@@ -41,7 +46,10 @@ SPEC = DomainSpec(
     ),
     interfaces=(InterfaceSpec("network", network="lan"), InterfaceSpec("user")),
     host_devices=(HostDeviceSpec("pci", "0000:3b:02.1"),),
-    declared=Declared("LiveMigrate", {"tier": "gold"}, "web"),
+    agent_connected=False,
+    declared=Declared(
+        "LiveMigrate", {"tier": "gold"}, {"team": "a"}, "shop", anti_affinity_group="web"
+    ),
 )
 
 
@@ -49,7 +57,7 @@ def test_a_full_one() -> None:
     document = vm_document(
         SPEC,
         "host-a",
-        Runtime(autostart=True, agent_connected=False),
+        Runtime(autostart=True),
         migratable=False,
         findings=(Finding(Reason.SEV), Finding(Reason.HOST_DEVICE), Finding(Reason.SEV)),
         method=MigrationMethod.BLOCK,
@@ -58,9 +66,12 @@ def test_a_full_one() -> None:
     )
     assert json.loads(json.dumps(document)) == {
         "name": "web-1",
+        "namespace": None,
         "uuid": "u-1",
         "node": "host-a",
         "labels": {"tier": "gold"},
+        "annotations": {"team": "a"},
+        "owner": "shop",
         "anti_affinity_group": "web",
         "eviction_strategy": "LiveMigrate",
         "memory_mib": 2048,
@@ -92,9 +103,25 @@ def test_a_full_one() -> None:
         "host_devices": [{"kind": "pci", "source": "0000:3b:02.1"}],
         "launch_security": "sev",
         "autostart": True,
+        "run_strategy": None,
         "persistent": True,
         "agent_connected": False,
         "dirty_rate": 12.5,
+    }
+
+
+def test_it_has_the_fields_that_rules_know() -> None:
+    """In their order too: it is the order of the documentation."""
+    document = vm_document(SPEC, "host-a", Runtime(), migratable=True)
+    assert list(document) == list(FIELDS)
+    assert set(document["volumes"][0]) == set(VOLUME)
+    assert set(document["host_devices"][0]) == set(HOST_DEVICE)
+
+
+def test_null_is_only_where_the_schema_says_what_it_means() -> None:
+    document = vm_document(DomainSpec("u", "t"), "host-a", Runtime(), migratable=None)
+    assert {key for key, value in document.items() if value is None} == {
+        name for name, field in FIELDS.items() if field.null
     }
 
 
@@ -102,6 +129,9 @@ def test_what_is_not_known_is_null() -> None:
     document = vm_document(DomainSpec("u", "t"), "host-a", Runtime(), migratable=None)
     nulls = {key for key, value in document.items() if value is None}
     assert nulls == {
+        "namespace",
+        "owner",
+        "run_strategy",
         "anti_affinity_group",
         "eviction_strategy",
         "migratable",

@@ -35,6 +35,8 @@ LIVE = """<domain type='kvm' id='7' xmlns:qemu='http://libvirt.org/schemas/domai
       <evictionRequested run="r1"/>
       <evacuationNodeName>host-a</evacuationNodeName>
       <virtops:owner>someone</virtops:owner>
+      <virtops:annotation name="ticket">4711</virtops:annotation>
+      <virtops:rest>of it</virtops:rest>
     </virtops:vm>
   </metadata>
   <maxMemory slots='4' unit='KiB'>8388608</maxMemory>
@@ -165,7 +167,24 @@ def test_what_it_declares() -> None:
     assert declared.anti_affinity_group == "db"
     assert declared.eviction_requested
     assert declared.evacuation_node_name == "host-a"
-    assert declared.other == {"owner": "someone"}
+    assert declared.owner == "someone"
+    assert declared.annotations == {"ticket": "4711"}
+    assert declared.other == {"rest": "of it"}
+
+
+@pytest.mark.parametrize(
+    ("channel", "connected"),
+    [
+        ("", False),
+        ("<target name='org.qemu.guest_agent.0' state='disconnected'/>", False),
+        ("<target name='org.qemu.guest_agent.0' state='connected'/>", True),
+        ("<target name='com.redhat.spice.0' state='connected'/>", False),
+    ],
+)
+def test_the_agent_is_known_of_a_running_vm_only(channel: str, connected: bool) -> None:
+    body = f"<name>t</name><devices><channel type='unix'>{channel}</channel></devices></domain>"
+    assert parse_domain("<domain type='kvm' id='3'>" + body).agent_connected is connected
+    assert parse_domain("<domain type='kvm'>" + body).agent_connected is None
 
 
 def test_the_least_that_libvirt_prints() -> None:

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from types import SimpleNamespace
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     DomainNow,
     Host,
@@ -19,6 +22,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import (
     Reservation,
 )
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
 
 GIB = 1024
 # Full of free memory: none of what runs here has touched its own yet.
@@ -45,6 +54,29 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
     found = node(HostNow("b", domains, reservations=claims), reserve=GIB)
     assert (found.committed_mib, found.reserved_mib, found.room_mib) == (4 * GIB, 2 * GIB, 3 * GIB)
     assert (found.inbound, found.vm_count) == (2, 2)
+
+
+def test_what_cannot_be_read_of_a_vm_makes_no_empty_host(monkeypatch) -> None:
+    """Else the host would be certified as empty with it running there."""
+    binding = fakes.Binding()
+    monkeypatch.setattr(observe, "libvirt", binding)
+    code = binding.VIR_ERR_OPERATION_FAILED
+
+    def failing(*_args):
+        raise fakes.LibvirtError("no capabilities", code)
+
+    monkeypatch.setattr(observe, "read_vm_facts", failing)
+    source = Host(HostConfig("a", "qemu:///system", memory_mib=GIB))
+    observer = Observer(source, [], "boot", "")
+    domain = DomainNow("u1", "web", State.RUNNING, GIB)
+    monkeypatch.setattr(observer, "read_hosts", lambda: {"a": HostNow("a", {"u1": domain})})
+    seen = observer.observe(None, 1.0, frozenset(), {})
+    assert not seen.full
+    assert seen.nodes["a"].message == "web cannot be read: no capabilities"
+    # One that left is not there, and that was read.
+    code = binding.VIR_ERR_NO_DOMAIN
+    seen = observer.observe(None, 1.0, frozenset(), {})
+    assert (seen.full, seen.vms) == (True, {})
 
 
 def test_a_host_that_could_not_be_read_has_no_room() -> None:

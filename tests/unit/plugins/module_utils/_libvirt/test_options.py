@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Limits,
+    MigrationSettings,
     PolicyError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy import rules, settings
 
 
 def params(**changed: Any) -> dict[str, Any]:
@@ -49,11 +52,36 @@ def test_defaults_make_a_policy() -> None:
         ({"limits": {"cluster": 0, "outbound": 2, "inbound": 2}}, "limits.cluster"),
         ({"max_attempts": 0}, "max_attempts"),
         ({"drain_timeout": 0}, "drain_timeout"),
+        ({"rules": [{"name": "r", "when": "vcpu > `1`"}]}, r"rules\[0\] \(r\), when: .*vcpus"),
     ],
 )
 def test_bad_policy_is_named(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         options.policy(params(**changed))
+
+
+def test_rules_and_settings_are_in_the_options_words() -> None:
+    made = options.policy(
+        params(
+            migration={"bandwidth": 50, "tls": True, "max_downtime_ms": 800},
+            rules=[{"name": "r", "when": "autostart", "migration": {"bandwidth": 9}}],
+        )
+    )
+    assert (made.migration.bandwidth_mib, made.migration.max_downtime_ms) == (50, 800)
+    (rule,) = made.rules
+    assert rule.migration is not None
+    assert (rule.migration.bandwidth_mib, rule.migration.tls) == (9, True)
+
+
+def test_what_the_options_take_is_what_rules_take() -> None:
+    """A setting that only one of the two knows would be dropped or refused without a word."""
+    words = {*settings.BOOLEANS, *settings.NUMBERS, *settings.CHOICES, "compression"}
+    assert set(options.MIGRATION_SPEC) == set(options.RULE_SPEC["migration"]["options"]) == words
+    assert set(options.RULE_SPEC) == set(rules.KEYS)
+    core = {settings.WORDS.get(word, word) for word in words}
+    assert core == {field.name for field in dataclasses.fields(MigrationSettings)}
+    given = {name: spec["default"] for name, spec in options.MIGRATION_SPEC.items()}
+    assert settings.migration_settings(given) == MigrationSettings()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    EvictionStrategy,
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Policy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.choice import (
+    choice_for,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
+    compile_rules,
+)
+
+DOCUMENTATION = r"""
+name: eviction_strategy
+short_description: What rules decide for VMs
+version_added: 0.2.0
+author:
+  - The virtops.maintenance contributors (@virtops)
+description:
+  - Runs rules on the documents of VMs, with the code that M(virtops.maintenance.virt_drain) runs.
+  - Tells strategy and way for each VM, and who decided it. Whether another host has room for the
+    VM is not part of a document; RV(virtops.maintenance.virt_host_info#module:vms) tells that.
+requirements:
+  - jmespath on the controller, if a rule has a C(when)
+positional: rules
+options:
+  _input:
+    description:
+      - What M(virtops.maintenance.virt_host_info) returned, or a list of documents
+        (RV(virtops.maintenance.virt_host_info#module:documents)).
+    type: raw
+    required: true
+  rules:
+    description: The rules, see O(virtops.maintenance.virt_drain#module:rules).
+    type: list
+    elements: dict
+    default: []
+  strategy:
+    description: The eviction strategy of VMs that declare none.
+    type: str
+    choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
+    default: LiveMigrate
+  on_not_migratable:
+    description: What to do with a VM that should migrate and cannot.
+    type: str
+    choices: [block, shutdown, save, cold_migrate, skip]
+    default: block
+  allow_stop:
+    description: Whether VMs may be stopped.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  virtops.maintenance.virt_host_info:
+    node: host-a
+  register: host
+
+- name: Which VMs would a rule stop?
+  ansible.builtin.debug:
+    msg: >-
+      {{ host | virtops.maintenance.eviction_strategy(rules)
+      | selectattr('way', 'eq', 'shutdown') | map(attribute='name') }}
+  vars:
+    rules:
+      - name: test VMs
+        when: labels.tier == 'test'
+        strategy: None
+        allow_stop: true
+"""
+
+RETURN = r"""
+_value:
+  description: One entry a VM, with C(name), C(uuid), C(strategy), C(way), C(decided_by),
+    C(priority), C(migration), and C(reason), C(message), C(remedy) if something is in the way.
+  type: list
+  elements: dict
+"""
+
+
+def eviction_strategy(
+    found: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    rules: Any = (),
+    strategy: str = "LiveMigrate",
+    on_not_migratable: str = "block",
+    allow_stop: bool = False,
+) -> list[dict[str, Any]]:
+    """Raises AnsibleFilterError for a wrong rule, and for what is no document."""
+    documents = found.get("documents") if isinstance(found, Mapping) else found
+    if not isinstance(documents, (list, tuple)):
+        raise AnsibleFilterError(
+            "eviction_strategy: give it what virt_host_info returned, or its list of documents"
+        )
+    try:
+        policy = Policy(
+            rules=compile_rules(rules),
+            default_strategy=EvictionStrategy(strategy),
+            on_not_migratable=OnNotMigratable(on_not_migratable),
+            allow_stop=allow_stop,
+        )
+        return [choice_for(document, policy) for document in documents]
+    except ValueError as exc:  # PolicyError and DocumentError are such
+        raise AnsibleFilterError(f"eviction_strategy: {exc}") from exc
+
+
+class FilterModule:
+    """Filters of the collection."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"eviction_strategy": eviction_strategy}

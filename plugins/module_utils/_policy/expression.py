@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Compile JMESPath: the only place that knows the library of that name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+try:
+    import jmespath
+    from jmespath import exceptions, functions
+except ImportError:
+    jmespath = None
+
+from .._core.policy import PolicyError
+from .checker import ExpressionError, check
+from .three_valued import CallError, Evaluator, Node, mark, names_of, truth
+
+PACKAGE = "jmespath (Debian and RHEL package python3-jmespath)"
+
+
+class JMESPathMissing(PolicyError):
+    """The library that reads rules is not installed where the rules are read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"`when` is JMESPath, and the Python package {PACKAGE} is not installed for the "
+            "Python that reads it. Without a `when` it is not needed."
+        )
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A compiled expression. Its trees are equal when two expressions ask the same."""
+
+    text: str
+    tree: Node
+
+    def answer(self, marked: Any) -> bool | None:
+        """On a document that went through `mark`. None: cannot be told."""
+        return truth(_EVALUATOR.value(self.tree, marked))
+
+    def lacks(self, marked: Any) -> list[str]:
+        """The values that would have to be known."""
+        return sorted(names_of(_EVALUATOR.value(self.tree, marked)))
+
+
+def compile_expression(text: str) -> Expression:
+    """Raises ExpressionError, JMESPathMissing."""
+    if jmespath is None:
+        raise JMESPathMissing
+    try:
+        tree = jmespath.compile(text).parsed
+    except exceptions.EmptyExpressionError:
+        raise ExpressionError("it is empty; leave it out of the last rule to match all") from None
+    except exceptions.ParseError as exc:
+        place = f" at column {exc.lex_position + 1}" if exc.lex_position is not None else ""
+        near = f" ({exc.token_value!r})" if exc.token_value else ""
+        raise ExpressionError(f"{text!r} is no JMESPath{place}{near}") from None
+    except exceptions.JMESPathError as exc:
+        raise ExpressionError(f"{text!r} is no JMESPath: {exc}") from None
+    check(tree)
+    return Expression(text, tree)
+
+
+def _call(name: str, args: list[Any]) -> Any:
+    try:
+        return functions.Functions().call_function(name, args)
+    except (exceptions.JMESPathError, TypeError, ValueError, ArithmeticError) as exc:
+        raise CallError(str(exc)) from exc
+
+
+_EVALUATOR = Evaluator(_call)
+
+__all__ = ["Expression", "ExpressionError", "JMESPathMissing", "compile_expression", "mark"]

@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules are checked on the controller, before a host is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
+    JMESPathMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
+    compile_rules,
+)
+
+
+def check_rules(args: Mapping[str, Any]) -> None:
+    """Raises AnsibleActionFail. The host checks again: without jmespath here, only the host does.
+
+    A rule builds on the task's own migration settings, which the host knows exactly; here they
+    are taken as allowing what a rule may ask for.
+    """
+    try:
+        compile_rules(args.get("rules"), MigrationSettings(post_copy=True))
+    except JMESPathMissing:
+        return
+    except PolicyError as exc:
+        raise AnsibleActionFail(str(exc)) from exc

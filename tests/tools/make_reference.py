@@ -1,0 +1,107 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the documentation says of reasons and of the VM's document, taken from the code.
+
+docs/reasons.md is made whole; in docs/policy.md the text between the two marks. A unit test
+finds out when they are not current.
+
+    make_reference.py          write them
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    CATALOGUE,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
+    FIELDS,
+    HOST_DEVICE,
+    NONE_IF_NULL,
+    UNKNOWN_IF_NULL,
+    VOLUME,
+    Field,
+    Kind,
+)
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BEGIN, END = "<!-- begin: fields -->\n", "<!-- end: fields -->\n"
+LICENCE = """<!--
+Copyright: (c) 2026, virtops.maintenance contributors
+GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+SPDX-License-Identifier: GPL-3.0-or-later
+-->
+"""
+NULL_MEANS = {UNKNOWN_IF_NULL: "not known", NONE_IF_NULL: "there is none", "": ""}
+
+
+def reasons() -> str:
+    lines = [
+        LICENCE + "# Reasons\n",
+        "Every VM that stays, every migration that failed and every host that is not drained has",
+        "one of these. `control`: it was decided or refused before bytes moved. `data`: something",
+        "failed while they moved. The message in a result names the particulars.\n",
+        "Made from `plugins/module_utils/_core/reasons.py` by `make reference`.\n",
+        "| reason | plane | it means | what to do |",
+        "|---|---|---|---|",
+    ]
+    for reason in Reason:
+        info = CATALOGUE[reason]
+        lines.append(f"| `{reason.value}` | {info.plane.value} | {info.sentence} | {info.remedy} |")
+    return "\n".join(lines) + "\n"
+
+
+def fields() -> str:
+    """The tables of the document's fields."""
+    parts = [
+        _table(FIELDS),
+        "Each of `volumes`:\n",
+        _table(VOLUME),
+        "Each of `host_devices`:\n",
+        _table(HOST_DEVICE),
+    ]
+    return "\n".join(parts)
+
+
+def _table(rows: Mapping[str, Field]) -> str:
+    lines = ["| field | type | what it is | null means |", "|---|---|---|---|"]
+    for name, field in rows.items():
+        text = plain(field.text)
+        lines.append(f"| `{name}` | {_type(field.kind)} | {text} | {NULL_MEANS[field.null]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _type(kind: Kind) -> str:
+    if kind.name == "array" and kind.items is not None:
+        return f"list of {_type(kind.items)}s"
+    return {"mapping": "name to text", "string": "text"}.get(kind.name, kind.name)
+
+
+def plain(text: str) -> str:
+    """Ansible's markup as Markdown's."""
+    return re.sub(r"[CV]\(([^)]*)\)", r"`\1`", text)
+
+
+def policy(text: str) -> str:
+    """docs/policy.md with its tables as they should be."""
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    return f"{head}{BEGIN}\n{fields()}\n{END}{tail}"
+
+
+def main() -> int:
+    (DOCS / "reasons.md").write_text(reasons(), encoding="utf-8")
+    page = DOCS / "policy.md"
+    page.write_text(policy(page.read_text(encoding="utf-8")), encoding="utf-8")
+    print("reference: docs/reasons.md, docs/policy.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation that repeats what the code says, and must say the same."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    CATALOGUE,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
+    FIELDS,
+    HOST_DEVICE,
+    VOLUME,
+    Field,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+_spec = importlib.util.spec_from_file_location(
+    "make_reference", ROOT / "tests" / "tools" / "make_reference.py"
+)
+assert _spec is not None
+assert _spec.loader is not None
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
+CURE = "run: make reference"
+
+
+def test_the_catalogue_of_reasons_is_current() -> None:
+    assert (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8") == tool.reasons(), CURE
+
+
+def test_every_reason_is_in_it() -> None:
+    assert set(CATALOGUE) == set(Reason)
+    rows = [line for line in tool.reasons().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(Reason)
+
+
+def test_the_fields_of_the_document_are_current() -> None:
+    text = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    assert text == tool.policy(text), CURE
+
+
+def returned() -> dict[str, Any]:
+    name = "ansible_collections.virtops.maintenance.plugins.modules.virt_host_info"
+    return yaml.safe_load(importlib.import_module(name).RETURN)["documents"]["contains"]
+
+
+def _same(documented: dict[str, Any], fields: dict[str, Field]) -> None:
+    types = {"string": "str", "number": "int", "boolean": "bool", "array": "list"}
+    assert list(documented) == list(fields)
+    for name, field in fields.items():
+        text = documented[name]["description"]
+        said = " ".join([text] if isinstance(text, str) else text)
+        assert said.startswith(field.text), name
+        kind = "float" if name == "dirty_rate" else types.get(field.kind.name, "dict")
+        assert documented[name]["type"] == kind, name
+        # What null means is said where it can be null.
+        assert ("None" in said) is bool(field.null), name
+
+
+def test_the_info_module_documents_the_same_fields() -> None:
+    documented = returned()
+    _same(documented, FIELDS)
+    _same(documented["volumes"]["contains"], VOLUME)
+    _same(documented["host_devices"]["contains"], HOST_DEVICE)
