@@ -87,6 +87,9 @@ def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
     say(f"checker: {report.checker.line_of(found['totals'])}")
     if any(found["totals"][key] for key in report.HURT):
         wrong.append("the blocked drain hurt a VM")
+    surprised = sorted(report.stopped(found))
+    if surprised:
+        wrong.append(f"the blocked drain, which may not stop anything, stopped {surprised}")
     return ended, wrong
 
 
