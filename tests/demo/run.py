@@ -30,8 +30,8 @@ from lab.names import lab_name
 
 BEGAN = time.monotonic()
 PATCH = Path(__file__).with_name("patch.yml")
-# Left out: empty lines, skipped tasks, the check of arguments.
-NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*Validating arguments")
+# Left out: empty lines, skipped tasks, checks of arguments and of the connection.
+NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*(Validating arguments|was the host reached)")
 
 
 def say(text: str) -> None:
