@@ -98,5 +98,5 @@ def write(
 
 
 def last_line(totals: Mapping[str, int], nodes: int, wall_s: float) -> str:
-    """All of it from the checker, but for the wall time."""
+    """All of it from the checker, but for the number of nodes and the wall time."""
     return f"demo: nodes={nodes} {checker.line_of(dict(totals))} wall_s={wall_s:.0f}"
