@@ -155,6 +155,28 @@ counts:
   returned: success
   type: dict
   sample: {moved: 3, blocked: 0, total: 3}
+planned:
+  description: What would be done now, in this order; see RV(diff) for what comes of it.
+  returned: in check mode
+  type: list
+  elements: dict
+  contains:
+    do:
+      description: The act, for example V(migrate), V(shutdown) or V(cordon).
+      type: str
+    vm:
+      description: Name of the VM; empty when the act concerns the host.
+      type: str
+    target:
+      description: Host that the VM would go to; empty when it would not move.
+      type: str
+  sample:
+    - {do: cordon, vm: '', target: ''}
+    - {do: migrate, vm: web-1, target: host-b}
+msg:
+  description: Why the wanted state was not reached, with every VM that is in the way and a remedy.
+  returned: failure
+  type: str
 vms:
   description: Every VM that the run ever saw.
   returned: success

@@ -108,8 +108,45 @@ findings:
   returned: success
   type: list
   elements: dict
+cordoned_by_others:
+  description: Whether someone else had cordoned the host. Such a cordon is left in place.
+  returned: success, unless the VM was on a peer already
+  type: bool
+  sample: false
+certificate:
+  description: Always none, because one VM's migration does not empty a host.
+  returned: success, unless the VM was on a peer already
+  type: dict
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success, unless the VM was on a peer already
+  type: dict
+  sample: {moved: 1, blocked: 0, total: 1}
+msg:
+  description: Where the VM is, or why it is not where it was wanted.
+  returned: when the VM was on a peer already, and on failure
+  type: str
+  sample: web-1 (11111111-2222-3333-4444-555555555555) is on host-b
+planned:
+  description: What would be done now, in this order; see RV(diff) for what comes of it.
+  returned: in check mode, unless the VM is on a peer already
+  type: list
+  elements: dict
+  contains:
+    do:
+      description: The act, for example V(migrate), V(shutdown) or V(cordon).
+      type: str
+    vm:
+      description: Name of the VM; empty when the act concerns the host.
+      type: str
+    target:
+      description: Host that the VM would go to; empty when it would not move.
+      type: str
+  sample:
+    - {do: cordon, vm: '', target: ''}
+    - {do: migrate, vm: web-1, target: host-b}
 vms:
-  description: The VM.
+  description: The VM. Empty when it was on a peer already.
   returned: success
   type: list
   elements: dict

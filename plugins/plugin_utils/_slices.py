@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
 from ._progress import Progress, summary
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
-# A module call that fails for the connection is tried again: the work on the host goes on.
-UNREACHABLE_TRIES = 3
+# A module call that fails for the connection is tried again after so many seconds: the work on
+# the host goes on meanwhile, and the record there tells the next slice how far it is.
+PAUSES = (1.0, 5.0, 15.0)
 
 
 def run_slices(
@@ -37,15 +39,10 @@ def run_slices(
     )
     changed = False
     before: str | None = None
-    tries = 0
     while True:
-        result = call(module_args)
-        if result.get("unreachable") and tries < UNREACHABLE_TRIES:
-            tries += 1
-            continue
+        result = _reach(call, module_args, display)
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
             return result
-        tries = 0
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:
@@ -62,3 +59,16 @@ def run_slices(
         result["failed"] = True
         result["msg"] = summary(result, good[state])
     return result
+
+
+def _reach(call: Call, module_args: dict[str, Any], display: Display) -> dict[str, Any]:
+    """One call, again if the connection fails. Raises AnsibleConnectionFailure at the end."""
+    for pause in PAUSES:
+        try:
+            return call(module_args)
+        except AnsibleAuthenticationFailure:
+            raise  # the same password is no better the next time, and may lock the account
+        except AnsibleConnectionFailure as exc:
+            display.warning(f"The connection failed; again in {pause:.0f} s: {exc}")
+            time.sleep(pause)
+    return call(module_args)

@@ -34,6 +34,8 @@ WORDS = (
     "reason",
     "message",
 )
+# A drain that says one of these of a VM says that it stopped it.
+STOPPED = frozenset({"stopped", "saved", "cold_moved"})
 HURT = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
 
 
@@ -67,11 +69,22 @@ def disagreements(
             name, target = guest["name"], row["at"]
             if row["verdict"] in ("moved", "cold_moved") and target not in guest["hosts"]:
                 out.append(f"{name}: said to be moved to {target}, never ticked there")
-            if row["verdict"] in ("stopped", "saved") and guest["verdict"] == "live":
-                out.append(f"{name}: said to be {row['verdict']}, never stopped")
         if guest["name"] not in words:
             out.append(f"{guest['name']}: no drain spoke of it")
+    seen, announced = stopped(report), announced_stops(words)
+    out += [f"{name}: said to be stopped, never stopped" for name in sorted(announced - seen)]
+    out += [f"{name}: stopped, and no drain said so" for name in sorted(seen - announced)]
     return out
+
+
+def stopped(report: Mapping[str, Any]) -> set[str]:
+    """VMs that were stopped by the raw log, even if they run again since."""
+    return {guest["name"] for guest in report["guests"] if guest["stops"]}
+
+
+def announced_stops(words: Mapping[str, list[dict[str, Any]]]) -> set[str]:
+    """VMs that a drain said it stopped."""
+    return {name for name, rows in words.items() if any(r["verdict"] in STOPPED for r in rows)}
 
 
 def write(
@@ -85,5 +98,5 @@ def write(
 
 
 def last_line(totals: Mapping[str, int], nodes: int, wall_s: float) -> str:
-    """All of it from the checker, but for the wall time."""
+    """All of it from the checker, but for the number of nodes and the wall time."""
     return f"demo: nodes={nodes} {checker.line_of(dict(totals))} wall_s={wall_s:.0f}"

@@ -30,8 +30,8 @@ from lab.names import lab_name
 
 BEGAN = time.monotonic()
 PATCH = Path(__file__).with_name("patch.yml")
-# Left out: empty lines, skipped tasks, the check of arguments.
-NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*Validating arguments")
+# Left out: empty lines, skipped tasks, checks of arguments and of the connection.
+NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*(Validating arguments|was the host reached)")
 
 
 def say(text: str) -> None:
@@ -87,6 +87,9 @@ def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
     say(f"checker: {report.checker.line_of(found['totals'])}")
     if any(found["totals"][key] for key in report.HURT):
         wrong.append("the blocked drain hurt a VM")
+    surprised = sorted(report.stopped(found))
+    if surprised:
+        wrong.append(f"the blocked drain, which may not stop anything, stopped {surprised}")
     return ended, wrong
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ GUESTS = (
     GuestSpec("fleeting", fill_mib=32, persistent=False),
 )
 NAMES = sorted(spec.name for spec in GUESTS)
+# At home on its host: shut down by the host's drain, started again by its restore, never moved.
+# It is the only one that may stop.
+STAYS = {host: GuestSpec(f"stays-{host[-1]}", strategy="None", autostart=True) for host in HOSTS}
+MAY_STOP = {spec.name for spec in STAYS.values()}
+BOOT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,19 @@ def draw(seed: int, number: int, span: float) -> Case:
 
 
 def drain(lab: Lab, source: str) -> plays.Play:
-    return plays.Play(lab, "drain", {"maintenance_hosts": source})
+    return plays.Play(lab, "drain", _variables(source))
+
+
+def _variables(source: str) -> dict[str, Any]:
+    return {"maintenance_hosts": source, "drain_allow_stop": True}
+
+
+def ready(lab: Lab, source: str) -> bool:
+    """All guests run where a case that drains `source` wants them."""
+    return all(
+        traces.running(host) == sorted([STAYS[name].name, *(NAMES if name == source else [])])
+        for name, host in lab.hosts.items()
+    )
 
 
 def store(host: Host) -> Path:
@@ -84,12 +102,20 @@ def run(lab: Lab, case: Case) -> Outcome:
     out = Outcome(case)
     began = time.monotonic()
     host = lab.host(case.source)
+    before = report.check(lab.paths.raw, set())
     try:
         _until_killed(lab, host, case, out)
         _until_drained(lab, case, out)
         out.wrong += judge(lab, host)
         out.wrong += restore(lab, host)
-        out.ill = ill(lab)
+        silent = ill(lab)
+        after = report.check(lab.paths.raw, set())
+        # A drain that was over before the kill was undone by draining the other host.
+        drained = HOSTS if out.missed else (case.source,)
+        out.wrong += unlike(before, after, {STAYS[name].name for name in drained})
+        fresh = grown(before, after, "panics")
+        out.ill = [name for name in silent if name in fresh]
+        out.wrong += [f"{name} hangs, and did not panic" for name in silent if name not in fresh]
     except TimeoutError as error:
         out.wrong.append(str(error))
     out.seconds = time.monotonic() - began
@@ -135,7 +161,7 @@ def _where(host: Host) -> str:
     here = traces.running(host)
     volumes = [path.name for path in store(host).glob("*")] if store(host).exists() else []
     done = sum(name.startswith("outcome.") for name in volumes)
-    return f"{len(here)} of {len(NAMES)} VMs still on {host.name}, {done} outcomes"
+    return f"{len(here)} of {len(NAMES) + 1} VMs still on {host.name}, {done} outcomes"
 
 
 def _until_drained(lab: Lab, case: Case, out: Outcome) -> None:
@@ -159,54 +185,76 @@ def _until_drained(lab: Lab, case: Case, out: Outcome) -> None:
 def judge(lab: Lab, host: Host) -> list[str]:
     """What virsh on the hosts and the guests' raw logs say after the drain."""
     other = next(one for one in lab.hosts.values() if one.name != host.name)
+    off, on = STAYS[host.name].name, STAYS[other.name].name
     wrong = [f"left behind: {name}" for name in traces.claims(lab) + traces.marked(lab)]
-    if traces.defined(host):
-        wrong.append(f"still on {host.name}: {traces.defined(host)}")
-    if traces.running(other) != NAMES:
-        wrong.append(f"on {other.name} run {traces.running(other)}, not {NAMES}")
-    if traces.autostarted(other) != ["local"] or traces.transient(other) != ["fleeting"]:
+    if traces.defined(host) != [off] or traces.running(host) or traces.autostarted(host):
+        wrong.append(
+            f"on {host.name} there must be {off} alone, off and without autostart: "
+            f"defined {traces.defined(host)}, running {traces.running(host)}, "
+            f"autostart {traces.autostarted(host)}"
+        )
+    if traces.running(other) != sorted([*NAMES, on]):
+        wrong.append(f"on {other.name} run {traces.running(other)}, not {NAMES} and {on}")
+    if traces.autostarted(other) != ["local", on] or traces.transient(other) != ["fleeting"]:
         wrong.append(f"autostart {traces.autostarted(other)}, transient {traces.transient(other)}")
-    return wrong + checked(lab)
+    return wrong + checked(report.check(lab.paths.raw, set()))
 
 
-def checked(lab: Lab) -> list[str]:
-    """The checker's verdict. A guest that hangs in a running QEMU is TCG's doing: see `ill`."""
-    found: dict[str, Any] = report.check(lab.paths.raw, set())
-    totals = {key: found["totals"][key] for key in report.HURT}
-    hung = [guest["name"] for guest in found["guests"] if guest["verdict"] == "paused"]
-    stopped = [name for name in hung if _state(lab, name) != ["running"]]
-    totals["paused"] = len(stopped)
-    if not any(totals.values()):
-        return []
+def checked(found: Mapping[str, Any]) -> list[str]:
+    """What is wrong by the checker's report. A panic is excused (and printed), nothing else is."""
     bad = [
         f"{guest['name']}: {guest['verdict']}: {guest['reasons']}"
         for guest in found["guests"]
-        if guest["verdict"] not in ("live", "panic") and guest["name"] not in set(hung) - {*stopped}
+        if guest["verdict"] not in ("live", "panic")
+        and not (guest["verdict"] == "stopped" and guest["name"] in MAY_STOP)
     ]
+    bad += [
+        f"{guest['name']}: stopped, though it may not: {stops}"
+        for guest in found["guests"]
+        if guest["name"] not in MAY_STOP and (stops := _stops(guest))
+    ]
+    if not bad and not any(found["totals"][key] for key in report.HURT):
+        return []
     return [f"checker: {report.checker.line_of(found['totals'])}", *bad]
 
 
-def _state(lab: Lab, name: str) -> list[str]:
-    return [state for _host, state in lab.where(name).get(name, [])]
+def _stops(guest: Mapping[str, Any]) -> list[str]:
+    """How it was stopped, but for its removal by `renew`."""
+    return [why for why in guest["stops"] if why != f"announced: {report.checker.REMOVED}"]
+
+
+def grown(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> set[str]:
+    """Guests that have more of it after than before."""
+    had = {guest["name"]: len(guest[key]) for guest in before["guests"]}
+    return {g["name"] for g in after["guests"] if len(g[key]) > had.get(g["name"], 0)}
+
+
+def unlike(before: Mapping[str, Any], after: Mapping[str, Any], expected: set[str]) -> list[str]:
+    """Who was stopped meanwhile, by the raw log, must be just who was to be stopped."""
+    seen = grown(before, after, "stops")
+    if seen == expected:
+        return []
+    return [f"stopped were {sorted(seen)}, not {sorted(expected)}"]
 
 
 def ill(lab: Lab) -> list[str]:
-    """Guests that do not tick any more: migrations under TCG do that to a kernel now and then."""
+    """Guests that do not tick any more. One that has just been started may have to boot."""
     out = []
-    for name in NAMES:
+    for name in [*NAMES, *sorted(MAY_STOP)]:
         try:
-            lab.wait_ticking([name], 5)
+            lab.wait_ticking([name], BOOT_SECONDS if name in MAY_STOP else 5)
         except LabError:
             out.append(name)
     return out
 
 
 def renew(lab: Lab, host: str, names: list[str]) -> None:
-    """Such guests are made anew, so that the next case is about four that tick."""
-    for spec in GUESTS:
+    """Such guests are made anew, so that the next case is about guests that tick."""
+    homes = [(host, spec) for spec in GUESTS] + list(STAYS.items())
+    for home, spec in homes:
         if spec.name in names:
             lab.remove_guest(spec.name)
-            lab.run(host, spec)
+            lab.run(home, spec)
     lab.wait_ticking(names, 120)
 
 
@@ -214,7 +262,7 @@ def _back(lab: Lab, host: Host) -> None:
     """Everything was moved and nobody was killed: put all of it back for another try."""
     other = next(one for one in lab.hosts.values() if one.name != host.name)
     for step in (("restore", host), ("drain", other), ("restore", other)):
-        ended = plays.run(lab, step[0], {"maintenance_hosts": step[1].name})
+        ended = plays.run(lab, step[0], _variables(step[1].name))
         if ended.code != 0:
             raise TimeoutError(f"{step[0]} of {step[1].name} failed: {ended.last.get('msg')}")
 
@@ -223,6 +271,12 @@ def restore(lab: Lab, host: Host) -> list[str]:
     """Put the host back; nothing of ours may be left anywhere."""
     ended = plays.run(lab, "restore", {"maintenance_hosts": host.name})
     wrong = [] if ended.code == 0 else [f"restore failed: {ended.last.get('msg')}"]
+    home = [STAYS[host.name].name]
+    if (traces.running(host), traces.autostarted(host)) != (home, home):
+        wrong.append(
+            f"after restore {home} must run on {host.name} with autostart: running "
+            f"{traces.running(host)}, autostart {traces.autostarted(host)}"
+        )
     # A note of copied disks stays as long as the copies do: the VM may come back.
     names = {one.name: traces.volumes(one) for one in lab.hosts.values()}
     left = [n for ns in names.values() for n in ns if not n.startswith("made.")]

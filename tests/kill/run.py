@@ -6,7 +6,9 @@
 
 ansible-playbook with all that it started, the module on the host and the holder on the host
 are killed in turn. Each time the host must end drained, with no VM lost or run twice, by the
-raw log of the guests, and with no claim or mark left.
+raw log of the guests, and with no claim or mark left. Nothing may stop but the one guest of
+each host that is to be stopped, and restore has to start that one again. A guest that hangs is an
+error; a kernel panic, which is QEMU's doing when it emulates the CPU, is printed and excused.
 """
 
 from __future__ import annotations
@@ -38,14 +40,16 @@ def say(text: str) -> None:
 
 
 def prepare(name: str, source: str) -> Lab:
-    """A fresh lab of two hosts with all guests on `source`."""
+    """A fresh lab of two hosts; all guests on `source` but for those that stay at home."""
     Lab.down(name)
     lab = Lab.up(name, 2)
     for host in lab.hosts:
         lab.shape(host, MBIT)
     for spec in cases.GUESTS:
         lab.run(source, spec)
-    lab.wait_ticking(cases.NAMES, 120)
+    for host, spec in cases.STAYS.items():
+        lab.run(host, spec)
+    lab.wait_ticking([*cases.NAMES, *cases.MAY_STOP], 120)
     return lab
 
 
@@ -68,7 +72,7 @@ def measure(lab: Lab) -> float:
 
 
 def tell(outcome: cases.Outcome, args: argparse.Namespace, lab: Lab) -> None:
-    ill = f"; panicked or hung: {', '.join(outcome.ill)}" if outcome.ill else ""
+    ill = f"; panicked: {', '.join(outcome.ill)}" if outcome.ill else ""
     missed = f", {outcome.missed} drains were over before" if outcome.missed else ""
     say(
         f"{outcome.case} ({outcome.seen}{missed}): {'ok' if not outcome.wrong else 'WRONG'}, "
@@ -96,7 +100,7 @@ def run(name: str, args: argparse.Namespace) -> int:
     good = ill = 0
     for number in numbers:
         case = cases.draw(args.seed, number, args.span)
-        if cases.traces.running(lab.host(case.source)) != cases.NAMES:
+        if not cases.ready(lab, case.source):
             lab = prepare(name, case.source)
         outcome = cases.run(lab, case)
         tell(outcome, args, lab)
@@ -107,7 +111,7 @@ def run(name: str, args: argparse.Namespace) -> int:
         elif outcome.ill and number != numbers[-1]:
             cases.renew(lab, cases.draw(args.seed, number + 1, args.span).source, outcome.ill)
     if ill:
-        say(f"{ill} guest(s) panicked or hung after a migration (TCG); each was made anew")
+        say(f"{ill} guest(s) panicked after a migration (TCG); each was made anew")
     say(f"test-kill: cases={len(numbers)} ok={good}")
     return 0 if good == len(numbers) else 1
 

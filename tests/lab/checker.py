@@ -63,6 +63,7 @@ class Guest:
     name: str
     verdict: str = ""
     reasons: list[str] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)  # whatever the verdict is
     running_again: bool = False
     ticks: int = 0
     boots: int = 0
@@ -342,6 +343,7 @@ class Judge:
             for r in self.others
             if r.stream == "V" and r.text == "there" and not stops
         ]
+        self.guest.stops = list(stops)
         self.guest.running_again = bool(stops) and ticking
         return self._worst(twice, lost, gaps, stops, ticking)
 

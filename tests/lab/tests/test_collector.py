@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The evidence itself, without a lab: nothing that a guest wrote is missed, nor a QEMU process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import procs
+from lab.collector import Census, Tail
+from lab.guest import GuestSpec, domain_xml
+from lab.names import Paths
+
+
+def texts(records: list[bytes]) -> list[str]:
+    return [line.split(b" ", 5)[5].decode().rstrip("\n") for line in records]
+
+
+@pytest.fixture
+def serial(tmp_path: Path) -> Path:
+    return tmp_path / "web.log"
+
+
+def test_whole_lines_as_they_come_and_a_piece_after_a_while(serial: Path) -> None:
+    tail = Tail(serial, "host-a", 0)
+    assert tail.read() == []
+    serial.write_bytes(b"T aa 1 ;\nT aa 2")
+    assert texts(tail.read()) == ["=T aa 1 ;"]
+    assert tail.unfinished(tail.rest_stamp) == []
+    assert texts(tail.unfinished(tail.rest_stamp + 10**9)) == ["+T aa 2"]
+    with serial.open("ab") as stream:
+        stream.write(b" ;\n")
+    assert texts(tail.read()) == ["= ;"]
+
+
+def test_a_log_that_was_cut_is_read_from_its_start(serial: Path) -> None:
+    tail = Tail(serial, "host-a", 0)
+    serial.write_bytes(b"T aa 1 ;\nT aa 2 ;\n")
+    assert len(tail.read()) == 2
+    serial.write_bytes(b"T bb 1 ;\n")
+    assert texts(tail.read()) == ["=T bb 1 ;"]
+
+
+def test_a_log_that_was_replaced_is_read_from_its_start(serial: Path) -> None:
+    tail = Tail(serial, "host-a", 0)
+    serial.write_bytes(b"T aa 1 ;\n")
+    assert len(tail.read()) == 1
+    other = serial.with_suffix(".new")
+    other.write_bytes(b"T bb 1 ;\nT bb 2 ;\n")
+    other.replace(serial)
+    assert len(tail.read()) == 2
+
+
+def test_no_qemu_cuts_the_log_that_another_one_writes() -> None:
+    xml = domain_xml(GuestSpec("web"), 1)
+    assert xml.count("<log file=") == xml.count("append='on'") == 2
+
+
+def test_the_census_sees_a_process_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {os.readlink("/proc/self/ns/net"): "host-a"}
+    monkeypatch.setattr(Census, "_networks", lambda _self: here)
+    census = Census(Paths(tmp_path))
+    # What a QEMU process looks like from outside: its name and its guest's.
+    words = ["/usr/bin/qemu-system-x86_64", "-c", "input()", "-name", "guest=web,debug-threads=on"]
+    process = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE)
+    try:
+        assert procs.wait_for(lambda: mine(census) == ["web Q there"], 4, pause=0.02)
+        assert mine(census) == []
+    finally:
+        process.kill()
+        process.wait()
+    assert mine(census) == ["web Q gone"]
+
+
+def mine(census: Census) -> list[str]:
+    """What the census has to say of the guest `web` on host-a."""
+    lines = [line.decode().split() for line in census.changes()]
+    return [
+        f"{vm} {stream} {text[1:]}"
+        for _stamp, host, vm, stream, _offset, text in lines
+        if (host, vm) == ("host-a", "web")
+    ]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the demo and the kill test let pass, on logs made by hand: no stop by surprise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from demo import report
+from kill import case
+
+from .test_checker import BOOT, OTHER, Log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def restarted(log: Log, vm: str) -> dict[str, Any]:
+    """It is shut down in good order on host-a, and started anew on host-b."""
+    now = log.ticks(0, "host-a", 1, 20, vm=vm)
+    log.add(now, "host-a", vm, "S", f"DOWN {BOOT} 20 acpi")
+    return log.check(log.ticks(now + 1000, "host-b", 1, 60, vm=vm, boot=OTHER))
+
+
+def moved(log: Log, vm: str) -> dict[str, Any]:
+    return log.check(log.ticks(log.ticks(0, "host-a", 1, 20, vm=vm), "host-b", 21, 60, vm=vm))
+
+
+def said(vm: str, verdict: str) -> dict[str, list[dict[str, Any]]]:
+    return {vm: [{"verdict": verdict, "at": "host-b"}]}
+
+
+def test_a_stop_that_is_called_a_move_is_seen(log: Log) -> None:
+    found = restarted(log, "web")
+    assert report.disagreements(found, said("web", "moved")) == [
+        "web: stopped, and no drain said so"
+    ]
+    assert report.disagreements(found, said("web", "cold_moved")) == []
+
+
+def test_a_stop_that_was_none_is_seen(log: Log) -> None:
+    found = moved(log, "web")
+    assert report.disagreements(found, said("web", "moved")) == []
+    for verdict in report.STOPPED:
+        assert report.disagreements(found, said("web", verdict)) == [
+            "web: said to be stopped, never stopped"
+        ]
+
+
+def test_a_panic_hides_no_stop(log: Log) -> None:
+    log.add(500, "host-a", "web", "K", "[ 1.0] Kernel panic - not syncing: idle task")
+    found = restarted(log, "web")
+    assert found["totals"]["panic"] == 1
+    assert report.stopped(found) == {"web"}
+
+
+def test_the_kill_test_lets_nothing_stop_but_who_may(log: Log) -> None:
+    assert case.checked(restarted(log, "stays-a")) == []
+    wrong = case.checked(restarted(log, "idle"))
+    assert any(text.startswith("idle: stopped") for text in wrong)
+
+
+def test_the_kill_test_excuses_a_panic_and_no_silence(log: Log) -> None:
+    log.add(0, "host-a", "idle", "Q", "there")
+    log.ticks(0, "host-a", 1, 20, vm="idle")
+    assert any(text.startswith("idle: paused") for text in case.checked(log.check(20000)))
+    log.add(1000, "host-a", "idle", "K", "[ 1.0] Kernel panic - not syncing: idle task")
+    assert case.checked(log.check(20000)) == []
+
+
+def test_the_kill_test_knows_who_was_stopped_in_a_case(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "later").mkdir()
+    before = moved(log, "stays-a")
+    after = restarted(Log(tmp_path / "later"), "stays-a")
+    assert case.unlike(before, after, {"stays-a"}) == []
+    assert case.unlike(before, after, set())
+    assert case.unlike(before, before, {"stays-a"})

@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roll itself, with stand-ins for what it calls: where it stops, and what it says then."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+# A step that succeeds, unless FAULT names it and the host: then it fails, or the host is gone.
+STAND_IN = """
+import os
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        step = self._task.args.get("state", "look")
+        host = task_vars["inventory_hostname"]
+        with open(os.environ["STEPS"], "a") as stream:
+            stream.write(f"{host} {step}\\n")
+        if os.environ["FAULT"] == f"{host} {step} gone":
+            raise AnsibleConnectionFailure("no route to host")
+        failed = os.environ["FAULT"] == f"{host} {step} failed"
+        return {"failed": failed, "msg": "said by the step", "unreachable_hosts": []}
+"""
+
+
+class Roll:
+    """A collection with the real playbooks and roles, over two hosts that do not exist."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.steps_file = folder / "steps"
+        here = folder / "ansible_collections" / "virtops" / "maintenance"
+        for name in ("playbooks", "roles", "plugins/filter"):
+            shutil.copytree(ROOT / name, here / name)
+        shutil.copy(ROOT / "galaxy.yml", here)
+        (here / "plugins" / "action").mkdir()
+        for name in ("virt_drain", "virt_host_info"):
+            (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
+        hosts = {
+            name: {
+                "ansible_connection": "local",
+                "maintenance_peer_uri": f"qemu+tls://{name}/system",
+            }
+            for name in ("host-a", "host-b")
+        }
+        (folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+
+    def run(self, fault: str = "") -> tuple[int, str]:
+        """(exit code, all that was said in one line)."""
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.json"]
+        argv += ["-e", "maintenance_reboot=false", "virtops.maintenance.rolling_maintenance"]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
+        mine = {
+            "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_NOCOLOR": "1",
+            "FAULT": fault,
+            "STEPS": str(self.steps_file),
+        }
+        done = subprocess.run(
+            argv, cwd=self.folder, env=clean | mine, capture_output=True, text=True, check=False
+        )
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    @property
+    def steps(self) -> list[str]:
+        return self.steps_file.read_text().splitlines()
+
+
+def steps(host: str) -> list[str]:
+    return [f"{host} {step}" for step in ("look", "drained", "drained", "look", "active")]
+
+
+@pytest.fixture
+def roll(tmp_path: Path) -> Roll:
+    return Roll(tmp_path)
+
+
+def test_host_after_host(roll: Roll) -> None:
+    code, text = roll.run()
+    assert code == 0, text
+    assert roll.steps == steps("host-a") + steps("host-b")
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "how"),
+    [("look", 0, "gone"), ("drained", 1, "gone"), ("drained", 1, "failed"), ("active", 4, "gone")],
+)
+def test_it_stops_at_the_first_host_that_fails_or_is_gone(
+    roll: Roll, step: str, before: int, how: str
+) -> None:
+    code, text = roll.run(f"host-a {step} {how}")
+    assert code != 0
+    assert roll.steps == steps("host-a")[: before + 1]
+    assert "The roll stopped at host-a" in text
+    assert ("no route to host" if how == "gone" else "said by the step") in text
+    assert "Done: none. Not done: host-a, host-b." in text
+
+
+def test_it_says_what_is_done(roll: Roll) -> None:
+    code, text = roll.run("host-b drained gone")
+    assert code != 0
+    assert roll.steps == steps("host-a") + steps("host-b")[:2]
+    assert "Done: host-a. Not done: host-b." in text

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode and info on a model fleet: they tell what would be done, and write nothing."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
+    ModelPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    fleet,
+    vm,
+)
+
+ALLOWED = replace(POLICY, allow_stop=True)
+
+
+class Platform(ModelPlatform):
+    """The model as far as plans know the platform of libvirt."""
+
+    boot_id = "boot"
+
+    def close(self) -> None:
+        """There is no connection."""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """Two hosts; on a, two VMs that can migrate and one that wants to be shut down."""
+    vms = [vm(1, "a"), vm(2, "a"), vm(3, "a", declared_strategy="None", autostart=True)]
+    found = fleet([("a", one) for one in vms], {"a": 8192, "b": 8192})
+    monkeypatch.setattr(plan, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
+    return found
+
+
+def request(intent: Intent, **more: Any) -> Request:
+    own, peer = HostConfig("a", "qemu:///system"), HostConfig("b", "qemu+tls://b/system")
+    return Request(own=own, peers=[peer], policy=ALLOWED, intent=intent, run_id="r", **more)
+
+
+def unchanged(made: Fleet, result: Any) -> Any:
+    """What `result` gives; nothing on any host is other than before it."""
+    before = copy.deepcopy(made.machines)
+    found = result()
+    assert made.machines == before
+    assert not made.moves
+    return found
+
+
+@pytest.mark.parametrize("intent", list(Intent))
+def test_check_mode_writes_nothing(made: Fleet, intent: Intent) -> None:
+    unchanged(made, lambda: plan.plan(request(intent)))
+
+
+@pytest.mark.parametrize("intent", [Intent.DRAINED, Intent.ACTIVE])
+def test_check_mode_writes_nothing_on_top_of_a_run(made: Fleet, intent: Intent) -> None:
+    platform = Platform(made, "a")
+    record = begin(None, "a", "drained", "r", platform.now(), "boot", "", "", "")
+    Engine(platform, ALLOWED, record).run(platform.now() + 100)
+    assert made.machines["a"].record
+    unchanged(made, lambda: plan.plan(request(intent)))
+
+
+def test_check_mode_tells_what_would_be_done(made: Fleet) -> None:
+    found = unchanged(made, lambda: plan.plan(request(Intent.DRAINED)))
+    assert found["changed"] is True
+    assert found["certificate"] is None
+    assert {(act["do"], act["vm"], act["target"]) for act in found["planned"]} >= {
+        ("migrate", "vm1", "b"),
+        ("migrate", "vm2", "b"),
+    }
+
+
+def test_a_look_writes_nothing(made: Fleet) -> None:
+    found = unchanged(made, lambda: plan.look(request(Intent.DRAINED)))
+    assert {row["name"] for row in found["vms"]} == {"vm1", "vm2", "vm3"}

@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The loop over slices: until it is final, over a connection that fails now and then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import PAUSES, run_slices
+
+GOOD = {"drained": "Drained", "active": "Active"}
+
+
+def slice_of(phase: str, ended: str = "final", changed: bool = False) -> dict[str, Any]:
+    return {
+        "node": "host-a",
+        "phase": phase,
+        "ended": ended,
+        "changed": changed,
+        "vms": [],
+        "counts": {},
+        "findings": [],
+    }
+
+
+class Host:
+    """Answers each call with the next of what it was given; an exception is raised."""
+
+    def __init__(self, *answers: dict[str, Any] | Exception) -> None:
+        self.answers = list(answers)
+        self.calls: list[dict[str, Any]] = []
+
+    def call(self, args: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(dict(args))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def run(self) -> dict[str, Any]:
+        return run_slices(self.call, {"state": "drained"}, GOOD, False)
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr(_slices.time, "sleep", found.append)
+    return found
+
+
+def test_slice_after_slice_as_one_run() -> None:
+    host = Host(slice_of("Draining", "out_of_time", changed=True), slice_of("Drained"))
+    result = host.run()
+    assert (result["phase"], result["changed"]) == ("Drained", True)
+    assert "failed" not in result
+    assert [args.get("begun", False) for args in host.calls] == [False, True]
+    assert len({args["run_id"] for args in host.calls}) == 1
+
+
+def test_another_phase_than_the_wanted_one_fails() -> None:
+    assert Host(slice_of("Blocked")).run()["failed"] is True
+
+
+def test_a_connection_that_comes_back_is_carried_on_with(slept: list[float]) -> None:
+    gone = AnsibleConnectionFailure("no route to host")
+    host = Host(slice_of("Draining", "out_of_time"), gone, gone, slice_of("Drained"))
+    assert host.run()["phase"] == "Drained"
+    assert slept == list(PAUSES[:2])
+    assert [args.get("begun", False) for args in host.calls] == [False, True, True, True]
+
+
+def test_a_connection_that_stays_away_is_given_up(slept: list[float]) -> None:
+    host = Host(*[AnsibleConnectionFailure("no route to host")] * 9)
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert len(host.calls) == len(PAUSES) + 1
+    assert slept == list(PAUSES)
+
+
+def test_a_wrong_password_is_not_tried_again(slept: list[float]) -> None:
+    host = Host(AnsibleAuthenticationFailure("no"))
+    with pytest.raises(AnsibleAuthenticationFailure):
+        host.run()
+    assert slept == []
+
+
+def test_a_failed_slice_ends_it() -> None:
+    host = Host({"failed": True, "msg": "no libvirt"}, slice_of("Drained"))
+    assert host.run()["msg"] == "no libvirt"
+    assert len(host.calls) == 1
