@@ -23,7 +23,7 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .connection import libvirt
 from .host import DomainNow, Host, HostNow
-from .vm_facts import VMFacts, read_vm_facts
+from .vm_facts import VMFacts, read_vm_facts, unreadable
 
 
 class Observer:
@@ -172,15 +172,22 @@ class Observer:
                 )
 
     def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> VM | None:
-        """Static facts and state put together; None: it left between two reads."""
+        """Static facts and state put together; None: it left between two reads.
+
+        Only "no such domain" says that it left. One that is here and cannot be read must stay
+        in the picture, or the host would be certified with it running.
+        """
         facts = self._vm_facts.get(domain.uuid)
         if facts is None:
             try:
                 facts = read_vm_facts(self._source, self._peers, domain, reads)
-            except libvirt.libvirtError:
-                return None
-            if domain.job is None:
-                self._vm_facts[domain.uuid] = facts
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return None
+                facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
+            else:
+                if domain.job is None:
+                    self._vm_facts[domain.uuid] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
             text = "A job that is not a migration runs on it (backup, save, dump)."

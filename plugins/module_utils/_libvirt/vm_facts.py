@@ -85,14 +85,14 @@ def read_vm_facts(
 ) -> VMFacts:
     """Read one VM of the source, and ask every readable peer whether it can take it.
 
-    Raises libvirtError when the domain left meanwhile.
+    Raises libvirtError when the domain cannot be read, or left meanwhile.
     """
     dom = source.domain(domain.uuid)
     xml = dom.XMLDesc(0)
     try:
         spec = parse_domain(xml)
     except ValueError as exc:
-        return _unreadable(source, domain, str(exc))
+        return unreadable(source, domain, str(exc))
     runtime = _runtime(dom, spec, domain)
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
@@ -169,7 +169,8 @@ def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
             yield disk.dev
 
 
-def _unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+    """A VM that is here, and of which no more is known than the host's list says."""
     return VMFacts(
         uuid=domain.uuid,
         name=domain.name,

@@ -6,9 +6,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     DomainNow,
     Host,
@@ -19,6 +26,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import (
     Reservation,
 )
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
 
 GIB = 1024
 # Full of free memory: none of what runs here has touched its own yet.
@@ -50,3 +63,29 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
 def test_a_host_that_could_not_be_read_has_no_room() -> None:
     found = node(HostNow("b", error="no route to host"))
     assert (found.reachable, found.room_mib, found.message) == (False, 0, "no route to host")
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, code: str) -> Any:
+    """A running VM as the observer sees it when reading it fails with that error."""
+    binding = fakes.Binding()
+    monkeypatch.setattr(observe, "libvirt", binding)
+
+    def fail(*_args: Any) -> None:
+        raise fakes.LibvirtError("cannot acquire state change lock", getattr(binding, code))
+
+    monkeypatch.setattr(observe, "read_vm_facts", fail)
+    source = Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION)
+    observer = Observer(source, [], "boot", "")
+    return observer._vm(DomainNow("u1", "web", State.RUNNING, 2 * GIB), {})
+
+
+def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = seen(monkeypatch, "VIR_ERR_OPERATION_TIMEOUT")
+    assert (vm.state, vm.name, vm.memory_mib, vm.active) == (State.RUNNING, "web", 2 * GIB, True)
+    assert vm.migratable is None
+    assert vm.findings[0].reason is Reason.NOT_KNOWN_YET
+    assert "state change lock" in vm.findings[0].message
+
+
+def test_a_vm_that_left_between_two_reads_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen(monkeypatch, "VIR_ERR_NO_DOMAIN") is None
