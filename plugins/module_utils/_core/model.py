@@ -109,6 +109,7 @@ class VM:
 
     `findings`: why it cannot migrate from here to anywhere.
     `cold_findings`: why it cannot be moved while it is off, to anywhere.
+    `save_findings`: why its state cannot be saved here.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
@@ -130,6 +131,7 @@ class VM:
     migratable: bool | None = True
     findings: tuple[Finding, ...] = ()
     cold_findings: tuple[Finding, ...] = ()
+    save_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)

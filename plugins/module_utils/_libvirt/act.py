@@ -170,9 +170,11 @@ class Actor:
         self._hosts[action.target].domain(action.vm)  # raises when it is not there
         dom = self._source.domain(action.vm)
         if not dom.isActive():
-            dom.undefineFlags(
-                libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-            )
+            flags = _keep_state()
+            if action.do is Do.CLEAN_SOURCE:
+                # It runs there: a state saved here is older. Of one that is off it is the state.
+                flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+            dom.undefineFlags(flags)
 
     # Stopping
 
@@ -221,7 +223,7 @@ class Actor:
         self._source.domain(action.vm)  # raises when it is not here: then the other one stays
         dom = self._hosts[action.target].domain(action.vm)
         if not dom.isActive():
-            dom.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+            dom.undefineFlags(_keep_state())
 
     def _start(self, action: Action, record: NodeRecord) -> None:
         """Start what was stopped for the maintenance; a managed save is restored by it."""
@@ -233,6 +235,13 @@ class Actor:
         if not dom.isActive():
             dom.create()
         dom.setAutostart(1 if entry.autostart else 0)
+
+
+def _keep_state() -> int:
+    """Undefining takes the definition alone. NVRAM and TPM state are on storage that both hosts
+    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses."""
+    keep_tpm = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)  # since libvirt 8.9
+    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
 
 
 def _reason_of(do: Do) -> Reason:

@@ -147,6 +147,32 @@ def test_a_running_domain_is_never_undefined(world: World) -> None:
     assert world.calls == []
 
 
+@pytest.mark.parametrize("do", [Do.CLEAN_SOURCE, Do.COLD_UNDEFINE, Do.COLD_WITHDRAW])
+def test_undefining_takes_no_state_along(world: World, do: Do) -> None:
+    here, there = world.domain("host-a", active=False), world.domain("host-b", active=False)
+    assert world.actor(here, there).apply(world.action(do), world.record) is None
+    flags = here.undefined_with | there.undefined_with
+    kept, binding = do is not Do.CLEAN_SOURCE, world.binding
+    assert flags & binding.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+    assert flags & binding.VIR_DOMAIN_UNDEFINE_KEEP_TPM
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_NVRAM
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE or not kept
+
+
+def test_what_could_not_be_saved_is_told_in_the_words_of_libvirt(world: World) -> None:
+    domain = world.domain("host-a")
+
+    def refuse(_flags: int) -> None:
+        raise fakes.LibvirtError("cannot migrate domain: vhost-user device")
+
+    domain.managedSave = refuse
+    finding = world.actor(domain, None).apply(world.action(Do.SAVE), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.STOP_FAILED
+    assert "vhost-user device" in finding.message
+
+
 def test_slot_first_then_reservation(world: World) -> None:
     world.actor(None, None).apply(world.action(Do.RELEASE), world.record)
     assert world.calls == ["delete slot on host-a", "delete resv on host-b"]
