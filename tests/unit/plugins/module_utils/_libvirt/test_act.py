@@ -25,6 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import give_back
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     MoveOrder,
 )
@@ -49,7 +50,7 @@ class FakeHost:
         self.config = SimpleNamespace(uri=f"qemu+tls://{name}/system", migrate_uri="")
         self.store = self
         self.conn = self
-        self.volumes: set[str] = set()
+        self.volumes: set[str] = {f"resv.{VM}.96.host-a"}
 
     def domain(self, _uuid: str) -> Any:
         if self._domain is None:
@@ -60,7 +61,11 @@ class FakeHost:
         self.volumes.add(name)
         return True
 
+    def names(self) -> list[str]:
+        return sorted(self.volumes)
+
     def delete(self, name: str) -> bool:
+        self.volumes.discard(name)
         self.calls.append(f"delete {name.split('.', maxsplit=1)[0]} on {self.name}")
         return True
 
@@ -176,6 +181,19 @@ def test_what_could_not_be_saved_is_told_in_the_words_of_libvirt(world: World) -
 def test_slot_first_then_reservation(world: World) -> None:
     world.actor(None, None).apply(world.action(Do.RELEASE), world.record)
     assert world.calls == ["delete slot on host-a", "delete resv on host-b"]
+
+
+def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
+    """Its memory is not known; the claims of others and for other VMs stay."""
+    others = {f"resv.{VM}.96.host-c", f"resv.{VM[::-1]}.96.host-a", "cordon"}
+    here, there = FakeHost("host-a", world.calls), FakeHost("host-b", world.calls)
+    here.volumes = {f"slot.{VM}.host-a", f"slot.{VM}.host-c"}
+    there.volumes = {f"resv.{VM}.96.host-a", f"resv.{VM}.128.host-a", *others}
+    hosts: Any = {"host-a": here, "host-b": there}
+    action = Action(Do.RELEASE, "host-a", VM, target="host-b", memory_mib=0)
+    give_back(hosts, "host-a", action, "host-a")
+    assert there.volumes == others
+    assert here.volumes == {f"slot.{VM}.host-c"}
 
 
 def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:
