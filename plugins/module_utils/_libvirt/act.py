@@ -112,7 +112,7 @@ class Actor:
             "persistent": action.persistent,
             "autostart": action.autostart,
             "memory_mib": action.memory_mib,
-            "run_id": record.run_id,
+            "run_id": _run_of(action, record),
         }
 
     def _watch(self, action: Action, record: NodeRecord) -> None:
@@ -235,6 +235,18 @@ class Actor:
         if not dom.isActive():
             dom.create()
         dom.setAutostart(1 if entry.autostart else 0)
+
+
+def _run_of(action: Action, record: NodeRecord) -> str:
+    """The run that made the attempt, which may be an earlier one than that which asks now.
+
+    Numbers of attempts begin anew with each record; with the run they are told apart.
+    """
+    entry = record.vms.get(action.vm)
+    for attempt in entry.attempts if entry else ():
+        if attempt.number == action.attempt:
+            return attempt.run_id
+    return record.run_id
 
 
 def _keep_state() -> int:

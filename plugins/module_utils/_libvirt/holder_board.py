@@ -19,7 +19,7 @@ from .holder_job import Job
 from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
-from .store import OutcomeName, Store, format_name
+from .store import OutcomeName, Store, VolumeMissing, VolumeTorn, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
 WRITE_FOR = 60.0  # seconds in which an outcome is tried to be written
@@ -112,14 +112,26 @@ class Board:
         until = time.monotonic() + WRITE_FOR
         while True:
             try:
-                if not Store(local.conn).create(name, data):
-                    self._log(f"{name} stands already")
+                self._put(Store(local.conn), name, data, outcome.run_id)
                 return
             except (libvirt.libvirtError, LibvirtProblem) as exc:
                 if time.monotonic() > until:
                     self._log(f"{name} could not be written: {exc}")
                     return
                 time.sleep(0.5)
+
+    def _put(self, store: Store, name: str, data: bytes, run_id: str) -> None:
+        """Make the volume. One that another run or a holder that died left there is replaced."""
+        while not store.create(name, data):
+            try:
+                stands = json.loads(store.read(name)).get("run_id") == run_id
+            except (VolumeMissing, VolumeTorn, ValueError):
+                stands = False
+            if stands:
+                self._log(f"{name} stands already")
+                return
+            self._log(f"{name} of another run is replaced")
+            store.delete(name)
 
     # The link
 

@@ -169,19 +169,29 @@ class LibvirtPlatform:
         return self._holder.held() if self._holder is not None else frozenset()
 
     def _read_outcomes(self, record: NodeRecord | None) -> None:
-        """After the holder's status: an outcome is written before the holder lets go."""
+        """After the holder's status: an outcome is written before the holder lets go.
+
+        Only those of the record's own attempts: another record's attempt of the same number
+        may have left one behind.
+        """
+        runs = {
+            (uuid, attempt.number): attempt.run_id
+            for uuid, entry in (record.vms if record else {}).items()
+            for attempt in entry.attempts
+        }
         for name in self.source.store.names():
             parsed = parse_name(name)
             if not isinstance(parsed, OutcomeName):
                 continue
             key = (parsed.vm, parsed.attempt)
-            if key in self._outcomes:
+            if key in self._outcomes or key not in runs:
                 continue
             try:
                 raw = json.loads(self.source.store.read(name))
             except (VolumeMissing, VolumeTorn, ValueError):
                 continue  # the holder died while writing: the outcome is lost, the VM is read
-            self._outcomes[key] = _outcome(parsed, raw)
+            if raw.get("run_id") == runs[key]:
+                self._outcomes[key] = _outcome(parsed, raw)
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)

@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Attempt,
     NodeRecord,
     VMRecord,
 )
@@ -125,6 +126,16 @@ def test_the_mark_is_written_before_the_order_and_to_both_definitions(world: Wor
     order = world.orders[0]
     assert (order["attempt"], order["settings"]["bandwidth_mib"], order["disks"]) == (2, 7, ["vda"])
     assert order["target_uri"] == "qemu+tls://host-b/system"
+
+
+def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
+    """A later run watches the attempt of an earlier one: its outcome is still that attempt's."""
+    earlier = Attempt(1, "host-b", "", 0.0, "boot", run_id="run-0")
+    world.record.vms[VM].attempts.append(earlier)
+    actor = world.actor(world.domain("host-a"), None)
+    actor.apply(world.action(Do.WATCH, attempt=1), world.record)
+    actor.apply(world.action(Do.MIGRATE, attempt=2), world.record)
+    assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
 
 
 def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
