@@ -16,6 +16,7 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
+from .cordon import is_ours
 from .host import Host, read_metadata
 from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
 from .store_names import CORDON
@@ -78,10 +79,12 @@ class Actor:
     # The node
 
     def _cordon(self, action: Action, record: NodeRecord) -> None:
+        # One that stands is as good. Whose it is, its content tells when it is to go.
         self._source.store.create(CORDON, record.run_id.encode())
 
     def _uncordon(self, action: Action, record: NodeRecord) -> None:
-        self._source.store.delete(CORDON)
+        if is_ours(self._source.store, record):
+            self._source.store.delete(CORDON)
 
     # Migration
 

@@ -22,6 +22,7 @@ from .._core.model import (
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .connection import libvirt
+from .cordon import is_ours
 from .host import DomainNow, Host, HostNow
 from .vm_facts import VMFacts, read_vm_facts, unreadable
 
@@ -80,6 +81,8 @@ class Observer:
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])
+        if mine.cordoned and not mine.error and record is not None:
+            self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
         obs.cluster_in_flight = len(slots.slots) if slots else 0
         for peer in self._peers:
@@ -93,6 +96,13 @@ class Observer:
                 obs.vms[uuid] = vm
         obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
         return obs
+
+    def _whose_cordon(self, record: NodeRecord, obs: Observation) -> None:
+        """Where it cannot be read the record is believed; it is read again before it is removed."""
+        try:
+            obs.nodes[self._source.name].our_cordon = is_ours(self._source.store, record)
+        except libvirt.libvirtError:
+            return
 
     def _node(self, host: Host, read: HostNow) -> Node:
         config = host.config
