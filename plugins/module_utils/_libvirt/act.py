@@ -21,6 +21,7 @@ from .host import Host, read_metadata
 from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
 from .store_names import CORDON
 
+_ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
 ELEMENT = 2  # VIR_DOMAIN_METADATA_ELEMENT
 
 
@@ -69,12 +70,20 @@ class Actor:
     def apply(self, action: Action, record: NodeRecord) -> Finding | None:
         """Do it; None, or why it went wrong. Nothing that one VM does hurts the next one."""
         try:
+            if action.do in _ENDS and not self._can_come_back(action.vm, record):
+                text = f"{action.name} is transient, and its definition could not be written down."
+                return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PEER_UNREACHABLE, str(exc))
         except libvirt.libvirtError as exc:
             return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         return None
+
+    def _can_come_back(self, uuid: str, record: NodeRecord) -> bool:
+        """A transient VM is gone when it is off, but for what was written down of it before."""
+        entry = record.vms.get(uuid)
+        return entry is None or entry.persistent or uuid in self._definitions()
 
     # The node
 

@@ -62,6 +62,7 @@ class LibvirtPlatform:
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
         self._copied: set[str] | None = None
+        self._torn: set[str] = set()
         self._defined: dict[str, str] | None = None
 
     def close(self) -> None:
@@ -89,19 +90,39 @@ class LibvirtPlatform:
     # The record
 
     def load(self) -> NodeRecord | None:
-        try:
-            text = self.source.store.read_record(self._prefix + "record")
-        except VolumeTorn as exc:
-            raise RecordError(f"the record of {self.source.name} is not readable: {exc}") from exc
+        text = self._read("record")
         return None if text is None else NodeRecord.from_json(text)
 
     def save(self, record: NodeRecord) -> None:
-        self.source.store.write_record(self._prefix + "record", record.to_json())
+        self._write("record", record.to_json())
+
+    def _read(self, what: str) -> str | None:
+        """None: it was never written. Raises RecordError when it is unreadable.
+
+        A first generation that is torn and alone was being written when the run was killed.
+        Every act comes after that write, so nothing was done, and there is nothing to know.
+        """
+        store, prefix = self.source.store, self._prefix + what
+        try:
+            return store.read_record(prefix)
+        except VolumeTorn as exc:
+            if store.generations(prefix) == [1]:
+                self._torn.add(what)
+                return None
+            text = f"the {what} of {self.source.name} cannot be read: {exc}"
+            raise RecordError(text) from exc
+
+    def _write(self, what: str, text: str) -> None:
+        """What `_read` found torn goes first: with a second torn one, none of them could go."""
+        if what in self._torn:
+            self.source.store.delete_record(self._prefix + what)
+            self._torn.discard(what)
+        self.source.store.write_record(self._prefix + what, text)
 
     def _definitions(self) -> Mapping[str, str]:
         """UUID -> definition, as the drain found them."""
         if self._defined is None:
-            text = self.source.store.read_record(self._prefix + "definitions")
+            text = self._read("definitions")
             self._defined = json.loads(text) if text else {}
         return self._defined
 
@@ -122,11 +143,11 @@ class LibvirtPlatform:
                     flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
                 known[uuid] = dom.XMLDesc(flags)
             except libvirt.libvirtError:
-                continue  # it is not here: nothing to write down
+                continue  # not here, or not readable: then Actor does not stop it
         if set(known) == self._copied or (not missing and self._copied is not None):
             return
         if known != self._defined:
-            self.source.store.write_record(self._prefix + "definitions", json.dumps(known))
+            self._write("definitions", json.dumps(known))
         self._defined = known
         copy = json.dumps({"record": record.to_json(), "definitions": known})
         done = 0

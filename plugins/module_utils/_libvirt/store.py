@@ -323,6 +323,10 @@ class Store:
         found = self.read_generation(prefix)
         return None if found is None else found.text
 
+    def generations(self, prefix: str) -> list[int]:
+        """The numbers that stand, whole or not."""
+        return sorted(self._generations(prefix))
+
     def delete_record(self, prefix: str) -> bool:
         """Remove all generations, the older ones first. False: there was none."""
         have = self._generations(prefix)

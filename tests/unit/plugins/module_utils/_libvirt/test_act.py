@@ -83,6 +83,7 @@ class World:
             monkeypatch.setattr(module, "libvirt", self.binding)
         self.calls: list[str] = []
         self.orders: list[dict[str, Any]] = []
+        self.definitions: dict[str, str] = {}
         self.record = NodeRecord("host-a", "run-1", requester="ops", reason="patch")
         self.record.vms[VM] = VMRecord(VM, "web", 96, autostart=True)
 
@@ -102,7 +103,7 @@ class World:
             {"host-b": peer},  # type: ignore[dict-item]
             "host-a",
             send,
-            dict,
+            lambda: self.definitions,
             lambda: "now",
             lambda _uuid: ("vda",),
         )
@@ -174,6 +175,22 @@ def test_undefining_takes_no_state_along(world: World, do: Do) -> None:
     assert not flags & binding.VIR_DOMAIN_UNDEFINE_NVRAM
     assert not flags & binding.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
     assert not flags & binding.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE or not kept
+
+
+@pytest.mark.parametrize("do", [Do.SHUTDOWN, Do.FORCE_OFF])
+def test_a_transient_vm_is_stopped_only_with_its_definition_written_down(
+    world: World, do: Do
+) -> None:
+    world.record.vms[VM].persistent = False
+    actor = world.actor(world.domain("host-a"), None)
+    finding = actor.apply(world.action(do), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.STOP_FAILED
+    assert "definition" in finding.message
+    assert world.calls == []
+    world.definitions[VM] = "<domain/>"
+    assert actor.apply(world.action(do), world.record) is None
+    assert len(world.calls) == 1
 
 
 def test_what_could_not_be_saved_is_told_in_the_words_of_libvirt(world: World) -> None:
