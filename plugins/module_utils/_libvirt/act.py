@@ -17,8 +17,10 @@ from .._core.record import NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
+from .holder_client import HolderError
 from .host import Host, read_metadata
 from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
+from .store import StoreError
 from .store_names import CORDON
 
 _ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
@@ -76,6 +78,8 @@ class Actor:
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PEER_UNREACHABLE, str(exc))
+        except (HolderError, StoreError) as exc:
+            return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:
             return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         return None

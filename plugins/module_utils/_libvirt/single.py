@@ -30,6 +30,8 @@ class SingleRequest(Request):
 def run_single(request: SingleRequest) -> dict[str, Any]:
     """Raises what `run_slice` raises, PolicyError for a wrong target, VMNotHere."""
     peers = {config.name for config in request.peers}
+    if not request.name.strip():
+        raise PolicyError("name is empty: the name or UUID of a VM is expected (virsh list --all)")
     if request.to and request.to not in peers:
         raise PolicyError(
             f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"

@@ -27,10 +27,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import give_back
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
+    HolderError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     MoveOrder,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import is_marked
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import StoreError
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
 assert _spec is not None
@@ -222,6 +226,25 @@ def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
     give_back(hosts, "host-a", action, "host-a")
     assert there.volumes == others
     assert here.volumes == {f"slot.{VM}.host-c"}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(HolderError("it is under way already"), "under way"), (StoreError("torn"), "torn")],
+)
+def test_what_the_holder_or_the_store_refuses_is_a_finding(
+    world: World, error: Exception, words: str
+) -> None:
+    actor = world.actor(world.domain("host-a"), None)
+
+    def refuse(_order: dict[str, Any]) -> None:
+        raise error
+
+    actor._send = refuse
+    finding = actor.apply(world.action(Do.MIGRATE, attempt=1), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.MIGRATION_FAILED
+    assert words in finding.message
 
 
 def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:
