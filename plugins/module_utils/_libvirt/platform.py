@@ -40,7 +40,7 @@ class LibvirtPlatform:
     def __init__(
         self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "", only: str = ""
     ) -> None:
-        self._prefix = f"single.{only}." if only else ""
+        self._prefix = record_prefix(only) if only else ""
         self.source = Host(own)
         self.peers = {config.name: Host(config) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
@@ -237,6 +237,11 @@ class LibvirtPlatform:
         if self._holder is None:
             self._holder = ensure_holder()
         self._holder.order(order)
+
+
+def record_prefix(uuid: str) -> str:
+    """What the record of one VM's own migration begins with; that of the host has no prefix."""
+    return f"single.{uuid}."
 
 
 def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
