@@ -132,10 +132,11 @@ class Actor:
         }
 
     def _watch(self, action: Action, record: NodeRecord) -> None:
+        """Without settings the migration is somebody else's: it is looked at, and no more."""
         order = self._order("watch", action, record)
         target = self._hosts.get(action.target)
         order["target_uri"] = target.config.uri if target else ""
-        order["settings"] = asdict(action.settings or MigrationSettings())
+        order["settings"] = None if action.settings is None else asdict(action.settings)
         self._send(order)
 
     def _abort(self, action: Action, record: NodeRecord) -> None:

@@ -67,9 +67,17 @@ class Board:
 
     @staticmethod
     def _held_already(held: Job, order: MoveOrder) -> dict[str, Any]:
-        if order.watch or held.order.attempt == order.attempt:
+        """The same order again is no error. Another one is: it would be taken for this one."""
+        mine = held.order
+        place = order.target == mine.target
+        if order.watch and (place or not order.target or not mine.target):
             return {"result": "held"}
-        raise OrderError(f"{order.name} is under way already, attempt {held.order.attempt}")
+        if place and (mine.run_id, mine.attempt) == (order.run_id, order.attempt):
+            return {"result": "held"}
+        raise OrderError(
+            f"{order.name} is under way already to {mine.target or 'an unknown host'}:"
+            f" attempt {mine.attempt} of run {mine.run_id or 'unknown'}"
+        )
 
     def abort(self, uuid: str) -> dict[str, Any]:
         """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""

@@ -143,6 +143,14 @@ def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
     assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
 
 
+def test_a_watch_order_has_the_settings_or_says_that_there_are_none(world: World) -> None:
+    actor = world.actor(world.domain("host-a"), None)
+    for settings in (MigrationSettings(on_timeout="pause"), None):
+        actor.apply(world.action(Do.WATCH, attempt=1, settings=settings), world.record)
+    assert world.orders[0]["settings"]["on_timeout"] == "pause"
+    assert world.orders[1]["settings"] is None
+
+
 def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
     there = world.domain(
         "host-b", metadata="<vm><evacuationNodeName>host-a</evacuationNodeName></vm>"
