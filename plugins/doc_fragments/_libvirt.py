@@ -14,7 +14,8 @@ class ModuleDocFragment:
 options:
   node:
     description:
-      - Name of the host that the module runs on, as the peers know it.
+      - Name of the host that the module runs on, as the peers know it. Letters, digits, C(.),
+        C(_) and C(-), not an address with colons.
       - Default is the host's own name.
     type: str
   uri:
@@ -36,7 +37,9 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the host. Every host of a fleet has a name of its own.
+        description:
+          - Name of the host. Every host of a fleet has a name of its own. Letters, digits, C(.),
+            C(_) and C(-), not an address with colons.
         type: str
         required: true
       uri:
@@ -73,6 +76,7 @@ options:
   shared_paths:
     description:
       - Directories and devices of which you know that all hosts see the same data at that path.
+        Absolute paths.
       - Needed only for what cannot be told, for example a SAN's device without a world-wide name.
         A disk that is wrongly named here is not copied, and the migration fails or starts on an
         empty disk.

@@ -255,20 +255,15 @@ vms:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-    RecordError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
-    HostUnreachable,
-    LibvirtMissing,
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    Failed,
+    as_failed,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     Request,
-    Superseded,
     run_slice,
 )
 
@@ -290,21 +285,22 @@ def main() -> None:
     )
     params = module.params
     try:
-        request = Request(
-            own=options.own_config(params),
-            peers=options.peer_configs(params),
-            policy=options.policy(params),
-            intent=Intent(params["state"]),
-            run_id=options.run_id(params),
-            slots_on=params["slots_on"],
-            requester=options.requester(params),
-            reason=params["reason"],
-            seconds=params["slice"],
-            begun=params["begun"],
-        )
-        result = plan(request) if module.check_mode else run_slice(request)
-    except (PolicyError, RecordError, Superseded, HostUnreachable, LibvirtMissing) as exc:
-        module.fail_json(msg=str(exc), error=type(exc).__name__)
+        with as_failed():
+            request = Request(
+                own=options.own_config(params),
+                peers=options.peer_configs(params),
+                policy=options.policy(params),
+                intent=Intent(params["state"]),
+                run_id=options.run_id(params),
+                slots_on=params["slots_on"],
+                requester=options.requester(params),
+                reason=params["reason"],
+                seconds=params["slice"],
+                begun=params["begun"],
+            )
+            result = plan(request) if module.check_mode else run_slice(request)
+    except Failed as exc:
+        module.fail_json(msg=str(exc), error=exc.error)
     if not module._diff:
         result.pop("diff", None)
     module.exit_json(**result)

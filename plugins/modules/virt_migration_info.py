@@ -114,18 +114,12 @@ migrations:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
-    Policy,
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-    RecordError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
-    HostUnreachable,
-    LibvirtMissing,
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    Failed,
+    as_failed,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import migrations
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
@@ -135,17 +129,18 @@ def main() -> None:
     module = AnsibleModule(argument_spec={**options.HOSTS_SPEC}, supports_check_mode=True)
     params = module.params
     try:
-        request = Request(
-            own=options.own_config(params),
-            peers=options.peer_configs(params),
-            policy=Policy(),
-            intent=Intent.DRAINED,
-            run_id="info",
-            slots_on=params["slots_on"],
-        )
-        result = migrations(request)
-    except (PolicyError, RecordError, HostUnreachable, LibvirtMissing) as exc:
-        module.fail_json(msg=str(exc), error=type(exc).__name__)
+        with as_failed():
+            request = Request(
+                own=options.own_config(params),
+                peers=options.peer_configs(params),
+                policy=Policy(),
+                intent=Intent.DRAINED,
+                run_id="info",
+                slots_on=params["slots_on"],
+            )
+            result = migrations(request)
+    except Failed as exc:
+        module.fail_json(msg=str(exc), error=exc.error)
     module.exit_json(**result)
 
 

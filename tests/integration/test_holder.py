@@ -239,7 +239,8 @@ result = [client.status(), HolderClient.connect() is None]
 """
     gone = on(lab, "host-a", start, orders=orders)
     assert gone == [[], True]
-    watches = [{**order, "order": "watch"} for order in orders]
+    # With settings: ours to carry on. The bandwidths that the killed one set are still in force.
+    watches = [{**order, "order": "watch", "settings": {}} for order in orders]
     told = on(lab, "host-a", MOVE, orders=watches)
     assert len(told) == 3
     assert all(o["ok"] for o in told), told

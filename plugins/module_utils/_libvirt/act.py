@@ -16,10 +16,14 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
+from .cordon import is_ours
+from .holder_client import HolderError
 from .host import Host, read_metadata
 from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
+from .store import StoreError
 from .store_names import CORDON
 
+_ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
 ELEMENT = 2  # VIR_DOMAIN_METADATA_ELEMENT
 
 
@@ -68,20 +72,32 @@ class Actor:
     def apply(self, action: Action, record: NodeRecord) -> Finding | None:
         """Do it; None, or why it went wrong. Nothing that one VM does hurts the next one."""
         try:
+            if action.do in _ENDS and not self._can_come_back(action.vm, record):
+                text = f"{action.name} is transient, and its definition could not be written down."
+                return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PEER_UNREACHABLE, str(exc))
+        except (HolderError, StoreError) as exc:
+            return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:
             return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         return None
 
+    def _can_come_back(self, uuid: str, record: NodeRecord) -> bool:
+        """A transient VM is gone when it is off, but for what was written down of it before."""
+        entry = record.vms.get(uuid)
+        return entry is None or entry.persistent or uuid in self._definitions()
+
     # The node
 
     def _cordon(self, action: Action, record: NodeRecord) -> None:
+        # One that stands is as good. Whose it is, its content tells when it is to go.
         self._source.store.create(CORDON, record.run_id.encode())
 
     def _uncordon(self, action: Action, record: NodeRecord) -> None:
-        self._source.store.delete(CORDON)
+        if is_ours(self._source.store, record):
+            self._source.store.delete(CORDON)
 
     # Migration
 
@@ -112,14 +128,15 @@ class Actor:
             "persistent": action.persistent,
             "autostart": action.autostart,
             "memory_mib": action.memory_mib,
-            "run_id": record.run_id,
+            "run_id": _run_of(action, record),
         }
 
     def _watch(self, action: Action, record: NodeRecord) -> None:
+        """Without settings the migration is somebody else's: it is looked at, and no more."""
         order = self._order("watch", action, record)
         target = self._hosts.get(action.target)
         order["target_uri"] = target.config.uri if target else ""
-        order["settings"] = asdict(action.settings or MigrationSettings())
+        order["settings"] = None if action.settings is None else asdict(action.settings)
         self._send(order)
 
     def _abort(self, action: Action, record: NodeRecord) -> None:
@@ -170,9 +187,11 @@ class Actor:
         self._hosts[action.target].domain(action.vm)  # raises when it is not there
         dom = self._source.domain(action.vm)
         if not dom.isActive():
-            dom.undefineFlags(
-                libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-            )
+            flags = _keep_state()
+            if action.do is Do.CLEAN_SOURCE:
+                # It runs there: a state saved here is older. Of one that is off it is the state.
+                flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+            dom.undefineFlags(flags)
 
     # Stopping
 
@@ -221,7 +240,7 @@ class Actor:
         self._source.domain(action.vm)  # raises when it is not here: then the other one stays
         dom = self._hosts[action.target].domain(action.vm)
         if not dom.isActive():
-            dom.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+            dom.undefineFlags(_keep_state())
 
     def _start(self, action: Action, record: NodeRecord) -> None:
         """Start what was stopped for the maintenance; a managed save is restored by it."""
@@ -233,6 +252,25 @@ class Actor:
         if not dom.isActive():
             dom.create()
         dom.setAutostart(1 if entry.autostart else 0)
+
+
+def _run_of(action: Action, record: NodeRecord) -> str:
+    """The run that made the attempt, which may be an earlier one than that which asks now.
+
+    Numbers of attempts begin anew with each record; with the run they are told apart.
+    """
+    entry = record.vms.get(action.vm)
+    for attempt in entry.attempts if entry else ():
+        if attempt.number == action.attempt:
+            return attempt.run_id
+    return record.run_id
+
+
+def _keep_state() -> int:
+    """Undefining takes the definition alone. NVRAM and TPM state are on storage that both hosts
+    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses."""
+    keep_tpm = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)  # since libvirt 8.9
+    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
 
 
 def _reason_of(do: Do) -> Reason:

@@ -20,7 +20,7 @@ from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .connection import HostUnreachable, libvirt
 from .host import Host, HostNow
-from .store_names import Reservation, Slot, format_name
+from .store_names import Reservation, Slot, format_name, parse_name
 
 Answers = dict[str, "Finding | None"]
 
@@ -116,10 +116,17 @@ def _take_slots(
 
 
 def give_back(hosts: Mapping[str, Host], slots_on: str, action: Action, source: str) -> None:
-    """Remove the slot, then the reservation: a slot never stands without its claim."""
+    """Remove the slot, then the reservation: a slot never stands without its claim.
+
+    Every reservation of this VM by this host goes, whatever memory its name says: that of a
+    claim which no record remembers is not known here.
+    """
     hosts[slots_on].store.delete(format_name(Slot(action.vm, source)))
-    reservation = Reservation(action.vm, action.memory_mib, source)
-    hosts[action.target].store.delete(format_name(reservation))
+    store = hosts[action.target].store
+    for name in store.names():
+        parsed = parse_name(name)
+        if isinstance(parsed, Reservation) and (parsed.vm, parsed.source) == (action.vm, source):
+            store.delete(name)
 
 
 def _give_back_quietly(

@@ -137,6 +137,11 @@ def _shared_here(
     return False
 
 
+def path_shared(path: str, declared: Sequence[str]) -> bool | None:
+    """Is a file or directory of this host on storage that other hosts reach? None: not known."""
+    return _path_shared(path, "file", declared, path_is_shared_fs)
+
+
 def _layers(disk: DiskSpec) -> list[str]:
     return [path for path in (disk.path, *disk.backing) if path]
 

@@ -23,6 +23,8 @@ PAUSED_MIGRATION = 2
 PAUSED_STARTING_UP = 11
 PAUSED_POSTCOPY = 12
 PAUSED_POSTCOPY_FAILED = 13
+# virDomainShutoffReason: its process crashed, failed, or was given up by libvirtd.
+SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON = 3, 6, 8
 JOB_NONE, JOB_BOUNDED, JOB_UNBOUNDED = 0, 1, 2
 OPERATION_MIGRATION_IN = 4
 OPERATION_MIGRATION_OUT = 5
@@ -49,6 +51,11 @@ def to_state(state: int, reason: int, incoming: bool) -> State:
     if state == CRASHED:
         return State.CRASHED
     return State.SHUTOFF
+
+
+def is_crashed(state: int, reason: int) -> bool:
+    """Is it off although nobody, its guest included, stopped it?"""
+    return state == SHUTOFF and reason in (SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON)
 
 
 def to_job(stats: Mapping[str, Any], state: State) -> Job | None:

@@ -19,7 +19,7 @@ from .holder_job import Job
 from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
-from .store import OutcomeName, Store, format_name
+from .store import OutcomeName, Store, VolumeMissing, VolumeTorn, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
 WRITE_FOR = 60.0  # seconds in which an outcome is tried to be written
@@ -67,9 +67,17 @@ class Board:
 
     @staticmethod
     def _held_already(held: Job, order: MoveOrder) -> dict[str, Any]:
-        if order.watch or held.order.attempt == order.attempt:
+        """The same order again is no error. Another one is: it would be taken for this one."""
+        mine = held.order
+        place = order.target == mine.target
+        if order.watch and (place or not order.target or not mine.target):
             return {"result": "held"}
-        raise OrderError(f"{order.name} is under way already, attempt {held.order.attempt}")
+        if place and (mine.run_id, mine.attempt) == (order.run_id, order.attempt):
+            return {"result": "held"}
+        raise OrderError(
+            f"{order.name} is under way already to {mine.target or 'an unknown host'}:"
+            f" attempt {mine.attempt} of run {mine.run_id or 'unknown'}"
+        )
 
     def abort(self, uuid: str) -> dict[str, Any]:
         """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""
@@ -112,14 +120,26 @@ class Board:
         until = time.monotonic() + WRITE_FOR
         while True:
             try:
-                if not Store(local.conn).create(name, data):
-                    self._log(f"{name} stands already")
+                self._put(Store(local.conn), name, data, outcome.run_id)
                 return
             except (libvirt.libvirtError, LibvirtProblem) as exc:
                 if time.monotonic() > until:
                     self._log(f"{name} could not be written: {exc}")
                     return
                 time.sleep(0.5)
+
+    def _put(self, store: Store, name: str, data: bytes, run_id: str) -> None:
+        """Make the volume. One that another run or a holder that died left there is replaced."""
+        while not store.create(name, data):
+            try:
+                stands = json.loads(store.read(name)).get("run_id") == run_id
+            except (VolumeMissing, VolumeTorn, ValueError):
+                stands = False
+            if stands:
+                self._log(f"{name} stands already")
+                return
+            self._log(f"{name} of another run is replaced")
+            store.delete(name)
 
     # The link
 

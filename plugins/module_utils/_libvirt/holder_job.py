@@ -90,19 +90,22 @@ class Job:
             dirty_rate=sample.dirty_rate,
             iteration=sample.iteration,
             cap_mib=order.settings.bandwidth_mib,
-            adjustable=not block and self.probe.mode is not Mode.POST_COPY,
+            adjustable=not (block or order.foreign) and self.probe.mode is not Mode.POST_COPY,
             sticky=order.settings.auto_converge,
         )
 
     def give(self, mib: int) -> None:
         """A bandwidth (MiB/s). The first one admits the migration."""
-        self.bandwidth_mib = mib
-        self.probe.want(mib)
+        if not self.order.foreign:
+            self.bandwidth_mib = mib
+            self.probe.want(mib)
         self._admitted.set()
 
     def check_deadlines(self, now: float) -> None:
         """Enforce them, by the latest numbers."""
         probe = self.probe
+        if self.order.foreign:
+            return
         if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
             return
         sample = probe.sample

@@ -25,6 +25,8 @@ class MoveOrder:
 
     target_uri: as the source's libvirtd dials it. migrate_uri: for the memory; empty: libvirt's.
     disks: target devices (vda ...) to copy; None with BlockMigration: those with local storage.
+    foreign: somebody else asked for it (a watch order without settings). It is looked at until
+    its end: no bandwidth is set, and no deadline is enforced.
     """
 
     uuid: str
@@ -34,6 +36,7 @@ class MoveOrder:
     target: str
     target_uri: str
     watch: bool = False
+    foreign: bool = False
     migrate_uri: str = ""
     method: MigrationMethod = MigrationMethod.LIVE
     disks: tuple[str, ...] | None = None
@@ -57,6 +60,7 @@ def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
             target=_text(raw, "target"),
             target_uri=_text(raw, "target_uri"),
             watch=raw.get("order") == "watch",
+            foreign=raw.get("order") == "watch" and raw.get("settings") is None,
             migrate_uri=str(raw.get("migrate_uri") or ""),
             method=MigrationMethod(raw.get("method") or MigrationMethod.LIVE.value),
             disks=None if disks is None else tuple(str(d) for d in disks),

@@ -18,7 +18,7 @@ from typing import Any
 from .._core.model import Job, State
 from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
-from .domain_state import to_job, to_state
+from .domain_state import is_crashed, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, is_marked
 from .store import Store
@@ -53,6 +53,7 @@ class DomainNow:
     state: State
     memory_mib: int
     job: Job | None = None
+    crashed: bool = False  # off because its process failed
 
 
 @dataclass
@@ -168,7 +169,8 @@ class Host:
             state = to_state(number, reason, incoming=not outgoing)
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
-            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job)
+            failed = is_crashed(number, reason)
+            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed)
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

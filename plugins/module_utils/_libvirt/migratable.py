@@ -26,7 +26,7 @@ from .host_facts import HostFacts
 # (NEWS, v8.10.0); older ones let source and target write it.
 _SHARED_TPM_SINCE = 8010000
 _COPIED_FORMATS = ("raw", "qcow2")
-_STAY_WITH_HOST = {
+STAY_WITH_HOST = {
     "dir": "a directory of its host",
     "vhostuser": "a vhost-user socket of its host",
     "vhostvdpa": "a vDPA device of its host",
@@ -52,6 +52,7 @@ class Runtime:
     autostart: bool = False
     managed_save: bool = False
     snapshots: int = 0
+    checkpoints: int = 0
     block_jobs: tuple[str, ...] = ()
     tpm_shared: bool | None = None
 
@@ -176,8 +177,8 @@ def _stuck(disk: DiskSpec, sight: DiskSight, block_migration: bool) -> str:
     """Why the disk keeps the domain where it is, whatever the target; empty: it does not."""
     if disk.transient:
         return "is transient: its changes live in an overlay of this host"
-    if disk.type in _STAY_WITH_HOST:
-        return f"is {_STAY_WITH_HOST[disk.type]}"
+    if disk.type in STAY_WITH_HOST:
+        return f"is {STAY_WITH_HOST[disk.type]}"
     if disk.bound_to_host:
         return f"is served at {disk.bound_to_host}"
     if _stays(disk) or sight.source_shared:
@@ -196,7 +197,7 @@ def _disk_findings(
     needed: dict[str, int] = {}
     for disk in spec.disks:
         sight = sights.get(disk.dev, DiskSight())
-        if disk.empty or disk.type == "network" or disk.type in _STAY_WITH_HOST:
+        if disk.empty or disk.type == "network" or disk.type in STAY_WITH_HOST:
             continue
         text = _pool_trouble(disk, source, target)
         if not text and (sight.source_shared or _stays(disk)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from .._core.model import (
@@ -22,8 +23,9 @@ from .._core.model import (
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .connection import libvirt
+from .cordon import is_ours
 from .host import DomainNow, Host, HostNow
-from .vm_facts import VMFacts, read_vm_facts
+from .vm_facts import VMFacts, read_vm_facts, unreadable
 
 
 class Observer:
@@ -80,6 +82,8 @@ class Observer:
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])
+        if mine.cordoned and not mine.error and record is not None:
+            self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
         obs.cluster_in_flight = len(slots.slots) if slots else 0
         for peer in self._peers:
@@ -88,17 +92,18 @@ class Observer:
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
         for uuid, domain in mine.domains.items():
-            try:
-                vm = self._vm(domain, reads)
-            except libvirt.libvirtError as exc:
-                # It is there: simply left out, the host would look empty with it on.
-                obs.full = False
-                obs.nodes[self._source.name].message = f"{domain.name} cannot be read: {exc}"
-                continue
+            vm = self._vm(domain, reads)
             if vm is not None:
                 obs.vms[uuid] = vm
         obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
         return obs
+
+    def _whose_cordon(self, record: NodeRecord, obs: Observation) -> None:
+        """Where it cannot be read the record is believed; it is read again before it is removed."""
+        try:
+            obs.nodes[self._source.name].our_cordon = is_ours(self._source.store, record)
+        except libvirt.libvirtError:
+            return
 
     def _node(self, host: Host, read: HostNow) -> Node:
         config = host.config
@@ -169,7 +174,15 @@ class Observer:
                 autostart, persistent = entry.autostart, entry.persistent
             seen = obs.sightings.setdefault(uuid, [])
             seen.append(
-                Sighting(peer.name, domain.state, autostart, persistent, marked, domain.job)
+                Sighting(
+                    peer.name,
+                    domain.state,
+                    autostart,
+                    persistent,
+                    marked,
+                    domain.job,
+                    domain.crashed,
+                )
             )
         for claim in read.reservations:
             if claim.source == self._source.name:
@@ -180,7 +193,8 @@ class Observer:
     def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> VM | None:
         """Static facts and state put together; None: it left between two reads.
 
-        Raises libvirtError when it did not.
+        Only "no such domain" says that it left. One that is here and cannot be read must stay
+        in the picture, or the host would be certified with it running.
         """
         facts = self._vm_facts.get(domain.uuid)
         if facts is None:
@@ -189,12 +203,14 @@ class Observer:
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None
-                raise
-            if domain.job is None:
-                self._vm_facts[domain.uuid] = facts
+                facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
+            else:
+                if domain.job is None:
+                    self._vm_facts[domain.uuid] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
             text = "A job that is not a migration runs on it (backup, save, dump)."
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
-        return facts.to_vm(state, domain.job, findings, migratable)
+        vm = facts.to_vm(state, domain.job, findings, migratable)
+        return replace(vm, crashed=True) if domain.crashed else vm

@@ -18,6 +18,7 @@ from .._core.policy import Limits, Policy, PolicyError
 from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
 from .host import HostConfig
+from .store_names import can_name_a_node
 
 HOSTS_SPEC: dict[str, Any] = {
     "node": {"type": "str"},
@@ -120,8 +121,15 @@ POLICY_SPEC: dict[str, Any] = {
 
 
 def own_config(params: Mapping[str, Any]) -> HostConfig:
-    """The host that the module runs on."""
-    name = params.get("node") or socket.gethostname()
+    """The host that the module runs on. Raises PolicyError naming what is wrong."""
+    name = _node_name("node", params.get("node") or socket.gethostname())
+    if not params["uri"]:
+        raise PolicyError("uri is empty: the URI of the host's own libvirt is expected")
+    _not_negative("memory", params["memory"])
+    for path in params["shared_paths"]:
+        if not path.startswith("/"):
+            # An empty one would stand for every path there is.
+            raise PolicyError(f"shared_paths names {path!r}: an absolute path is expected")
     return HostConfig(
         name=name,
         uri=params["uri"],
@@ -131,12 +139,14 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
 
 
 def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
-    """The peers. Raises PolicyError for a name that comes twice, or the host itself."""
+    """The peers. Raises PolicyError naming what is wrong, for example a name that comes twice."""
     own = params.get("node") or socket.gethostname()
     seen: set[str] = set()
     configs = []
     for peer in params["peers"]:
-        name = peer["name"]
+        name = _node_name("peers[].name", peer["name"])
+        for number in ("memory", "reserve"):
+            _not_negative(f"peers[].{number} of {name}", peer[number])
         if name == own:
             raise PolicyError(f"peers names {own}, the host itself: it cannot take its own VMs")
         if name in seen:
@@ -159,6 +169,21 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
     if slots_on and slots_on != own and slots_on not in seen:
         raise PolicyError(f"slots_on names {slots_on}, which is not one of the hosts")
     return configs
+
+
+def _node_name(where: str, name: str) -> str:
+    if not can_name_a_node(name):
+        raise PolicyError(
+            f"{where} is {name!r}: letters, digits, '.', '_' and '-' are expected, at most 151 and"
+            " not beginning with '.' or '-'. Give the host a name of this form; its address"
+            " belongs into the URI."
+        )
+    return name
+
+
+def _not_negative(where: str, mib: int) -> None:
+    if mib < 0:
+        raise PolicyError(f"{where} is {mib}: MiB are expected, 0 or more")
 
 
 def policy(params: Mapping[str, Any]) -> Policy:

@@ -17,6 +17,7 @@ from .._core.picture import diff, foreseen, picture
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
+from .cordon import by_others
 from .platform import LibvirtPlatform
 from .service import Request
 
@@ -73,7 +74,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         "counts": counts(planned),
         "certificate": None,
         "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
-        "cordoned_by_others": _foreign(obs, old, record.node),
+        "cordoned_by_others": by_others(obs.nodes[record.node], old),
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
@@ -82,10 +83,6 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 def _phase(phase: NodePhase) -> str:
     """A single look gives no certificate."""
     return NodePhase.EMPTY.value if phase is NodePhase.DRAINED else phase.value
-
-
-def _foreign(obs: Observation, old: NodeRecord | None, node: str) -> bool:
-    return obs.nodes[node].cordoned and not (old is not None and old.cordoned_by_us)
 
 
 def look(request: Request) -> dict[str, Any]:

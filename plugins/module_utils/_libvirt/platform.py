@@ -40,7 +40,7 @@ class LibvirtPlatform:
     def __init__(
         self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "", only: str = ""
     ) -> None:
-        self._prefix = f"single.{only}." if only else ""
+        self._prefix = record_prefix(only) if only else ""
         self.source = Host(own)
         self.peers = {config.name: Host(config) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
@@ -62,6 +62,7 @@ class LibvirtPlatform:
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
         self._copied: set[str] | None = None
+        self._torn: set[str] = set()
         self._defined: dict[str, str] | None = None
 
     def close(self) -> None:
@@ -89,19 +90,39 @@ class LibvirtPlatform:
     # The record
 
     def load(self) -> NodeRecord | None:
-        try:
-            text = self.source.store.read_record(self._prefix + "record")
-        except VolumeTorn as exc:
-            raise RecordError(f"the record of {self.source.name} is not readable: {exc}") from exc
+        text = self._read("record")
         return None if text is None else NodeRecord.from_json(text)
 
     def save(self, record: NodeRecord) -> None:
-        self.source.store.write_record(self._prefix + "record", record.to_json())
+        self._write("record", record.to_json())
+
+    def _read(self, what: str) -> str | None:
+        """None: it was never written. Raises RecordError when it is unreadable.
+
+        A first generation that is torn and alone was being written when the run was killed.
+        Every act comes after that write, so nothing was done, and there is nothing to know.
+        """
+        store, prefix = self.source.store, self._prefix + what
+        try:
+            return store.read_record(prefix)
+        except VolumeTorn as exc:
+            if store.generations(prefix) == [1]:
+                self._torn.add(what)
+                return None
+            text = f"the {what} of {self.source.name} cannot be read: {exc}"
+            raise RecordError(text) from exc
+
+    def _write(self, what: str, text: str) -> None:
+        """What `_read` found torn goes first: with a second torn one, none of them could go."""
+        if what in self._torn:
+            self.source.store.delete_record(self._prefix + what)
+            self._torn.discard(what)
+        self.source.store.write_record(self._prefix + what, text)
 
     def _definitions(self) -> Mapping[str, str]:
         """UUID -> definition, as the drain found them."""
         if self._defined is None:
-            text = self.source.store.read_record(self._prefix + "definitions")
+            text = self._read("definitions")
             self._defined = json.loads(text) if text else {}
         return self._defined
 
@@ -122,11 +143,11 @@ class LibvirtPlatform:
                     flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
                 known[uuid] = dom.XMLDesc(flags)
             except libvirt.libvirtError:
-                continue  # it is not here: nothing to write down
+                continue  # not here, or not readable: then Actor does not stop it
         if set(known) == self._copied or (not missing and self._copied is not None):
             return
         if known != self._defined:
-            self.source.store.write_record(self._prefix + "definitions", json.dumps(known))
+            self._write("definitions", json.dumps(known))
         self._defined = known
         copy = json.dumps({"record": record.to_json(), "definitions": known})
         done = 0
@@ -169,19 +190,29 @@ class LibvirtPlatform:
         return self._holder.held() if self._holder is not None else frozenset()
 
     def _read_outcomes(self, record: NodeRecord | None) -> None:
-        """After the holder's status: an outcome is written before the holder lets go."""
+        """After the holder's status: an outcome is written before the holder lets go.
+
+        Only those of the record's own attempts: another record's attempt of the same number
+        may have left one behind.
+        """
+        runs = {
+            (uuid, attempt.number): attempt.run_id
+            for uuid, entry in (record.vms if record else {}).items()
+            for attempt in entry.attempts
+        }
         for name in self.source.store.names():
             parsed = parse_name(name)
             if not isinstance(parsed, OutcomeName):
                 continue
             key = (parsed.vm, parsed.attempt)
-            if key in self._outcomes:
+            if key in self._outcomes or key not in runs:
                 continue
             try:
                 raw = json.loads(self.source.store.read(name))
             except (VolumeMissing, VolumeTorn, ValueError):
                 continue  # the holder died while writing: the outcome is lost, the VM is read
-            self._outcomes[key] = _outcome(parsed, raw)
+            if raw.get("run_id") == runs[key]:
+                self._outcomes[key] = _outcome(parsed, raw)
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
@@ -206,6 +237,11 @@ class LibvirtPlatform:
         if self._holder is None:
             self._holder = ensure_holder()
         self._holder.order(order)
+
+
+def record_prefix(uuid: str) -> str:
+    """What the record of one VM's own migration begins with; that of the host has no prefix."""
+    return f"single.{uuid}."
 
 
 def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:

@@ -19,6 +19,7 @@ from .._core.picture import diff, picture
 from .._core.policy import Policy
 from .._core.record import Ending, Intent, NodeRecord, RecordError
 from .._core.report import counts, rows
+from .cordon import by_others
 from .host import HostConfig
 from .platform import LibvirtPlatform
 
@@ -159,8 +160,9 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "counts": counts(outcome.record),
         "certificate": certificate,
         "findings": [finding.to_dict() for finding in outcome.findings],
-        "cordoned_by_others": not outcome.record.cordoned_by_us
-        and outcome.observation.nodes[request.own.name].cordoned,
+        "cordoned_by_others": by_others(
+            outcome.observation.nodes[request.own.name], outcome.record
+        ),
         "diff": diff(
             picture(outcome.first or outcome.observation, outcome.record),
             picture(outcome.observation, outcome.record),

@@ -16,6 +16,7 @@ from .._core.record import Intent
 from .connection import HostUnreachable, libvirt
 from .host import Host
 from .plan import plan
+from .platform import record_prefix
 from .service import Request, VMNotHere, run_slice
 
 
@@ -30,15 +31,30 @@ class SingleRequest(Request):
 def run_single(request: SingleRequest) -> dict[str, Any]:
     """Raises what `run_slice` raises, PolicyError for a wrong target, VMNotHere."""
     peers = {config.name for config in request.peers}
+    if not request.name.strip():
+        raise PolicyError("name is empty: the name or UUID of a VM is expected (virsh list --all)")
     if request.to and request.to not in peers:
         raise PolicyError(
             f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"
         )
     uuid, elsewhere = _find(request)
-    if elsewhere and not request.begun:
+    if elsewhere and not request.begun and not _has_record(request, uuid):
         return _already(request, uuid, elsewhere)
     asked = replace(request, only=uuid)
-    return plan(asked) if request.check else run_slice(asked)
+    result = plan(asked) if request.check else run_slice(asked)
+    if elsewhere and result["ended"] == Ended.FINAL.value:
+        _check_target(request, elsewhere)
+    return result
+
+
+def _has_record(request: SingleRequest, uuid: str) -> bool:
+    """Was a run of this VM killed while it moved? Its claim, slot and marks are still there."""
+    own = Host(request.own)
+    try:
+        prefix = record_prefix(uuid)
+        return any(name.startswith(f"{prefix}record.") for name in own.store.names())
+    finally:
+        own.close()
 
 
 def _find(request: SingleRequest) -> tuple[str, str]:
@@ -78,11 +94,7 @@ def _lookup(host: Host, name: str) -> str:
 
 def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
     """It is on a peer already: nothing to do, unless another target was asked for."""
-    if request.intent is Intent.MIGRATED and request.to not in ("", node):
-        raise VMNotHere(
-            f"{request.name} is on {node}, not on {request.own.name}: "
-            f"to move it to {request.to}, run the module on {node}"
-        )
+    _check_target(request, node)
     phase = NodePhase.MIGRATED if request.intent is Intent.MIGRATED else NodePhase.ACTIVE
     return {
         "ended": Ended.FINAL.value,
@@ -94,3 +106,11 @@ def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
         "findings": [],
         "msg": f"{request.name} ({uuid}) is on {node}",
     }
+
+
+def _check_target(request: SingleRequest, node: str) -> None:
+    if request.intent is Intent.MIGRATED and request.to not in ("", node):
+        raise VMNotHere(
+            f"{request.name} is on {node}, not on {request.own.name}: "
+            f"to move it to {request.to}, run the module on {node}"
+        )

@@ -53,6 +53,7 @@ __all__ = [
 POOL = "virtops"
 POOL_PATH = "/var/lib/libvirt/virtops"
 MAGIC = b"virtops1"
+SMALLEST = len(MAGIC) + 3 + 64 + 2  # bytes of a header and one byte of content
 CHUNK = 262000  # a stream message of libvirt carries at most 256 KiB less a header
 # A reader may meet a writer half-way: how often and how long it looks again (seconds).
 RETRIES, PAUSE = 20, 0.05
@@ -76,7 +77,14 @@ class VolumeMissing(StoreError):
 
 
 class VolumeTorn(StoreError):
-    """The volume is there, and its content is not whole: its writer died, or still writes."""
+    """The volume is there, and its content is not whole: its writer died, or still writes.
+
+    begun: it was made for content of ours (a header, or the space for one, is there).
+    """
+
+    def __init__(self, text: str, begun: bool = False) -> None:
+        super().__init__(text)
+        self.begun = begun
 
 
 class RecordChanged(StoreError):
@@ -104,11 +112,12 @@ def unpack(name: str, raw: bytes) -> bytes:
         return b""
     head, newline, body = raw.partition(b"\n")
     words = head.split(b" ")
+    begun = raw.startswith(MAGIC) or (len(raw) >= SMALLEST and not raw.strip(b"\0"))
     if not newline or len(words) != 3 or words[0] != MAGIC or not words[1].isdigit():
-        raise VolumeTorn(f"volume {name}: no header, {len(raw)} bytes")
+        raise VolumeTorn(f"volume {name}: no header, {len(raw)} bytes", begun)
     data = body[: int(words[1])]
     if len(data) != int(words[1]) or hashlib.sha256(data).hexdigest().encode() != words[2]:
-        raise VolumeTorn(f"volume {name}: the content does not match its header")
+        raise VolumeTorn(f"volume {name}: the content does not match its header", begun)
     return data
 
 
@@ -313,6 +322,10 @@ class Store:
         """The text of the newest whole generation, None if there is none. Raises VolumeTorn."""
         found = self.read_generation(prefix)
         return None if found is None else found.text
+
+    def generations(self, prefix: str) -> list[int]:
+        """The numbers that stand, whole or not."""
+        return sorted(self._generations(prefix))
 
     def delete_record(self, prefix: str) -> bool:
         """Remove all generations, the older ones first. False: there was none."""

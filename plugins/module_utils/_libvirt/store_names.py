@@ -91,6 +91,11 @@ def _join(name: Name) -> str:
     return f"made.{name.vm}.{name.source}"
 
 
+def can_name_a_node(text: str) -> bool:
+    """Can this name of a node be part of a volume's name?"""
+    return _NODE.match(text) is not None
+
+
 def parse_name(text: str) -> Name | None:
     """What a volume's name says; None for names that are not in the list above, and cordon."""
     kind, _dot, rest = text.partition(".")

@@ -12,8 +12,9 @@ from typing import Any
 
 from .._core.model import VM, Job, MigrationMethod, State
 from .._core.reasons import Finding, Reason
+from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
-from .disk_sight import local_sights, path_is_shared_fs, target_sights
+from .disk_sight import local_sights, path_is_shared_fs, path_shared, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
@@ -24,13 +25,11 @@ from .migratable import (
     Runtime,
     disks_to_copy,
     migration_method,
+    save_findings,
     shared_disks,
     source_findings,
     target_findings,
 )
-
-# Where libvirt keeps the state of emulated TPMs, a directory a domain.
-TPM_STATE = "/var/lib/libvirt/swtpm"
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class VMFacts:
     refused_by: Mapping[str, tuple[Finding, ...]]
     document: Mapping[str, Any]
     copied: tuple[str, ...] = field(default=())
+    cold_findings: tuple[Finding, ...] = ()
+    save_findings: tuple[Finding, ...] = ()
 
     def to_vm(
         self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
@@ -74,6 +75,8 @@ class VMFacts:
             method=self.method,
             migratable=migratable,
             findings=findings,
+            cold_findings=self.cold_findings,
+            save_findings=self.save_findings,
             refused_by=self.refused_by,
             job=job,
             document=self.document,
@@ -85,14 +88,14 @@ def read_vm_facts(
 ) -> VMFacts:
     """Read one VM of the source, and ask every readable peer whether it can take it.
 
-    Raises libvirtError when the domain left meanwhile.
+    Raises libvirtError when the domain cannot be read, or left meanwhile.
     """
     dom = source.domain(domain.uuid)
     xml = dom.XMLDesc(0)
     try:
         spec = parse_domain(xml)
     except ValueError as exc:
-        return _unreadable(source, domain, str(exc))
+        return unreadable(source, domain, str(exc))
     runtime = _runtime(dom, spec, domain)
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
@@ -131,6 +134,10 @@ def read_vm_facts(
             sights=sights,
         ),
         copied=disks_to_copy(spec, shared),
+        cold_findings=cold_findings(
+            spec, runtime, sights, lambda path: path_shared(path, source.config.shared_paths)
+        ),
+        save_findings=save_findings(spec, runtime),
     )
 
 
@@ -149,14 +156,26 @@ def _refusal(
 
 def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
     persistent = bool(dom.isPersistent())
+    state = tpm_state(spec)
     return Runtime(
         snapshots=dom.snapshotNum(0),
+        checkpoints=_checkpoints(dom),
         block_jobs=tuple(_block_jobs(dom, spec)) if domain.job is None else (),
         persistent=persistent,
         managed_save=bool(dom.hasManagedSaveImage(0)) if persistent else False,
         autostart=bool(dom.autostart()) if persistent else False,
-        tpm_shared=path_is_shared_fs(f"{TPM_STATE}/{domain.uuid}") if spec.tpms else None,
+        tpm_shared=any(path_is_shared_fs(path) for path in state) if state else None,
     )
+
+
+def _checkpoints(dom: Any) -> int:
+    """Their number; none where the hypervisor's driver knows no checkpoints."""
+    try:
+        return len(dom.listAllCheckpoints(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return 0
+        raise
 
 
 def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
@@ -169,7 +188,8 @@ def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
             yield disk.dev
 
 
-def _unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+    """A VM that is here, and of which no more is known than the host's list says."""
     return VMFacts(
         uuid=domain.uuid,
         name=domain.name,
@@ -185,6 +205,8 @@ def _unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         method=MigrationMethod.LIVE,
         migratable=None,
         findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         refused_by={},
         document={"name": domain.name, "uuid": domain.uuid},
     )

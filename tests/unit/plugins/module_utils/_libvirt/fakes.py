@@ -54,6 +54,7 @@ class Domain:
         self.active = active
         self._autostart = autostart
         self._metadata = metadata
+        self.undefined_with = 0
 
     def isActive(self) -> bool:  # noqa: N802 - libvirt's name
         return self.active
@@ -82,7 +83,8 @@ class Domain:
         self._calls.append(f"metadata on {self._where} live={live} config={config}")
         self._metadata = text
 
-    def undefineFlags(self, _flags: int) -> None:  # noqa: N802 - libvirt's name
+    def undefineFlags(self, flags: int) -> None:  # noqa: N802 - libvirt's name
+        self.undefined_with = flags
         self._calls.append(f"undefine on {self._where}")
 
     def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name

@@ -20,15 +20,21 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Attempt,
     NodeRecord,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import give_back
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
+    HolderError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     MoveOrder,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import is_marked
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import StoreError
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
 assert _spec is not None
@@ -49,7 +55,7 @@ class FakeHost:
         self.config = SimpleNamespace(uri=f"qemu+tls://{name}/system", migrate_uri="")
         self.store = self
         self.conn = self
-        self.volumes: set[str] = set()
+        self.volumes: set[str] = {f"resv.{VM}.96.host-a"}
 
     def domain(self, _uuid: str) -> Any:
         if self._domain is None:
@@ -60,7 +66,11 @@ class FakeHost:
         self.volumes.add(name)
         return True
 
+    def names(self) -> list[str]:
+        return sorted(self.volumes)
+
     def delete(self, name: str) -> bool:
+        self.volumes.discard(name)
         self.calls.append(f"delete {name.split('.', maxsplit=1)[0]} on {self.name}")
         return True
 
@@ -77,6 +87,7 @@ class World:
             monkeypatch.setattr(module, "libvirt", self.binding)
         self.calls: list[str] = []
         self.orders: list[dict[str, Any]] = []
+        self.definitions: dict[str, str] = {}
         self.record = NodeRecord("host-a", "run-1", requester="ops", reason="patch")
         self.record.vms[VM] = VMRecord(VM, "web", 96, autostart=True)
 
@@ -96,7 +107,7 @@ class World:
             {"host-b": peer},  # type: ignore[dict-item]
             "host-a",
             send,
-            dict,
+            lambda: self.definitions,
             lambda: "now",
             lambda _uuid: ("vda",),
         )
@@ -120,6 +131,24 @@ def test_the_mark_is_written_before_the_order_and_to_both_definitions(world: Wor
     order = world.orders[0]
     assert (order["attempt"], order["settings"]["bandwidth_mib"], order["disks"]) == (2, 7, ["vda"])
     assert order["target_uri"] == "qemu+tls://host-b/system"
+
+
+def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
+    """A later run watches the attempt of an earlier one: its outcome is still that attempt's."""
+    earlier = Attempt(1, "host-b", "", 0.0, "boot", run_id="run-0")
+    world.record.vms[VM].attempts.append(earlier)
+    actor = world.actor(world.domain("host-a"), None)
+    actor.apply(world.action(Do.WATCH, attempt=1), world.record)
+    actor.apply(world.action(Do.MIGRATE, attempt=2), world.record)
+    assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
+
+
+def test_a_watch_order_has_the_settings_or_says_that_there_are_none(world: World) -> None:
+    actor = world.actor(world.domain("host-a"), None)
+    for settings in (MigrationSettings(on_timeout="pause"), None):
+        actor.apply(world.action(Do.WATCH, attempt=1, settings=settings), world.record)
+    assert world.orders[0]["settings"]["on_timeout"] == "pause"
+    assert world.orders[1]["settings"] is None
 
 
 def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
@@ -147,9 +176,83 @@ def test_a_running_domain_is_never_undefined(world: World) -> None:
     assert world.calls == []
 
 
+@pytest.mark.parametrize("do", [Do.CLEAN_SOURCE, Do.COLD_UNDEFINE, Do.COLD_WITHDRAW])
+def test_undefining_takes_no_state_along(world: World, do: Do) -> None:
+    here, there = world.domain("host-a", active=False), world.domain("host-b", active=False)
+    assert world.actor(here, there).apply(world.action(do), world.record) is None
+    flags = here.undefined_with | there.undefined_with
+    kept, binding = do is not Do.CLEAN_SOURCE, world.binding
+    assert flags & binding.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+    assert flags & binding.VIR_DOMAIN_UNDEFINE_KEEP_TPM
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_NVRAM
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    assert not flags & binding.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE or not kept
+
+
+@pytest.mark.parametrize("do", [Do.SHUTDOWN, Do.FORCE_OFF])
+def test_a_transient_vm_is_stopped_only_with_its_definition_written_down(
+    world: World, do: Do
+) -> None:
+    world.record.vms[VM].persistent = False
+    actor = world.actor(world.domain("host-a"), None)
+    finding = actor.apply(world.action(do), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.STOP_FAILED
+    assert "definition" in finding.message
+    assert world.calls == []
+    world.definitions[VM] = "<domain/>"
+    assert actor.apply(world.action(do), world.record) is None
+    assert len(world.calls) == 1
+
+
+def test_what_could_not_be_saved_is_told_in_the_words_of_libvirt(world: World) -> None:
+    domain = world.domain("host-a")
+
+    def refuse(_flags: int) -> None:
+        raise fakes.LibvirtError("cannot migrate domain: vhost-user device")
+
+    domain.managedSave = refuse
+    finding = world.actor(domain, None).apply(world.action(Do.SAVE), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.STOP_FAILED
+    assert "vhost-user device" in finding.message
+
+
 def test_slot_first_then_reservation(world: World) -> None:
     world.actor(None, None).apply(world.action(Do.RELEASE), world.record)
     assert world.calls == ["delete slot on host-a", "delete resv on host-b"]
+
+
+def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
+    """Its memory is not known; the claims of others and for other VMs stay."""
+    others = {f"resv.{VM}.96.host-c", f"resv.{VM[::-1]}.96.host-a", "cordon"}
+    here, there = FakeHost("host-a", world.calls), FakeHost("host-b", world.calls)
+    here.volumes = {f"slot.{VM}.host-a", f"slot.{VM}.host-c"}
+    there.volumes = {f"resv.{VM}.96.host-a", f"resv.{VM}.128.host-a", *others}
+    hosts: Any = {"host-a": here, "host-b": there}
+    action = Action(Do.RELEASE, "host-a", VM, target="host-b", memory_mib=0)
+    give_back(hosts, "host-a", action, "host-a")
+    assert there.volumes == others
+    assert here.volumes == {f"slot.{VM}.host-c"}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(HolderError("it is under way already"), "under way"), (StoreError("torn"), "torn")],
+)
+def test_what_the_holder_or_the_store_refuses_is_a_finding(
+    world: World, error: Exception, words: str
+) -> None:
+    actor = world.actor(world.domain("host-a"), None)
+
+    def refuse(_order: dict[str, Any]) -> None:
+        raise error
+
+    actor._send = refuse
+    finding = actor.apply(world.action(Do.MIGRATE, attempt=1), world.record)
+    assert finding is not None
+    assert finding.reason is Reason.MIGRATION_FAILED
+    assert words in finding.message
 
 
 def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:

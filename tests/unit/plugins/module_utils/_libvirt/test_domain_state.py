@@ -73,3 +73,8 @@ def test_another_job_is_not_a_migration() -> None:
     job = ds.to_job({"type": 2, "operation": 8}, State.RUNNING)
     assert job is not None
     assert not job.outgoing
+
+
+def test_a_crash_is_told_from_a_stop() -> None:
+    assert [r for r in range(9) if ds.is_crashed(ds.SHUTOFF, r)] == [3, 6, 8]
+    assert not ds.is_crashed(ds.RUNNING, 3)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     DomainNow,
@@ -56,29 +60,32 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
     assert (found.inbound, found.vm_count) == (2, 2)
 
 
-def test_what_cannot_be_read_of_a_vm_makes_no_empty_host(monkeypatch) -> None:
-    """Else the host would be certified as empty with it running there."""
-    binding = fakes.Binding()
-    monkeypatch.setattr(observe, "libvirt", binding)
-    code = binding.VIR_ERR_OPERATION_FAILED
-
-    def failing(*_args):
-        raise fakes.LibvirtError("no capabilities", code)
-
-    monkeypatch.setattr(observe, "read_vm_facts", failing)
-    source = Host(HostConfig("a", "qemu:///system", memory_mib=GIB))
-    observer = Observer(source, [], "boot", "")
-    domain = DomainNow("u1", "web", State.RUNNING, GIB)
-    monkeypatch.setattr(observer, "read_hosts", lambda: {"a": HostNow("a", {"u1": domain})})
-    seen = observer.observe(None, 1.0, frozenset(), {})
-    assert not seen.full
-    assert seen.nodes["a"].message == "web cannot be read: no capabilities"
-    # One that left is not there, and that was read.
-    code = binding.VIR_ERR_NO_DOMAIN
-    seen = observer.observe(None, 1.0, frozenset(), {})
-    assert (seen.full, seen.vms) == (True, {})
-
-
 def test_a_host_that_could_not_be_read_has_no_room() -> None:
     found = node(HostNow("b", error="no route to host"))
     assert (found.reachable, found.room_mib, found.message) == (False, 0, "no route to host")
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, code: str) -> Any:
+    """A running VM as the observer sees it when reading it fails with that error."""
+    binding = fakes.Binding()
+    monkeypatch.setattr(observe, "libvirt", binding)
+
+    def fail(*_args: Any) -> None:
+        raise fakes.LibvirtError("cannot acquire state change lock", getattr(binding, code))
+
+    monkeypatch.setattr(observe, "read_vm_facts", fail)
+    source = Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION)
+    observer = Observer(source, [], "boot", "")
+    return observer._vm(DomainNow("u1", "web", State.RUNNING, 2 * GIB), {})
+
+
+def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = seen(monkeypatch, "VIR_ERR_OPERATION_TIMEOUT")
+    assert (vm.state, vm.name, vm.memory_mib, vm.active) == (State.RUNNING, "web", 2 * GIB, True)
+    assert vm.migratable is None
+    assert vm.findings[0].reason is Reason.NOT_KNOWN_YET
+    assert "state change lock" in vm.findings[0].message
+
+
+def test_a_vm_that_left_between_two_reads_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen(monkeypatch, "VIR_ERR_NO_DOMAIN") is None

@@ -90,11 +90,30 @@ def test_what_the_options_take_is_what_rules_take() -> None:
         ([peer("host-a")], "the host itself"),
         ([peer("host-b"), peer("host-b")], "twice"),
         ([peer("host-b", "")], "has no uri"),
+        ([peer("")], "peers\\[\\].name is ''"),
+        ([peer("fd00::2")], "fd00::2.*expected"),
+        ([peer("host b")], "host b.*URI"),
+        ([peer("host-b") | {"memory": -1}], "memory of host-b is -1.*0 or more"),
+        ([peer("host-b") | {"reserve": -5}], "reserve of host-b is -5"),
     ],
 )
 def test_bad_peers_are_named(peers: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         options.peer_configs(params(peers=peers))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"node": "fd00::1"}, "node is 'fd00::1'.*expected"),
+        ({"memory": -1}, "memory is -1"),
+        ({"uri": ""}, "uri is empty"),
+        ({"shared_paths": ["/srv", ""]}, "shared_paths names ''.*absolute"),
+    ],
+)
+def test_what_is_wrong_with_the_own_host_is_named(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        options.own_config(params(**changed))
 
 
 def test_slots_on_must_be_a_host() -> None:

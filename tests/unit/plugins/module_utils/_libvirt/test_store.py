@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    NodeRecord,
+    RecordError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import store as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    LibvirtPlatform,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
     CopyName,
     OutcomeName,
@@ -254,6 +261,44 @@ def test_none_whole_is_an_error_and_never_no_record(store: Store, pool: Pool) ->
     pool.files["record.1"] = b"\0" * 90
     with pytest.raises(VolumeTorn, match=r"record\.1"):
         store.read_record("record")
+
+
+def platform(store: Store, prefix: str = "") -> LibvirtPlatform:
+    """A platform with that store, as a new run finds it."""
+    made = LibvirtPlatform.__new__(LibvirtPlatform)
+    made.source = SimpleNamespace(store=store, name="host-a")  # type: ignore[assignment]
+    made._prefix, made._torn, made._defined = prefix, set(), None
+    return made
+
+
+@pytest.mark.parametrize("prefix", ["", f"single.{VM}."])
+def test_a_run_that_was_killed_in_its_first_write_is_carried_on(
+    store: Store, pool: Pool, prefix: str
+) -> None:
+    pool.files[f"{prefix}record.1"] = pool.files[f"{prefix}definitions.1"] = b"\0" * 90
+    run = platform(store, prefix)
+    assert run.load() is None
+    assert run._definitions() == {}
+    assert f"{prefix}record.1" in store.names()  # reading changes nothing
+    run.save(NodeRecord("host-a", "run-1"))
+    run._write("definitions", "{}")
+    assert store.names() == [f"{prefix}definitions.1", f"{prefix}record.1"]
+    again = platform(store, prefix).load()
+    assert again is not None
+    assert again.run_id == "run-1"
+
+
+@pytest.mark.parametrize("torn", [["record.2"], ["record.1", "record.2"]])
+def test_a_later_torn_generation_is_never_no_record(
+    store: Store, pool: Pool, torn: list[str]
+) -> None:
+    pool.files.update(dict.fromkeys(torn, b"\0" * 90))
+    pool.files["definitions.3"] = b"\0" * 90
+    with pytest.raises(RecordError, match=r"record of host-a.*record\.2"):
+        platform(store).load()
+    with pytest.raises(RecordError, match=r"definitions of host-a"):
+        platform(store)._definitions()
+    assert store.names() == ["definitions.3", *torn]
 
 
 def test_a_reader_that_meets_a_writer(store: Store, pool: Pool) -> None:

@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What ended a run, in one form for all modules: a sentence, and the class of the error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .._core.policy import PolicyError
+from .._core.record import RecordError
+from .connection import LibvirtProblem, hint_for
+from .holder_client import HolderError
+from .service import Superseded, VMNotHere
+from .store import StoreError
+
+_TOLD = (PolicyError, RecordError, Superseded, VMNotHere, LibvirtProblem, StoreError, HolderError)
+
+
+class Failed(Exception):
+    """`error`: the name of the class of what was raised."""
+
+    def __init__(self, text: str, error: str) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+@contextmanager
+def as_failed() -> Iterator[None]:
+    """What somebody can mend comes out as Failed. An error of ours stays what it is."""
+    try:
+        yield
+    except PermissionError as exc:
+        text = f"{exc}: the module needs root on the host (become)"
+        raise Failed(text, type(exc).__name__) from exc
+    except (*_TOLD, OSError, ValueError) as exc:
+        raise Failed(str(exc), type(exc).__name__) from exc
+    except Exception as exc:
+        if not hasattr(exc, "get_error_code"):  # libvirtError, whose binding may be missing
+            raise
+        raise Failed(f"{exc}. {hint_for(str(exc))}".rstrip(), type(exc).__name__) from exc

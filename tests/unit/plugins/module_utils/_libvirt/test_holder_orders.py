@@ -1,0 +1,107 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the holder does with the migrations of others, and with a second order for one VM."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_board import Board
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
+    OrderError,
+    parse_order,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_probe import Pace
+
+ORDER: dict[str, Any] = {
+    "order": "watch",
+    "uuid": "u",
+    "name": "web",
+    "attempt": 1,
+    "node": "a",
+    "target": "b",
+    "target_uri": "qemu+tls://b/system",
+    "run_id": "run-1",
+    "memory_mib": 1024,
+    "settings": asdict(MigrationSettings(progress_timeout=1, completion_timeout_per_gib=1)),
+}
+
+
+def job(**changed: Any) -> Job:
+    links: Any = SimpleNamespace(local=lambda: None)
+    made = Job(
+        links,
+        parse_order({**ORDER, **changed}),
+        lambda _job: None,
+        lambda _job, _ended: None,
+        Pace(),
+    )
+    made.probe.seen = True
+    return made
+
+
+def measures(made: Job) -> int:
+    for now in (0.0, 1.0, 500.0, 1000.0):
+        made.check_deadlines(now)
+    return len(made.probe._measures)
+
+
+def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None:
+    made = job()
+    made.open = True
+    made.give(7)
+    assert made.probe._wanted == 7
+    assert made.as_link_job().adjustable
+    assert measures(made) > 0
+
+
+@pytest.mark.parametrize("order", [{"settings": None}, {"order": "watch", "settings": None}])
+def test_the_migration_of_others_is_only_looked_at(order: dict[str, Any]) -> None:
+    made = job(**order)
+    made.open = True
+    made.give(7)
+    assert (made.probe._wanted, made.bandwidth_mib) == (None, 0)
+    assert not made.as_link_job().adjustable
+    assert measures(made) == 0
+
+
+def test_a_migration_that_we_ask_for_is_ours() -> None:
+    assert not parse_order({**ORDER, "order": "migrate", "settings": None}).foreign
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"order": "migrate"},
+        {"order": "watch", "attempt": 2, "run_id": "run-2"},
+        {"order": "watch", "target": "", "run_id": "run-2"},
+    ],
+)
+def test_the_same_order_again_is_held(again: dict[str, Any]) -> None:
+    held = job(order="migrate")
+    assert Board._held_already(held, parse_order({**ORDER, **again})) == {"result": "held"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"order": "migrate", "target": "c"},
+        {"order": "migrate", "run_id": "run-2"},
+        {"order": "migrate", "attempt": 2},
+        {"order": "watch", "target": "c"},
+    ],
+)
+def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any]) -> None:
+    held = job(order="migrate")
+    with pytest.raises(OrderError, match="already to b: attempt 1 of run run-1"):
+        Board._held_already(held, parse_order({**ORDER, **other}))

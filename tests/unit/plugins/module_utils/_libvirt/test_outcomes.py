@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Outcomes: one is believed only for the attempt, the run and the record that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Attempt,
+    NodeRecord,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_board import Board
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    LibvirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import VolumeTorn
+
+VM = "11111111-2222-3333-4444-555555555555"
+NAME = f"outcome.{VM}.1"
+
+
+class Volumes:
+    """A store in memory."""
+
+    def __init__(self, **volumes: bytes) -> None:
+        self.volumes = dict(volumes)
+
+    def names(self) -> list[str]:
+        return sorted(self.volumes)
+
+    def read(self, name: str) -> bytes:
+        if self.volumes[name] == b"torn":
+            raise VolumeTorn(name)
+        return self.volumes[name]
+
+    def create(self, name: str, data: bytes = b"") -> bool:
+        if name in self.volumes:
+            return False
+        self.volumes[name] = data
+        return True
+
+    def delete(self, name: str) -> bool:
+        return self.volumes.pop(name, None) is not None
+
+
+def told(run: str, ok: bool = True) -> bytes:
+    return json.dumps({"run_id": run, "ok": ok, "mode": "PreCopy"}).encode()
+
+
+def platform(volumes: Volumes) -> LibvirtPlatform:
+    made = LibvirtPlatform.__new__(LibvirtPlatform)
+    made.source = SimpleNamespace(store=volumes)  # type: ignore[assignment]
+    made._outcomes = {}
+    return made
+
+
+def record_of(run: str) -> NodeRecord:
+    record = NodeRecord("host-a", "run-3")
+    record.vms[VM] = VMRecord(VM, "web")
+    record.vms[VM].attempts.append(Attempt(1, "host-b", "", 0.0, "boot", run_id=run))
+    return record
+
+
+def test_an_outcome_of_another_run_is_not_believed() -> None:
+    made = platform(Volumes(**{NAME: told("run-1")}))
+    made._read_outcomes(record_of("run-2"))
+    assert made._outcomes == {}
+    made._read_outcomes(None)
+    assert made._outcomes == {}
+    # The attempt of an earlier run of this record is one of ours.
+    made._read_outcomes(record_of("run-1"))
+    assert made._outcomes[VM, 1].ok
+
+
+def test_an_outcome_without_an_attempt_in_the_record_is_not_read() -> None:
+    made = platform(Volumes(**{NAME: b"torn"}))
+    made.source.store.read = None  # type: ignore[method-assign,assignment]
+    made._read_outcomes(NodeRecord("host-a", "run-1"))
+    assert made._outcomes == {}
+
+
+@pytest.mark.parametrize("left", [told("run-1"), b"torn", b"no json"])
+def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
+    volumes, log = Volumes(**{NAME: left}), []
+    board: Any = SimpleNamespace(_log=log.append)
+    Board._put(board, volumes, NAME, told("run-2"), "run-2")  # type: ignore[arg-type]
+    assert volumes.volumes == {NAME: told("run-2")}
+    Board._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
+    assert volumes.volumes == {NAME: told("run-2")}
+    assert log[-1] == f"{NAME} stands already"

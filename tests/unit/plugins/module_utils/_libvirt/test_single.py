@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One VM: what a run finds that was killed while the VM moved."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import single
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.single import (
+    SingleRequest,
+    run_single,
+)
+
+VM = "11111111-2222-3333-4444-555555555555"
+
+
+class World:
+    """A VM that runs on host-b, and the volumes of host-a, where it was."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.volumes: list[str] = []
+        self.slices: list[Any] = []
+        self.ended = "final"
+        monkeypatch.setattr(single, "Host", self.host)
+        monkeypatch.setattr(single, "_lookup", lambda host, _name: host.vm)
+        monkeypatch.setattr(single, "run_slice", self.run)
+        monkeypatch.setattr(single, "plan", self.run)
+
+    def host(self, config: HostConfig) -> Any:
+        store = SimpleNamespace(names=lambda: self.volumes)
+        vm = VM if config.name == "host-b" else ""
+        return SimpleNamespace(name=config.name, store=store, vm=vm, close=lambda: None)
+
+    def run(self, request: Any) -> dict[str, Any]:
+        self.slices.append(request)
+        return {"ended": self.ended, "msg": "a slice"}
+
+    def ask(self, **more: Any) -> dict[str, Any]:
+        own, peer = HostConfig("host-a", "x"), HostConfig("host-b", "y")
+        peers = [peer, HostConfig("host-c", "z")]
+        request = SingleRequest(own, peers, Policy(), Intent.MIGRATED, "run-2", name="web", **more)
+        return run_single(request)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_what_a_killed_run_left_is_put_right(world: World, check: bool) -> None:
+    world.volumes = [f"single.{VM}.definitions.1", f"single.{VM}.record.3"]
+    assert world.ask(check=check)["msg"] == "a slice"
+    assert [request.only for request in world.slices] == [VM]
+
+
+@pytest.mark.parametrize("volumes", [[], ["record.2", "single.other.record.1"]])
+def test_one_that_is_there_already_needs_no_slice(world: World, volumes: list[str]) -> None:
+    world.volumes = volumes
+    assert "is on host-b" in world.ask()["msg"]
+    assert world.slices == []
+
+
+def test_another_target_than_the_one_it_is_on_is_refused_at_the_end(world: World) -> None:
+    world.volumes, world.ended = [f"single.{VM}.record.3"], "out_of_time"
+    assert world.ask(to="host-c")["ended"] == "out_of_time"
+    world.ended = "final"
+    with pytest.raises(VMNotHere, match="run the module on host-b"):
+        world.ask(to="host-c")
+    assert world.ask(to="host-b")["ended"] == "final"

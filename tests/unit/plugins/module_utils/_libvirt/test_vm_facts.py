@@ -1,0 +1,85 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A VM's facts as they are read from libvirt: what reaches the core."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    disk_sight,
+    host,
+    vm_facts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    DomainNow,
+    Host,
+    HostConfig,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.vm_facts import (
+    read_vm_facts,
+)
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
+
+UUID = "11111111-2222-3333-4444-555555555555"
+XML = f"""<domain type='kvm'><name>web</name><uuid>{UUID}</uuid><memory unit='MiB'>96</memory>
+  <os><type arch='x86_64' machine='q35'>hvm</type><nvram>/nvram/web.fd</nvram></os>
+  <devices><filesystem type='mount'><source dir='/srv'/><target dir='s'/></filesystem>
+  </devices></domain>"""
+
+
+def read(monkeypatch: pytest.MonkeyPatch, shared: tuple[str, ...], checkpoints: Any) -> VM:
+    binding = fakes.Binding()
+    for module in (disk_sight, host, vm_facts):
+        monkeypatch.setattr(module, "libvirt", binding)
+    monkeypatch.setattr(disk_sight, "path_is_shared_fs", lambda _path: False)
+    domain = fakes.Domain(binding, [], "host-a")
+    domain.XMLDesc = lambda _flags: XML
+    domain.snapshotNum = lambda _flags: 0
+    domain.hasManagedSaveImage = lambda _flags: 0
+    if checkpoints == "unsupported":
+        checkpoints = fakes.LibvirtError("no support", binding.VIR_ERR_NO_SUPPORT)
+
+    def listed(_flags: int) -> Any:
+        if isinstance(checkpoints, Exception):
+            raise checkpoints
+        return checkpoints
+
+    domain.listAllCheckpoints = listed
+    conn = SimpleNamespace(isAlive=lambda: True, lookupByUUIDString=lambda _uuid: domain)
+    source = Host(HostConfig("host-a", "x", shared_paths=shared), lambda _uri: conn)
+    source._facts = SimpleNamespace(pools={}, libvirt_version=9000000)  # type: ignore[assignment]
+    facts = read_vm_facts(source, [], DomainNow(UUID, "web", State.RUNNING, 96), {})
+    return facts.to_vm(State.RUNNING, None, facts.findings, facts.migratable)
+
+
+def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = read(monkeypatch, (), ["nightly"])
+    cold = [finding.reason for finding in vm.cold_findings]
+    assert cold == [Reason.SNAPSHOTS, Reason.DISKS, Reason.VIRTIOFS]
+    assert [finding.reason for finding in vm.save_findings] == [Reason.VIRTIOFS]
+
+
+def test_what_is_declared_as_shared_can_be_moved_while_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, ("/nvram", "/srv"), "unsupported").cold_findings == ()
+
+
+def test_an_error_of_reading_the_checkpoints_is_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(fakes.LibvirtError, match="lock"):
+        read(monkeypatch, (), fakes.LibvirtError("lock", 7))
