@@ -217,7 +217,7 @@ class LibvirtPlatform:
                 raw = json.loads(self.source.store.read(name))
             except (VolumeMissing, VolumeTorn, ValueError):
                 continue  # the holder died while writing: the outcome is lost, the VM is read
-            if raw.get("run_id") == runs[key]:
+            if isinstance(raw, dict) and raw.get("run_id") == runs[key]:
                 self._outcomes[key] = _outcome(parsed, raw)
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
