@@ -27,7 +27,12 @@ options: {}
 attributes:
   check_mode:
     support: full
-    details: This module only reads.
+    details:
+      - This module only reads.
+      - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
+        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
+      - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
+        readable.
   diff_mode:
     support: N/A
     details: This module only reads.

@@ -42,7 +42,12 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Reads only, and tells for each VM what would be done.
+    details:
+      - Reads only, and tells for each VM what would be done.
+      - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
+        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
+      - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
+        readable.
   diff_mode:
     support: full
   idempotent:

@@ -7,6 +7,9 @@
 A cold move is a definition there instead of one here. libvirt copies neither disks nor NVRAM
 nor TPM state nor snapshots with it, so everything that belongs to the VM must be on storage
 that the other hosts reach. Found before the guest is stopped: afterwards it is down. Pure.
+
+A host directory that is shared into the VM (virtiofs, 9p) is the host's and not the VM's: who
+chooses the cold move for such a VM says that the other hosts have a directory for it too.
 """
 
 from __future__ import annotations
@@ -104,10 +107,6 @@ def _devices(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
         if interface.type == "vdpa":
             text = f"The {interface.label} is the vDPA device {interface.device} of the host."
             yield Finding(Reason.INTERFACE, text)
-    for filesystem in spec.filesystems:
-        if not (filesystem.source.startswith("/") and shared(filesystem.source)):
-            text = f"The host directory {filesystem.source} is shared into it."
-            yield Finding(Reason.VIRTIOFS, text)
     for module in spec.memory_modules:
         if module.source and not shared(module.source):
             text = f"The contents of a memory module ({module.model}) are in {module.source}."

@@ -133,8 +133,8 @@ class Board:
         while not store.create(name, data):
             try:
                 stands = json.loads(store.read(name)).get("run_id") == run_id
-            except (VolumeMissing, VolumeTorn, ValueError):
-                stands = False
+            except (VolumeMissing, VolumeTorn, ValueError, AttributeError):
+                stands = False  # nothing, or not an outcome
             if stands:
                 self._log(f"{name} stands already")
                 return

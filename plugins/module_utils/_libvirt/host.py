@@ -21,7 +21,7 @@ from .connection import HostUnreachable, libvirt, open_connection
 from .domain_state import is_crashed, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, is_marked
-from .store import Store
+from .store import Store, StoreError
 from .store_names import CORDON, Reservation, Slot, parse_name
 
 
@@ -71,9 +71,18 @@ class HostNow:
 
 
 class Host:
-    """A connection to one host and what is read through it. Opens itself when needed."""
+    """A connection to one host and what is read through it. Opens itself when needed.
 
-    def __init__(self, config: HostConfig, opener: Callable[[str], Any] = open_connection) -> None:
+    `acts` False: for check mode and info, which change nothing.
+    """
+
+    def __init__(
+        self,
+        config: HostConfig,
+        opener: Callable[[str], Any] = open_connection,
+        acts: bool = True,
+    ) -> None:
+        self._acts = acts
         self.config = config
         self.name = config.name
         self._opener = opener
@@ -97,7 +106,7 @@ class Host:
     def store(self) -> Store:
         conn = self.conn
         if self._store is None:
-            self._store = Store(conn)
+            self._store = Store(conn, acts=self._acts)
         return self._store
 
     @property
@@ -140,6 +149,8 @@ class Host:
             self._read_domains(now, with_jobs)
         except HostUnreachable as exc:
             now.error = str(exc)
+        except StoreError as exc:
+            now.error = f"{self.config.uri}: {exc}"
         except libvirt.libvirtError as exc:
             now.error = f"{self.config.uri}: {exc}"
             self.close()

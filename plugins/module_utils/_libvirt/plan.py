@@ -28,9 +28,11 @@ _NO_LIMITS = Limits(10**6, 10**6, 10**6)
 def plan(request: Request) -> dict[str, Any]:
     """What a run would do now, per VM. Only reads.
 
-    Raises HostUnreachable, RecordError.
+    Raises HostUnreachable, RecordError, StoreError.
     """
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, request.only)
+    platform = LibvirtPlatform(
+        request.own, request.peers, request.slots_on, request.only, acts=False
+    )
     try:
         return _plan(platform, request)
     finally:
@@ -87,7 +89,7 @@ def _phase(phase: NodePhase) -> str:
 
 def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on)
+    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
         planned = _plan(platform, request)
         old = platform.load()
@@ -138,7 +140,7 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
 
 def migrations(request: Request, history: NodeRecord | None = None) -> dict[str, Any]:
     """Migrations under way from this host, and those that its record remembers. Only reads."""
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on)
+    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
         record = history or platform.load()
         obs = platform.observe(record)

@@ -35,14 +35,20 @@ class LibvirtPlatform:
 
     Opens connections when they are needed; `close` ends them. Raises HostUnreachable when
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
+    `acts` False: it is only observed, and StoreError is raised for what cannot be looked at so.
     """
 
     def __init__(
-        self, own: HostConfig, peers: Sequence[HostConfig], slots_on: str = "", only: str = ""
+        self,
+        own: HostConfig,
+        peers: Sequence[HostConfig],
+        slots_on: str = "",
+        only: str = "",
+        acts: bool = True,
     ) -> None:
         self._prefix = record_prefix(only) if only else ""
-        self.source = Host(own)
-        self.peers = {config.name: Host(config) for config in peers}
+        self.source = Host(own, acts=acts)
+        self.peers = {config.name: Host(config, acts=acts) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
         self.slots_on = slots_on or min(self.hosts)
         with open(BOOT_ID, encoding="ascii") as stream:
@@ -211,7 +217,7 @@ class LibvirtPlatform:
                 raw = json.loads(self.source.store.read(name))
             except (VolumeMissing, VolumeTorn, ValueError):
                 continue  # the holder died while writing: the outcome is lost, the VM is read
-            if raw.get("run_id") == runs[key]:
+            if isinstance(raw, dict) and raw.get("run_id") == runs[key]:
                 self._outcomes[key] = _outcome(parsed, raw)
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:

@@ -49,7 +49,7 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
 
 def _has_record(request: SingleRequest, uuid: str) -> bool:
     """Was a run of this VM killed while it moved? Its claim, slot and marks are still there."""
-    own = Host(request.own)
+    own = Host(request.own, acts=not request.check)
     try:
         prefix = record_prefix(uuid)
         return any(name.startswith(f"{prefix}record.") for name in own.store.names())
@@ -59,7 +59,7 @@ def _has_record(request: SingleRequest, uuid: str) -> bool:
 
 def _find(request: SingleRequest) -> tuple[str, str]:
     """(UUID, "") when it is here; (UUID, peer) when it is on a peer. Raises VMNotHere."""
-    own = Host(request.own)
+    own = Host(request.own, acts=not request.check)
     try:
         dom = _lookup(own, request.name)
     finally:
@@ -67,7 +67,7 @@ def _find(request: SingleRequest) -> tuple[str, str]:
     if dom:
         return dom, ""
     for config in request.peers:
-        peer = Host(config)
+        peer = Host(config, acts=not request.check)
         try:
             dom = _lookup(peer, request.name)
         except HostUnreachable:

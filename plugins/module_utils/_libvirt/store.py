@@ -126,7 +126,8 @@ class Store:
 
     Looking makes nothing: where there is no pool there are no volumes. `create` makes it.
 
-    `conn`: an open virConnect. `path`: where a missing pool is made.
+    `conn`: an open virConnect. `path`: where a missing pool is made. `acts` False: it is only
+    looked at, and a pool that is off is not started, but an error.
     """
 
     def __init__(
@@ -135,7 +136,9 @@ class Store:
         pool: str = POOL,
         path: str = POOL_PATH,
         sleep: Callable[[float], None] = time.sleep,
+        acts: bool = True,
     ) -> None:
+        self._acts = acts
         self._conn = conn
         self._name = pool
         self._path = path
@@ -146,6 +149,8 @@ class Store:
 
     def ensure(self) -> None:
         """Define, start and autostart the pool where that is missing. Safe against others."""
+        if not self._acts:
+            raise StoreError(f"the storage pool {self._name} is only looked at")
         for left in reversed(range(RETRIES)):
             try:
                 self._handle = self._ensure_once()
@@ -174,12 +179,20 @@ class Store:
         """The pool; None if there is none. One that is off is started: it may hold a record."""
         if self._handle is None:
             try:
-                self._conn.storagePoolLookupByName(self._name)
+                pool = self._conn.storagePoolLookupByName(self._name)
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
                     raise
                 return None
-            self.ensure()
+            if self._acts:
+                self.ensure()
+            elif pool.isActive():
+                self._handle = pool
+            else:
+                raise StoreError(
+                    f"the storage pool {self._name} is off, so what it holds is not known. A run"
+                    f" starts it, but this only looks: virsh pool-start {self._name}"
+                )
         return self._handle
 
     # Volumes

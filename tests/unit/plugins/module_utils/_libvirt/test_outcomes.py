@@ -75,6 +75,7 @@ def test_an_outcome_of_another_run_is_not_believed() -> None:
     assert made._outcomes == {}
     made._read_outcomes(None)
     assert made._outcomes == {}
+    platform(Volumes(**{NAME: b"[]"}))._read_outcomes(record_of("run-1"))  # nor is one that is none
     # The attempt of an earlier run of this record is one of ours.
     made._read_outcomes(record_of("run-1"))
     assert made._outcomes[VM, 1].ok
@@ -87,7 +88,7 @@ def test_an_outcome_without_an_attempt_in_the_record_is_not_read() -> None:
     assert made._outcomes == {}
 
 
-@pytest.mark.parametrize("left", [told("run-1"), b"torn", b"no json"])
+@pytest.mark.parametrize("left", [told("run-1"), b"torn", b"no json", b"[]"])
 def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
     volumes, log = Volumes(**{NAME: left}), []
     board: Any = SimpleNamespace(_log=log.append)

@@ -89,3 +89,17 @@ def test_check_mode_tells_what_would_be_done(made: Fleet) -> None:
 def test_a_look_writes_nothing(made: Fleet) -> None:
     found = unchanged(made, lambda: plan.look(request(Intent.DRAINED)))
     assert {row["name"] for row in found["vms"]} == {"vm1", "vm2", "vm3"}
+
+
+class Opened(Exception):
+    """A platform was opened."""
+
+
+@pytest.mark.parametrize("function", ["plan", "look", "migrations"])
+def test_the_platform_is_opened_for_looking(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_args: Any, **more: Any) -> None:
+        raise Opened(more["acts"])
+
+    monkeypatch.setattr(plan, "LibvirtPlatform", opened)
+    with pytest.raises(Opened, match="False"):
+        getattr(plan, function)(request(Intent.DRAINED))

@@ -31,12 +31,14 @@ class World:
         self.volumes: list[str] = []
         self.slices: list[Any] = []
         self.ended = "final"
+        self.acted: list[bool] = []
         monkeypatch.setattr(single, "Host", self.host)
         monkeypatch.setattr(single, "_lookup", lambda host, _name: host.vm)
         monkeypatch.setattr(single, "run_slice", self.run)
         monkeypatch.setattr(single, "plan", self.run)
 
-    def host(self, config: HostConfig) -> Any:
+    def host(self, config: HostConfig, acts: bool) -> Any:
+        self.acted.append(acts)
         store = SimpleNamespace(names=lambda: self.volumes)
         vm = VM if config.name == "host-b" else ""
         return SimpleNamespace(name=config.name, store=store, vm=vm, close=lambda: None)
@@ -62,6 +64,7 @@ def test_what_a_killed_run_left_is_put_right(world: World, check: bool) -> None:
     world.volumes = [f"single.{VM}.definitions.1", f"single.{VM}.record.3"]
     assert world.ask(check=check)["msg"] == "a slice"
     assert [request.only for request in world.slices] == [VM]
+    assert set(world.acted) == {not check}
 
 
 @pytest.mark.parametrize("volumes", [[], ["record.2", "single.other.record.1"]])

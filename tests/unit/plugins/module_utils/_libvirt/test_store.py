@@ -17,6 +17,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import store as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    Host,
+    HostConfig,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
     LibvirtPlatform,
 )
@@ -28,6 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store
     Reservation,
     Slot,
     Store,
+    StoreError,
     VolumeMissing,
     VolumeTorn,
     format_name,
@@ -105,12 +110,19 @@ class Pool:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.active = self.starts_itself = True
 
     def isActive(self) -> bool:  # noqa: N802
-        return True
+        return self.active
 
     def autostart(self) -> bool:
-        return True
+        return self.starts_itself
+
+    def create(self, _flags: int) -> None:
+        self.active = True
+
+    def setAutostart(self, value: int) -> None:  # noqa: N802
+        self.starts_itself = bool(value)
 
     def listVolumes(self) -> list[str]:  # noqa: N802
         return list(self.files)
@@ -140,6 +152,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
             VIR_ERR_NO_STORAGE_VOL=NO_VOL,
             VIR_ERR_STORAGE_VOL_EXIST=EXIST,
             VIR_ERR_SYSTEM_ERROR=38,
+            VIR_STORAGE_POOL_CREATE_WITH_BUILD=1,
         ),
     )
     return Pool()
@@ -209,6 +222,38 @@ def test_torn_is_told_from_whole(data: bytes, cut: int, zeros: bool) -> None:
     if torn != raw:
         with pytest.raises(VolumeTorn):
             unpack("v", torn)
+
+
+def connection(pool: Pool) -> SimpleNamespace:
+    return SimpleNamespace(
+        storagePoolLookupByName=lambda _name: pool,
+        newStream=lambda _f: Stream(),
+        isAlive=lambda: True,
+    )
+
+
+def test_who_only_looks_starts_no_pool(pool: Pool) -> None:
+    pool.active = pool.starts_itself = False
+    looking = Store(connection(pool), acts=False)
+    for look in (looking.names, lambda: looking.read("a"), lambda: looking.create("a")):
+        with pytest.raises(StoreError):
+            look()
+    assert (pool.active, pool.starts_itself) == (False, False)
+    pool.active = True
+    assert looking.names() == []
+    assert not pool.starts_itself
+    pool.active = False
+    Store(connection(pool)).names()
+    assert (pool.active, pool.starts_itself) == (True, True)
+
+
+def test_a_host_whose_pool_is_off_is_not_read_as_one_without_claims(pool: Pool) -> None:
+    pool.active = False
+    host = Host(HostConfig("host-b", "qemu+tls://b/system"), lambda _u: connection(pool), False)
+    host._identity = "b"
+    read = host.read(False)
+    assert "pool-start virtops" in read.error
+    assert not pool.active
 
 
 def test_create_is_exclusive_and_reads_back(store: Store) -> None:

@@ -70,12 +70,12 @@ def read(monkeypatch: pytest.MonkeyPatch, shared: tuple[str, ...], checkpoints: 
 def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     vm = read(monkeypatch, (), ["nightly"])
     cold = [finding.reason for finding in vm.cold_findings]
-    assert cold == [Reason.SNAPSHOTS, Reason.DISKS, Reason.VIRTIOFS]
+    assert cold == [Reason.SNAPSHOTS, Reason.DISKS]
     assert [finding.reason for finding in vm.save_findings] == [Reason.VIRTIOFS]
 
 
 def test_what_is_declared_as_shared_can_be_moved_while_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read(monkeypatch, ("/nvram", "/srv"), "unsupported").cold_findings == ()
+    assert read(monkeypatch, ("/nvram",), "unsupported").cold_findings == ()
 
 
 def test_an_error_of_reading_the_checkpoints_is_none_of_them(
