@@ -181,6 +181,10 @@ def clean_source(step: Step, uuid: str) -> None:
     ours = {a.target for a in entry.attempts if not a.adopted} | {entry.cold_target}
     if seen.node not in ours:
         _take_outcome(step, entry, arrived_at=seen.node)
+        claim = step.obs.claims.get(uuid)
+        if claim is not None:  # for a move of ours that was overtaken
+            step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+            return
         moved = entry.was_active
         entry.end(Ending.MOVED if moved else Ending.OFF, seen.node if moved else step.record.node)
         return
