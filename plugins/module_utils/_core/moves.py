@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actions import Do
-from .model import ACTIVE_STATES, VM
+from .model import ACTIVE_STATES, VM, Job
 from .reasons import CATALOGUE, LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
@@ -32,11 +32,19 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
     """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
     entry = step.record.vms[uuid]
     entry.ending, entry.waiting_since = Ending.NONE.value, None
-    entry.note(None)
-    seen = step.sighting(uuid)
+    seen, vm = step.sighting(uuid), step.here.get(uuid)
+    job = vm.job if vm is not None else None
+    entry.note(job.finding if job is not None else None)
+    if seen is not None and seen.restarted:
+        # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
+        if step.late():
+            entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+        return
     if entry.last is None or entry.last.ended:
-        _adopt(step, entry, seen.node if seen else "")
+        _adopt(step, entry, seen.node if seen else "", job)
     last = entry.last
+    if last is not None and job is not None and not last.work:
+        last.work = job.work
     if last is not None and seen is not None and not last.target:
         last.target = seen.node
     if situation is Situation.POSTCOPY_BROKEN:
@@ -48,7 +56,6 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
         entry.end(Ending.BLOCKED, "", finding)
         return
-    vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
         step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
 
@@ -85,7 +92,8 @@ def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
     return situation is Situation.NOWHERE and not entry.persistent
 
 
-def _adopt(step: Step, entry: VMRecord, target: str) -> None:
+def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
+    ours = job is not None and job.ours  # the platform tries again what we asked for
     node = step.obs.nodes[step.record.node]
     entry.attempts.append(
         Attempt(
@@ -95,8 +103,9 @@ def _adopt(step: Step, entry: VMRecord, target: str) -> None:
             started=step.obs.now,
             boot_id=node.boot_id,
             run_id=step.record.run_id,
-            adopted=True,
-            message="adopted: it was under way already",
+            adopted=not ours,
+            message="the platform's own retry" if ours else "adopted: it was under way already",
+            work=job.work if job is not None else "",
         )
     )
 
@@ -137,7 +146,8 @@ def arrived(step: Step, uuid: str) -> None:
         if entry.ending == Ending.NONE.value:
             return
     elif uuid not in step.obs.claims:
-        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+        cold = entry.cold_target or seen.restarted
+        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node)
         return
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
     # does not take what it reads of it (autostart, marks) for the VM's own.
@@ -174,6 +184,7 @@ def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.mode = outcome.mode.value
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
+        last.work = outcome.work or last.work
         if not last.ok:
             finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
             last.reason, last.message = finding.reason.value, finding.message

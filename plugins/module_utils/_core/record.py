@@ -74,6 +74,7 @@ class Attempt:
     processed: int = 0
     seconds: float = 0.0
     downtime_ms: int | None = None
+    work: str = ""  # id of the platform's work object
 
     @property
     def finding(self) -> Finding | None:
