@@ -15,11 +15,18 @@ try:
     import kubernetes.client
     import kubernetes.config
     import urllib3
+    from kubernetes.config import ConfigException
 except ImportError:  # said when it is needed
     kubernetes = None  # type: ignore[assignment]
     urllib3 = None  # type: ignore[assignment]
+    ConfigException = ValueError
 
 from .errors import KubernetesMissing
+
+
+class ConfigError(Exception):
+    """There is no usable configuration for the API."""
+
 
 _HEADERS: dict[str, Any] = {
     "proxy_basic_auth": {"type": "str", "no_log": True},
@@ -94,7 +101,7 @@ def _typed(option: str, text: str) -> Any:
 def configuration(auth: Mapping[str, Any]) -> Any:
     """A kubernetes.client.Configuration. Reads the kubeconfig; asks no server.
 
-    Raises KubernetesMissing, and kubernetes.config.ConfigException when there is none.
+    Raises KubernetesMissing, ConfigError.
     """
     if kubernetes is None:
         raise KubernetesMissing(
@@ -107,7 +114,10 @@ def configuration(auth: Mapping[str, Any]) -> Any:
         whole = bool(auth["api_key"] or (auth["username"] and auth["password"]))
         whole = whole or bool(auth["client_cert"] and auth["client_key"])
     if not whole:
-        _load(auth, config)
+        try:
+            _load(auth, config)
+        except (ConfigException, OSError, ValueError) as exc:
+            raise ConfigError(f"No usable configuration for the Kubernetes API: {exc}") from exc
     if host:
         config.host = host
     if auth["api_key"]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._core.model import OnNotMigratable
 from .._core.policy import Limits, Policy
+from .auth import settings
 
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
@@ -41,6 +42,11 @@ POLICY_SPEC: dict[str, Any] = {
 # KubeVirt's migration controller queues by its own limits; asking for all at once is what lets
 # it use them fully.
 _KUBEVIRTS = Limits(10**6, 10**6, 10**6)
+
+
+def auth(params: Mapping[str, Any]) -> dict[str, Any]:
+    """How the API is reached: the options, else K8S_AUTH_* of the environment."""
+    return settings(params, os.environ)
 
 
 def policy(params: Mapping[str, Any]) -> Policy:

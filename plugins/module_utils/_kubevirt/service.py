@@ -19,8 +19,9 @@ from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
 from . import facts, names
+from .auth import ConfigError
 from .client import Client
-from .errors import LockHeld
+from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 from .lock import Lock
 from .platform import KubeVirtPlatform
 
@@ -35,6 +36,18 @@ class Superseded(Exception):
 
 class RunsTheMaintenance(Exception):
     """The node carries the very pod that this runs in."""
+
+
+# What a module tells as its one clear error.
+FAILURES: tuple[type[Exception], ...] = (
+    KubeError,
+    KubernetesMissing,
+    ConfigError,
+    NodeUnknown,
+    LockHeld,
+    Superseded,
+    RunsTheMaintenance,
+)
 
 
 @dataclass(frozen=True)
@@ -255,4 +268,4 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
     }
 
 
-__all__ = ["LockHeld", "Request", "RunsTheMaintenance", "Superseded", "look", "plan", "run_slice"]
+__all__ = ["FAILURES", "Request", "look", "plan", "run_slice"]
