@@ -15,7 +15,7 @@ from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import facts, names
-from .client import JSON_PATCH, Client
+from .client import JSON_PATCH, MERGE, Client
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict
 from .observe import Observer
@@ -57,11 +57,13 @@ class Actor:
             text = f"{action.do.value} has no counterpart on KubeVirt"
             return Finding(Reason.API_ERROR, text)
         try:
-            return act(action, record)
-        except AccessDenied as exc:
-            return Finding(Reason.FORBIDDEN, str(exc))
+            finding = act(action, record)
         except KubeError as exc:
-            return failure(exc)
+            finding = failure(exc)
+        if finding is not None and action.do is Do.MIGRATE:
+            told = [finding.reason.value, finding.message]
+            self._known(action).refused = {str(action.attempt): told}
+        return finding
 
     # The node
 
@@ -134,7 +136,8 @@ class Actor:
         namespace, name = facts.key(vmi)
         note = json.dumps(self._request(record), sort_keys=True)
         path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        new = self._client.merge(path, {"metadata": {"annotations": {names.REQUEST: note}}})
+        patch = {"metadata": {"annotations": {names.REQUEST: note}}}
+        new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
         self._observer.vmis.put(new)
         return new
 
@@ -171,7 +174,7 @@ class Actor:
     def _evict_to_migrate(self, action: Action, vmi: Obj) -> Finding | None:
         if not facts.is_true(vmi, "LiveMigratable"):
             # An eviction now would kill a LiveMigrateIfPossible guest.
-            return self._refuse(action, Finding(Reason.NOT_KNOWN_YET))
+            return Finding(Reason.NOT_KNOWN_YET)
         pod = self._pod(vmi)
         if pod is None:
             return None
@@ -181,10 +184,6 @@ class Actor:
             self._observer.evicted[action.vm] = time.monotonic()
             return None
         self._known(action).asked = False
-        return self._refuse(action, finding) if finding is not None else None
-
-    def _refuse(self, action: Action, finding: Finding) -> Finding:
-        self._observer.refused[action.vm, action.attempt] = finding
         return finding
 
     def _pod(self, vmi: Obj) -> Obj | None:
@@ -222,7 +221,7 @@ class Actor:
         except KubeError as exc:
             if "in-flight migration detected" in exc.message:
                 return None  # adopted at the next look
-            return self._refuse(action, failure(exc))
+            return failure(exc)
         self._observer.evicted[action.vm] = time.monotonic()
         return None
 

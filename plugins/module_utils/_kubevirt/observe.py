@@ -61,7 +61,6 @@ class Observer:
         self._target: tuple[float, bool] = (-1e9, False)
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
-        self.refused: dict[tuple[str, int], Finding] = {}
         self._events: dict[str, str] = {}
 
     def close(self) -> None:
@@ -344,8 +343,11 @@ class Observer:
         if last is None or last.ended:
             return
         at = (uuid, last.number)
-        if at in self.refused:
-            obs.outcomes[at] = Outcome(uuid, last.number, False, self.refused[at])
+        known = self._instances().get(uuid)
+        told = known.refused.get(str(last.number)) if known is not None else None
+        if told:
+            finding = Finding(Reason(told[0]), told[1])
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
             return
         here = vmi or self._away.get(uuid, (None, None))[0]
         migration = self._attempt(uuid, entry)

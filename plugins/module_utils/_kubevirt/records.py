@@ -31,6 +31,7 @@ class Instance:
     bare: bool = False
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
+    refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
 
 
 class Records:
