@@ -198,9 +198,15 @@ class Kubesim:
         memory: str = "128Mi",
         wait: bool = True,
         labels: dict[str, str] | None = None,
+        grace: int = 30,
+        pool: str = "",
+        start: bool = True,
         **knobs: str,
     ) -> None:
-        """A VM that prefers `node` at its start. `knobs`: migrate_seconds="5" and so on."""
+        """A VM that prefers `node` at its start; without `run_strategy` a bare instance.
+
+        `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
+        """
         preference = {
             "weight": 100,
             "preference": {
@@ -214,21 +220,29 @@ class Kubesim:
         spec: Obj = {
             "domain": {"memory": {"guest": memory}},
             "affinity": {"nodeAffinity": affinity},
-            "terminationGracePeriodSeconds": 30,
+            "terminationGracePeriodSeconds": grace,
         }
+        if pool:
+            spec["nodeSelector"] = {"pool": pool}
         if strategy is not None:
             spec["evictionStrategy"] = strategy
+        inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
+        meta = {"name": name, "namespace": namespace}
+        if not run_strategy:
+            spec.setdefault("evictionStrategy", "None")
+            bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
+            self.add("virtualmachineinstances", bare)
+            if wait:
+                self.until(lambda: self.running(name, namespace))
+            return
         vm: Obj = {
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": meta,
             "spec": {
                 "runStrategy": run_strategy,
-                "template": {
-                    "metadata": {"annotations": notes, "labels": {"app": name, **(labels or {})}},
-                    "spec": spec,
-                },
+                "template": {"metadata": inner, "spec": spec},
             },
         }
-        if run_strategy == "Manual":
+        if run_strategy == "Manual" and start:
             vm["status"] = {"stateChangeRequests": [{"action": "Start"}]}
         self.add("virtualmachines", vm)
         if wait:

@@ -14,7 +14,7 @@ from .kinds import NODES, PODS, VMIMS, VMIS
 from .store import Change, Obj
 from .world import World
 
-_FAILED = "Live migration failed: operation failed: migration job: unexpectedly failed"
+_FAILED = "Live migration failed: lab/migrate-result=fail"
 
 
 class Handler:
@@ -70,7 +70,7 @@ class Handler:
                 seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
                 self._once(migration, "prepare", seconds, self._prepared, vmi)
         elif phase == "TargetReady" and not self._down(state["sourceNode"]):
-            self._once(migration, "start", 0.5, self._start, vmi)
+            self._once(migration, "start", 1.0, self._start, vmi)
         elif phase == "Running":
             self._run(vmi, migration, state)
 
@@ -154,9 +154,10 @@ class Handler:
         state = vmi["status"]["migrationState"]
         if "endTimestamp" in state or self._down(state["sourceNode"], state["targetNode"]):
             return
+        if state.get("abortRequested") and words.knob("abort", "ok", migration, vmi) == "hang":
+            return  # neither done nor given up, until the knob is turned
         if self._fate(vmi, migration) == "fail":
-            reason = words.knob("migrate-fail-reason", "", migration, vmi)
-            text = f"Live migration failed: {reason}" if reason else _FAILED
+            text = words.knob("migrate-fail-reason", _FAILED, migration, vmi)
             self._failed(namespace, name, uid, text)
         else:
             self._edit(namespace, name, uid, targetNodeDomainDetected=True)

@@ -13,6 +13,11 @@ from .kinds import NODES, PODS, VMIS
 from .store import Change, Obj
 from .world import World
 
+_NOT_SHARED = (
+    "cannot migrate VMI: PVC rootdisk is not shared, live migration requires that all PVCs must "
+    "be shared (using ReadWriteMany access mode)"
+)
+
 
 class Scheduler:
     """Gives pods a node."""
@@ -217,7 +222,7 @@ class NodeAgent:
         if vmi is None or words.phase(vmi) != "Scheduled":
             return
         reason = words.knob("not-migratable-reason", "", vmi)
-        message = words.knob("not-migratable-message", "", vmi)
+        message = words.knob("not-migratable-message", _NOT_SHARED, vmi)
         stamp = self._world.clock.stamp()
 
         def running(obj: Obj) -> None:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from . import admission, virtapi
 from .access import Access
-from .answers import ApiError, expired, status
+from .answers import ApiError, check_name, expired, status
 from .faults import Faults
 from .kinds import BY_PATH, KINDS, PODS, Kind
 from .patching import apply_patch
@@ -155,7 +155,7 @@ class Server:
     ) -> web.Response:
         if parts == ["version"] and request.method == "GET":
             if self.world.virt_api_down:
-                raise ApiError(503, "error trying to reach service\n")
+                raise virtapi.unreachable()
             major, minor = self.world.version
             return web.json_response({"gitVersion": f"v{major}.{minor}.0"})
         if len(parts) < 5 or parts[0] != "namespaces" or request.method != "PUT":
@@ -205,6 +205,8 @@ class Server:
     def _create(self, request: web.Request, place: Place, body: Obj, dry: bool) -> web.Response:
         if place.kind.namespaced:
             body.setdefault("metadata", {})["namespace"] = place.namespace
+        if body.get("metadata", {}).get("name"):
+            check_name(place.kind, body["metadata"]["name"])
         strict = request.query.get("fieldValidation") == "Strict"
         admission.create(self.world, place.kind, body, strict)
         return web.json_response(self.world.store.create(place.kind, body, dry), status=201)

@@ -23,6 +23,12 @@ def _missing(kind: str, name: str) -> ApiError:
     return status(404, f'{kind}.kubevirt.io "{name}" not found', "NotFound", details)
 
 
+def unreachable() -> ApiError:
+    """What the API server says when virt-api does not answer."""
+    text = "error trying to reach service: dial tcp 127.0.0.1:443: connect: connection refused"
+    return ApiError(503, text + "\n")
+
+
 def _refused(name: str, text: str) -> ApiError:
     details = {"name": name, "group": "kubevirt.io", "kind": "virtualmachine"}
     full = f'Operation cannot be fulfilled on virtualmachine.kubevirt.io "{name}": {text}'
@@ -32,10 +38,7 @@ def _refused(name: str, text: str) -> ApiError:
 def put(world: World, namespace: str, plural: str, name: str, sub: str, body: Any) -> int:
     """The status code of the answer, or ApiError."""
     if world.virt_api_down:
-        raise ApiError(
-            503,
-            "error trying to reach service: dial tcp 127.0.0.1:443: connect: connection refused\n",
-        )
+        raise unreachable()
     body = body if isinstance(body, dict) else {}
     if sub == "evacuate/cancel" and world.version >= (1, 7):
         return _cancel(world, namespace, plural, name, body)
