@@ -371,3 +371,97 @@ def test_older_versions(version, tmp_path, make_operator) -> None:
             sim.add_vm(f"vm{number}", "n1", migrate_seconds="2")
         operator = make_operator(sim, sim.kubeconfig(tmp_path / "kubeconfig"))
         assert operator.drain()["phase"] == "Drained"
+
+
+def test_a_cordon_that_others_took_over_stays(sim, operator) -> None:
+    """Somebody removed our note from the cordon while we decided to take it away."""
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+        Action,
+        Do,
+    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import (
+        Client,
+    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+        KubeVirtPlatform,
+    )
+
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    assert platform.apply([Action(Do.UNCORDON, "n1")], NodeRecord("n1", "r")) == {}
+    assert sim.find(NODES, "n1")["spec"].get("unschedulable") is True
+
+
+def test_a_cordon_set_between_look_and_act_is_theirs(sim, operator) -> None:
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+        Action,
+        Do,
+    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import (
+        Client,
+    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+        KubeVirtPlatform,
+    )
+
+    record = NodeRecord("n1", "r", cordoned_by_us=True)
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    platform.apply([Action(Do.CORDON, "n1")], record)
+    assert not record.cordoned_by_us
+    assert "virtops.maintenance/cordon" not in sim.find(NODES, "n1")["metadata"]["annotations"]
+
+
+def test_a_marked_vm_without_a_migration_is_woken_up(sim, operator) -> None:
+    """Nothing but a change of the node tells KubeVirt to go on after a failure."""
+    sim.world.heartbeat = 10000.0
+    sim.add_vm("vm", "n1")
+    time.sleep(1.2)
+    sim.world.paused.add("evacuation")
+    operator.slice(Intent.DRAINED, 0.5)
+    sim.world.paused.clear()
+    time.sleep(0.3)
+    assert sim.leftovers() == ["mark on vm"]
+    assert operator.drain()["phase"] == "Drained"
+
+
+def test_an_abort_leaves_no_retry_of_kubevirt(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_result="fail:1", migrate_seconds="1")
+    operator.slice(Intent.DRAINED, 1.5)
+    sim.until(
+        lambda: (
+            sim.world.store.find(VMIS, "default", "vm")["metadata"]["annotations"].get("lab/failed")
+            == "1"
+        )
+    )
+    sim.edit(
+        VMIS,
+        "vm",
+        lambda o: o["metadata"]["annotations"].update({"lab/migrate-seconds": "1000"}),
+        "default",
+    )
+    operator.slice(Intent.DRAINED, 4.0, run_id="run-1")
+    assert operator.restore()["phase"] == "Active"
+    assert clean(sim)
+
+
+def test_the_certificate_waits_for_the_source_pods(sim, operator) -> None:
+    from kubesim.kinds import PODS
+
+    sim.add_vm("vm", "n1")
+    pod = next(p for p in sim.all(PODS))["metadata"]["name"]
+    found = operator.drain()
+    assert found["phase"] == "Drained"
+    ended = sim.find(PODS, pod)
+    assert ended is None or ended["status"]["phase"] == "Succeeded"
+
+
+def test_the_certificate_is_read_and_not_remembered(sim, operator) -> None:
+    """After the last VM has gone the node is listed again, twice."""
+    sim.add_vm("vm", "n1")
+    operator.drain()
+    lists = [c for c in sim.requests("GET", "/virtualmachineinstances") if "nodeName" in c.query]
+    plain = [c for c in lists if "watch" not in c.query]
+    assert len(plain) >= 3
