@@ -204,6 +204,17 @@ def test_a_quota_is_named_and_waited_for(sim, operator) -> None:
     assert operator.drain()["phase"] == "Drained"
 
 
+def test_what_waits_in_vain_is_withdrawn(sim, operator) -> None:
+    """KubeVirt has no deadline for a quota: it would wait, and hold the mark, for ever."""
+    sim.add_vm("vm", "n1")
+    quota = {"metadata": {"name": "tight", "namespace": "default"}}
+    sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
+    found = operator.drain(pending_timeout=1.0)
+    assert (found["phase"], row(found, "vm")["reason"]) == ("Blocked", "QuotaExceeded")
+    assert sim.leftovers() == []
+    assert evictions(sim) == ["vm"]
+
+
 def test_without_another_node_nothing_is_asked_for(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     for name in ("n2", "n3"):

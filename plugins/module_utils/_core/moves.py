@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from .actions import Do
 from .model import ACTIVE_STATES, VM, Job
-from .reasons import CATALOGUE, LASTING, Finding, Reason
+from .reasons import CATALOGUE, LASTING, PATIENT, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping
@@ -31,9 +31,11 @@ _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 def follow(step: Step, uuid: str, situation: Situation) -> None:
     """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
     entry = step.record.vms[uuid]
-    entry.ending, entry.waiting_since = Ending.NONE.value, None
+    entry.ending = Ending.NONE.value
     seen, vm = step.sighting(uuid), step.here.get(uuid)
     job = vm.job if vm is not None else None
+    if job is None or job.finding is None or job.finding.reason in PATIENT:
+        entry.waiting_since = None
     entry.note(job.finding if job is not None else None)
     if seen is not None and seen.restarted:
         # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
@@ -47,6 +49,9 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         last.work = job.work
     if last is not None and seen is not None and not last.target:
         last.target = seen.node
+    if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
+        _give_up(step, entry, last, job)
+        return
     if situation is Situation.POSTCOPY_BROKEN:
         entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
         if step.late():
@@ -58,6 +63,24 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         return
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
         step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method)
+
+
+def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
+    """What was asked for has waited too long for the same thing, and the platform has no
+    deadline for that; or the node's own is over."""
+    if job.finding is None or job.finding.reason in PATIENT:
+        return job.finding is not None and step.late()
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    return step.late() or step.obs.now - entry.waiting_since > step.policy.pending_timeout
+
+
+def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
+    """Withdraw it, and remember why: it is not asked for again in this run."""
+    finding = job.finding or Finding(Reason.DEADLINE)
+    last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
+    entry.note(finding)
+    step.must(Do.UNMARK, entry.uuid, "", finding.reason)
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
@@ -185,10 +208,10 @@ def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
         last.work = outcome.work or last.work
-        if not last.ok:
+        if not last.ok and not last.gave_up:
             finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
             last.reason, last.message = finding.reason.value, finding.message
-    else:
+    elif not last.gave_up:
         last.reason = Reason.OUTCOME_LOST.value
         last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
     if last.abort_requested:
@@ -294,6 +317,10 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     tried = [a for a in entry.attempts if a.run_id == step.record.run_id]
     last = tried[-1] if tried else None
+    if last is not None and last.gave_up:
+        entry.end(Ending.BLOCKED, vm.node, last.finding)
+        _unmark(step, vm)
+        return
     if len(tried) >= step.policy.max_attempts and last is not None:
         text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))

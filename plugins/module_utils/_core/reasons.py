@@ -117,6 +117,10 @@ LASTING = frozenset(
 )
 
 
+# A migration that waits for one of these is in a queue: only the node's deadline ends it.
+PATIENT = frozenset({Reason.WAITING_FOR_SLOT, Reason.RETRY_BACKOFF})
+
+
 @dataclass(frozen=True)
 class ReasonInfo:
     """What the catalogue says of a reason: plane, sentence, remedy."""

@@ -109,3 +109,34 @@ def test_waiting_for_its_start_ends_with_the_nodes_deadline() -> None:
     seen = {"u1": [Sighting("", State.INCOMING, restarted=True)]}
     _decision, entry = step(see(sightings=seen, now=10**6), stopped())
     assert (entry.ending, entry.reason) == (Ending.BLOCKED.value, Reason.DEADLINE.value)
+
+
+def waiting(since: float, now: float, job: Job = JOB) -> tuple[Decision, VMRecord]:
+    record = step(see(replace(GUEST, job=job), held=frozenset({"u1"}), now=since), fresh())[0]
+    return step(see(replace(GUEST, job=job), held=frozenset({"u1"}), now=now), record.records["a"])
+
+
+def fresh() -> NodeRecord:
+    return NodeRecord("a", "r")
+
+
+def test_what_waits_in_vain_is_withdrawn_and_not_asked_for_again() -> None:
+    decision, entry = waiting(0.0, 200.0)
+    assert Do.UNMARK not in {action.do for action in decision.actions}
+    decision, entry = waiting(0.0, 301.0)
+    assert Do.UNMARK in {action.do for action in decision.actions}
+    assert entry.ending == Ending.NONE.value  # until it was read that nothing is left
+    gone = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.ABORTED), work="m1")}
+    _decision, entry = step(see(GUEST, outcomes=gone, now=302.0), decision.records["a"])
+    assert (entry.ending, entry.reason) == (Ending.BLOCKED.value, "QuotaExceeded")
+
+
+def test_a_queue_is_waited_for_up_to_the_nodes_deadline() -> None:
+    queued = replace(JOB, finding=Finding(Reason.WAITING_FOR_SLOT))
+    assert Do.UNMARK not in {a.do for a in waiting(0.0, 3000.0, queued)[0].actions}
+    assert Do.UNMARK in {a.do for a in waiting(0.0, 3601.0, queued)[0].actions}
+
+
+def test_what_others_asked_for_may_wait() -> None:
+    theirs = replace(JOB, ours=False)
+    assert Do.UNMARK not in {a.do for a in waiting(0.0, 301.0, theirs)[0].actions}
