@@ -301,7 +301,8 @@ class Server:
             for change in backlog:
                 await self._tell(response, change, place, test)
             await self._follow(response, changes, place, test, seconds)
-            if query.get("allowWatchBookmarks") in ("true", "1"):
+            bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+            if bookmarks and self.faults.drop_watches is None:
                 meta = {"resourceVersion": str(store.rv)}
                 mark = {"kind": place.kind.kind, "apiVersion": place.kind.api_version}
                 await _send(response, "BOOKMARK", {**mark, "metadata": meta})

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -51,6 +52,7 @@ def test_each_vm_is_evicted_once_and_runs_elsewhere(sim, operator) -> None:
     found = operator.drain()
     assert found["phase"] == "Drained"
     assert len(found["certificate"]["vms"]) == 6
+    assert {vm["attempts"] for vm in found["vms"]} == {1}
     assert evictions(sim) == [f"vm{number}" for number in range(6)]
     assert all(sim.node_of(f"vm{number}") in ("n2", "n3") for number in range(6))
     assert sim.leftovers() == []
@@ -316,10 +318,23 @@ def test_trouble_of_the_api_is_everyday(sim, operator) -> None:
 
 
 def test_history_that_is_gone_is_listed_again(sim, operator) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="10")
-    sim.api.faults.drop_watches = 0.1
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import (
+        Client,
+    )
+
+    sim.api.faults.drop_watches = 0.3
+    cache = Cache(Client(operator.auth), "/api/v1/pods", lambda: None)
+    cache.start()
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].update(some="change"))
     sim.call(sim.world.store.compact)
-    assert operator.drain()["phase"] == "Drained"
+    time.sleep(0.5)
+    sim.add_vm("vm", "n1")
+    end = time.monotonic() + 5
+    while not cache.items() and time.monotonic() < end:
+        time.sleep(0.05)
+    cache.stop()
+    assert len(cache.items()) == 1
 
 
 def test_virt_api_down_is_a_reason_and_no_success(sim, operator) -> None:
@@ -426,16 +441,17 @@ def test_a_cordon_set_between_look_and_act_is_theirs(sim, operator) -> None:
 
 
 def test_a_marked_vm_without_a_migration_is_woken_up(sim, operator) -> None:
-    """Nothing but a change of the node tells KubeVirt to go on after a failure."""
+    """Nothing but a change of the node tells KubeVirt to go on, and nothing else changes it."""
     sim.world.heartbeat = 10000.0
     sim.add_vm("vm", "n1")
     time.sleep(1.2)
     sim.world.paused.add("evacuation")
-    operator.slice(Intent.DRAINED, 0.5)
-    sim.world.paused.clear()
-    time.sleep(0.3)
-    assert sim.leftovers() == ["mark on vm"]
-    assert operator.drain()["phase"] == "Drained"
+    unpause = threading.Timer(1.0, sim.world.paused.clear)
+    unpause.start()
+    found = operator.slice(Intent.DRAINED, 12.0)
+    unpause.join()
+    assert found["phase"] == "Drained"
+    assert row(found, "vm")["attempts"] == 1
 
 
 def test_an_abort_leaves_no_retry_of_kubevirt(sim, operator) -> None:

@@ -150,8 +150,7 @@ class Actor:
         if vmi is None:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
-            self._nudge()  # KubeVirt tries again by itself, and needs to be woken for that
-            return None
+            return None  # KubeVirt tries again by itself
         vmi = self._sign(vmi, record)
         strategy = vmi["spec"].get("evictionStrategy") or self._default()
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
@@ -225,7 +224,7 @@ class Actor:
         self._observer.evicted[action.vm] = time.monotonic()
         return None
 
-    def _nudge(self) -> None:
+    def nudge(self) -> None:
         """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may."""
         note = {"metadata": {"annotations": {names.NUDGE: self._wall()}}}
         self._observer.nodes.put(self._client.merge(self._node(), note))

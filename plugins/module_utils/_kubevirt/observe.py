@@ -62,6 +62,8 @@ class Observer:
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self._events: dict[str, str] = {}
+        # Marked by us and without a migration: since when (this slice's clock).
+        self.gaps: dict[str, float] = {}
 
     def close(self) -> None:
         for cache in (self.nodes, self.pods, self.vmis, *self._migrations):
@@ -239,6 +241,10 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
+        if marked and known.asked and not moving and strategy != "External":
+            self.gaps.setdefault(uuid, time.monotonic())
+        else:
+            self.gaps.pop(uuid, None)
         asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)

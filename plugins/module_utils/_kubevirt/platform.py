@@ -21,6 +21,9 @@ from .errors import NodeUnknown
 from .observe import Observer
 from .records import Instance, Records
 
+# Seconds; the evacuation controller needs some milliseconds when it is awake.
+_GAP = 2.0
+
 
 class KubeVirtPlatform:
     """Implements engine.Platform for a node.
@@ -36,6 +39,7 @@ class KubeVirtPlatform:
         self._clock = clock
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances)
+        self._nudged = 0.0
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
     def _instances(self) -> dict[str, Instance]:
@@ -54,7 +58,16 @@ class KubeVirtPlatform:
         return datetime.fromtimestamp(self._clock(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def wait(self, seconds: float) -> None:
-        """Until a watch tells a change, or for that time."""
+        """Until a watch tells a change, or for that time.
+
+        After a failed migration nothing wakes KubeVirt's evacuation controller but a change of
+        the Node: where a marked VM stands without a migration, one is made.
+        """
+        now = time.monotonic()
+        gap = any(now - since > _GAP for since in self.observer.gaps.values())
+        if gap and now - self._nudged > _GAP:
+            self._nudged = now
+            self._actor.nudge()
         self.observer.wait(seconds)
 
     # The record
