@@ -158,14 +158,13 @@ def _load(auth: Mapping[str, Any], config: Any) -> None:
             kubernetes.config.load_kube_config(**more)
 
 
-def headers(auth: Mapping[str, Any]) -> dict[str, str]:
-    """Headers that go with each request, the bearer token left aside."""
-    found: dict[str, str] = {}
+def headers(auth: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Headers that go with each request, the bearer token left aside. One for each group."""
+    found: list[tuple[str, str]] = []
     if auth["impersonate_user"]:
-        found["Impersonate-User"] = auth["impersonate_user"]
-    if auth["impersonate_groups"]:
-        found["Impersonate-Group"] = ",".join(auth["impersonate_groups"])
+        found.append(("Impersonate-User", auth["impersonate_user"]))
+    found += [("Impersonate-Group", group) for group in auth["impersonate_groups"] or []]
     if auth["username"] and auth["password"] and not auth["api_key"]:
         pair = f"{auth['username']}:{auth['password']}"
-        found.update(urllib3.util.make_headers(basic_auth=pair))
+        found += list(urllib3.util.make_headers(basic_auth=pair).items())
     return found

@@ -48,7 +48,7 @@ class Client:
         self._sleep = sleep
         self._clock = clock
         self._api: Any = None
-        self._headers: dict[str, str] = {}
+        self._headers: list[tuple[str, str]] = []
         self.requests = 0
 
     def _connect(self) -> Any:
@@ -126,7 +126,9 @@ class Client:
         timeout: float,
     ) -> Any:
         api = self._connect()
-        headers = {"Accept": accept, "User-Agent": "virtops.maintenance", **self._headers}
+        headers = urllib3.HTTPHeaderDict({"Accept": accept, "User-Agent": "virtops.maintenance"})
+        for name, value in self._headers:
+            headers.add(name, value)
         for found in api.configuration.auth_settings().values():
             if found["in"] == "header" and found["value"]:
                 headers[found["key"]] = found["value"]

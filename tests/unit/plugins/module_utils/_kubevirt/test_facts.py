@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     auth,
+    client,
     eviction,
     facts,
     names,
@@ -181,3 +182,41 @@ def test_options_come_before_the_environment() -> None:
     assert found["impersonate_groups"] == ["a", "b"]
     config = auth.configuration(found)
     assert config.host == "https://option" and config.verify_ssl is False
+
+
+def test_each_group_has_a_header_of_its_own() -> None:
+    found = auth.settings({"impersonate_user": "me", "impersonate_groups": ["a", "b"]}, {})
+    assert auth.headers(found) == [
+        ("Impersonate-User", "me"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+    ]
+
+
+def test_each_group_reaches_the_server() -> None:
+    import http.server
+    import threading
+
+    seen: list[list[str]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get_all("Impersonate-Group") or [])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        options = {
+            "host": f"http://127.0.0.1:{server.server_port}",
+            "api_key": "t",
+            "impersonate_groups": ["a", "b"],
+        }
+        client.Client(auth.settings(options, {})).get("/api/v1/nodes/n1")
+        thread.join()
+    assert seen == [["a", "b"]]
