@@ -69,8 +69,8 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 ##@ Checks
 
 # The parts after one another, each timed; the two that wait most share the two cores.
-TEST_PARTS ?= "lint sanity" unit integration sabotage
-test: venv ## all of them: lint, sanity, unit, integration, sabotage (TEST_PARTS="unit" for a part)
+TEST_PARTS ?= "lint sanity" unit kubevirt integration sabotage
+test: venv ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
@@ -127,6 +127,10 @@ unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
 
+kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
+	@mkdir -p $(BUILD)/reports
+	$(PYTEST) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
+
 integration: deps ## pytest and molecule on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
@@ -165,5 +169,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps test lint $(LINTS) reference format sanity unit integration sabotage demo lab-up lab-down \
+.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo lab-up lab-down \
 	test-kill bench-libvirt dist clean help

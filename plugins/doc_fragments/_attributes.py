@@ -51,3 +51,14 @@ attributes:
     membership:
       - virtops.maintenance.libvirt
 """
+
+    KUBEVIRTGROUP = r"""
+options: {}
+attributes:
+  action_group:
+    description:
+      - Use C(group/virtops.maintenance.kubevirt) in C(module_defaults) to set defaults for it.
+    support: full
+    membership:
+      - virtops.maintenance.kubevirt
+"""

@@ -138,6 +138,8 @@ class Engine:
         for uuid, finding in refused.items():
             if uuid in self._record.vms:
                 self._record.vms[uuid].note(finding)
+        if refused and phase is not NodePhase.ACTIVE:
+            self._save()  # or the reason is lost when this was the slice's last step
         certificate = None
         if phase is NodePhase.EMPTY and not actions:
             certificate = certify(self._empty, obs, self._record)

@@ -90,9 +90,18 @@ ACTIVE_STATES: frozenset[State] = frozenset(
 
 @dataclass(frozen=True)
 class Job:
-    """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s."""
+    """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s.
+
+    Where the platform has a work object for it: `work` is its id, `phase` the platform's word
+    for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
+    what it waits for.
+    """
 
     outgoing: bool = True
+    work: str = ""
+    phase: str = ""
+    ours: bool = False
+    finding: Finding | None = None
     mode: Mode = Mode.PRE_COPY
     elapsed: float = 0.0
     processed: int = 0
@@ -179,7 +188,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A VM that was seen on a node other than the draining one."""
+    """A VM that was seen on a node other than the draining one.
+
+    `restarted`: it is not the instance that ran on the draining node; it was started anew.
+    """
 
     node: str
     state: State
@@ -188,6 +200,7 @@ class Sighting:
     marked: bool = False
     job: Job | None = None
     crashed: bool = False
+    restarted: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,6 +226,7 @@ class Outcome:
     processed: int = 0
     seconds: float = 0.0
     downtime_ms: int | None = None
+    work: str = ""  # id of the platform's work object
 
 
 @dataclass

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actions import Do
-from .model import ACTIVE_STATES, VM
+from .model import ACTIVE_STATES, VM, Job
 from .policy import MigrationSettings
-from .reasons import CATALOGUE, LASTING, Finding, Reason
+from .reasons import CATALOGUE, LASTING, PATIENT, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping, undo_stop
@@ -33,14 +33,27 @@ _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 def follow(step: Step, uuid: str, situation: Situation) -> None:
     """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
     entry = step.record.vms[uuid]
-    entry.ending, entry.waiting_since = Ending.NONE.value, None
-    entry.note(None)
-    seen = step.sighting(uuid)
+    entry.ending = Ending.NONE.value
+    seen, vm = step.sighting(uuid), step.here.get(uuid)
+    job = vm.job if vm is not None else None
+    if job is None or job.finding is None or job.finding.reason in PATIENT:
+        entry.waiting_since = None
+    entry.note(job.finding if job is not None else None)
+    if seen is not None and seen.restarted:
+        # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
+        if step.late():
+            entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+        return
     if entry.last is None or entry.last.ended:
-        _adopt(step, entry, seen.node if seen else "")
+        _adopt(step, entry, seen.node if seen else "", job)
     last = entry.last
+    if last is not None and job is not None and not last.work:
+        last.work = job.work
     if last is not None and seen is not None and not last.target:
         last.target = seen.node
+    if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
+        _give_up(step, entry, last, job)
+        return
     if situation is Situation.POSTCOPY_BROKEN:
         entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
         if step.late():
@@ -50,7 +63,6 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
         entry.end(Ending.BLOCKED, "", finding)
         return
-    vm = step.here.get(uuid)
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
         # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
         settings = None if last.adopted else _settings(step, uuid)
@@ -68,6 +80,24 @@ def _settings(step: Step, uuid: str) -> MigrationSettings:
     """As the rules have them for this VM; the policy's where the VM is not to be read here."""
     vm = step.here.get(uuid)
     return step.policy.migration if vm is None else choose(vm, step.policy).migration
+
+
+def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
+    """What was asked for has waited too long for the same thing, and the platform has no
+    deadline for that; or the node's own is over."""
+    if job.finding is None or job.finding.reason in PATIENT:
+        return job.finding is not None and step.late()
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    return step.late() or step.obs.now - entry.waiting_since > step.policy.pending_timeout
+
+
+def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
+    """Withdraw it, and remember why: it is not asked for again in this run."""
+    finding = job.finding or Finding(Reason.DEADLINE)
+    last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
+    entry.note(finding)
+    step.must(Do.UNMARK, entry.uuid, "", finding.reason)
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
@@ -102,7 +132,8 @@ def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
     return situation is Situation.NOWHERE and not entry.persistent
 
 
-def _adopt(step: Step, entry: VMRecord, target: str) -> None:
+def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
+    ours = job is not None and job.ours  # the platform tries again what we asked for
     node = step.obs.nodes[step.record.node]
     entry.attempts.append(
         Attempt(
@@ -112,8 +143,9 @@ def _adopt(step: Step, entry: VMRecord, target: str) -> None:
             started=step.obs.now,
             boot_id=node.boot_id,
             run_id=step.record.run_id,
-            adopted=True,
-            message="adopted: it was under way already",
+            adopted=not ours,
+            message="the platform's own retry" if ours else "adopted: it was under way already",
+            work=job.work if job is not None else "",
         )
     )
 
@@ -155,7 +187,8 @@ def arrived(step: Step, uuid: str) -> None:
         if entry.ending == Ending.NONE.value:
             return
     elif uuid not in step.obs.claims:
-        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.MOVED, seen.node)
+        cold = entry.cold_target or seen.restarted
+        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node)
         return
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
     # does not take what it reads of it (autostart, marks) for the VM's own.
@@ -205,10 +238,11 @@ def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.mode = outcome.mode.value
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
-        if not last.ok:
+        last.work = outcome.work or last.work
+        if not last.ok and not last.gave_up:
             finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
             last.reason, last.message = finding.reason.value, finding.message
-    else:
+    elif not last.gave_up:
         last.reason = Reason.OUTCOME_LOST.value
         last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
     if last.abort_requested:
@@ -322,6 +356,10 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     tried = _tried(step, entry)
     last = tried[-1] if tried else None
+    if last is not None and last.gave_up:
+        entry.end(Ending.BLOCKED, vm.node, last.finding)
+        _unmark(step, vm)
+        return
     if len(tried) >= step.policy.max_attempts and last is not None:
         text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))

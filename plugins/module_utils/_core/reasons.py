@@ -74,6 +74,18 @@ class Reason(str, Enum):
     RUNNING_TWICE = "RunningTwice"
     CRASHED = "VMCrashed"
     CANNOT_START = "CannotStart"
+    # Of the cluster.
+    QUOTA = "QuotaExceeded"
+    TARGET_UNSCHEDULABLE = "TargetUnschedulable"
+    TARGET_PREPARATION = "TargetPreparation"
+    WAITING_FOR_SLOT = "WaitingForSlot"
+    RETRY_BACKOFF = "MigrationBackoff"
+    BACKUP = "BackupInProgress"
+    UTILITY_VOLUMES = "UtilityVolumesPresent"
+    DISRUPTION_BUDGET = "DisruptionBudget"
+    WEBHOOK_UNAVAILABLE = "WebhookUnavailable"
+    FORBIDDEN = "Forbidden"
+    API_ERROR = "APIError"
     # The node.
     INBOUND = "InboundMigration"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -103,6 +115,10 @@ LASTING = frozenset(
         Reason.TPM_STATE,
     }
 )
+
+
+# A migration that waits for one of these is in a queue: only the node's deadline ends it.
+PATIENT = frozenset({Reason.WAITING_FOR_SLOT, Reason.RETRY_BACKOFF})
 
 
 @dataclass(frozen=True)
@@ -298,6 +314,50 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.CANNOT_START: _d(
         "A VM that was stopped for the maintenance could not be started again.",
         "See the message, mend the cause, then run restore again.",
+    ),
+    Reason.QUOTA: _c(
+        "A ResourceQuota of the namespace leaves no room for the target pod.",
+        "Raise the quota by one pod of this size, or end something in the namespace.",
+    ),
+    Reason.TARGET_UNSCHEDULABLE: _c(
+        "No node takes the target pod.",
+        "See which predicate fails; uncordon or add a node that fits, or change the selector.",
+    ),
+    Reason.TARGET_PREPARATION: _c(
+        "The target pod runs, but the target is not ready to receive.",
+        "Look at virt-handler on the target; deleting the target pod ends this attempt.",
+    ),
+    Reason.WAITING_FOR_SLOT: _c(
+        "The migration waits for a slot within the cluster's limits.",
+        "Wait, or raise the limits; a stuck migration holds its slot until it is ended.",
+    ),
+    Reason.RETRY_BACKOFF: _c(
+        "The platform waits before it tries again.",
+        "Wait, or mend what made the earlier attempts fail.",
+    ),
+    Reason.BACKUP: _c(
+        "A backup of the VM is under way.",
+        "Let the backup end, or abort it.",
+    ),
+    Reason.UTILITY_VOLUMES: _c(
+        "Utility volumes are attached to the VM.",
+        "Detach them, or let what uses them end.",
+    ),
+    Reason.DISRUPTION_BUDGET: _c(
+        "A PodDisruptionBudget does not allow the eviction.",
+        "Change the budget: an integer minAvailable that leaves room; others are never computed.",
+    ),
+    Reason.WEBHOOK_UNAVAILABLE: _c(
+        "virt-api does not answer, so the API refuses what needs its webhooks.",
+        "Bring virt-api back, then run again.",
+    ),
+    Reason.FORBIDDEN: _c(
+        "The account is not allowed to do this.",
+        "Grant the verb on the resource that the message names.",
+    ),
+    Reason.API_ERROR: _c(
+        "The API refused the request.",
+        "See the message.",
     ),
     Reason.INBOUND: _c(
         "A migration to this node is under way or holds a reservation on it.",

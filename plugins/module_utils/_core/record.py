@@ -74,6 +74,8 @@ class Attempt:
     processed: int = 0
     seconds: float = 0.0
     downtime_ms: int | None = None
+    work: str = ""  # id of the platform's work object
+    gave_up: bool = False  # withdrawn by us: it waited in vain
 
     @property
     def finding(self) -> Finding | None:

@@ -56,7 +56,7 @@ def _phase(entry: VMRecord, vm: VM | None) -> str:
     if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
         return "Succeeded"
     if vm is not None and vm.job is not None:
-        return "Running"
+        return vm.job.phase or "Running"
     last = entry.last
     if last is not None and not last.ended:
         return "Scheduled"

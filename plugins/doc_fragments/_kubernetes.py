@@ -1,0 +1,184 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation of what the KubeVirt modules share."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """How the API is reached: the options of the collection kubernetes.core."""
+
+    DOCUMENTATION = r"""
+options:
+  kubeconfig:
+    description:
+      - Path of a kubeconfig, or its content as a dictionary.
+      - Environment variable E(K8S_AUTH_KUBECONFIG). Without any of these options the service
+        account of the pod is taken, else the default kubeconfig.
+    type: raw
+  context:
+    description: Context of the kubeconfig. Environment variable E(K8S_AUTH_CONTEXT).
+    type: str
+  host:
+    description: URL of the API. Environment variable E(K8S_AUTH_HOST).
+    type: str
+  api_key:
+    description: Bearer token. Environment variable E(K8S_AUTH_API_KEY).
+    type: str
+  username:
+    description:
+      - User for HTTP basic authentication. Environment variable E(K8S_AUTH_USERNAME).
+    type: str
+  password:
+    description:
+      - Password for HTTP basic authentication. Environment variable E(K8S_AUTH_PASSWORD).
+    type: str
+  validate_certs:
+    description:
+      - Whether the server's certificate is checked. Environment variable E(K8S_AUTH_VERIFY_SSL).
+    type: bool
+    aliases: [verify_ssl]
+  ca_cert:
+    description:
+      - File of the certificate authority. Environment variable E(K8S_AUTH_SSL_CA_CERT).
+    type: path
+    aliases: [ssl_ca_cert]
+  client_cert:
+    description: File of a client certificate. Environment variable E(K8S_AUTH_CERT_FILE).
+    type: path
+    aliases: [cert_file]
+  client_key:
+    description: File of its key. Environment variable E(K8S_AUTH_KEY_FILE).
+    type: path
+    aliases: [key_file]
+  proxy:
+    description: URL of an HTTP proxy. Environment variable E(K8S_AUTH_PROXY).
+    type: str
+  no_proxy:
+    description:
+      - Hosts that are reached without the proxy, with commas between them. Environment variable
+        E(K8S_AUTH_NO_PROXY).
+    type: str
+  proxy_headers:
+    description: Headers for the proxy.
+    type: dict
+    suboptions:
+      proxy_basic_auth:
+        description:
+          - User and password for the proxy, with a colon between them.
+          - Environment variable E(K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH).
+        type: str
+      basic_auth:
+        description:
+          - User and password, with a colon between them.
+          - Environment variable E(K8S_AUTH_PROXY_HEADERS_BASIC_AUTH).
+        type: str
+      user_agent:
+        description: The user agent. Environment variable E(K8S_AUTH_PROXY_HEADERS_USER_AGENT).
+        type: str
+  persist_config:
+    description:
+      - Whether a token that was refreshed is written back to the kubeconfig. Environment variable
+        E(K8S_AUTH_PERSIST_CONFIG).
+    type: bool
+  impersonate_user:
+    description: User to act as. Environment variable E(K8S_AUTH_IMPERSONATE_USER).
+    type: str
+  impersonate_groups:
+    description:
+      - Groups to act as. Environment variable E(K8S_AUTH_IMPERSONATE_GROUPS), with commas.
+    type: list
+    elements: str
+requirements:
+  - kubernetes (Python package), 31 or newer, where the module runs
+"""
+
+    RUN = r"""
+options:
+  node:
+    description: Name of the node.
+    type: str
+    required: true
+  run_id:
+    description:
+      - Identifies the run in annotations.
+      - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
+    type: str
+  requester:
+    description: Who asks for it, for the annotations. Default is the user of the process.
+    type: str
+    default: ''
+  reason:
+    description: Why, for the annotations.
+    type: str
+    default: ''
+  slice:
+    description:
+      - Seconds after which one call hands back, so that progress can be shown.
+      - The work goes on between two calls. There is no need to change it.
+    type: int
+    default: 12
+  lock_namespace:
+    description: Namespace of the Lease that lets one run at a time work on a node.
+    type: str
+    default: default
+"""
+
+    POLICY = r"""
+options:
+  on_not_migratable:
+    description:
+      - What to do with a VM of strategy V(LiveMigrate) that cannot migrate.
+      - V(block) leaves it running, and the node is not drained.
+      - V(shutdown) deletes its instance, so that the guest is shut down. KubeVirt starts it on
+        another node if its C(runStrategy) says so; else it stays off until it is restored.
+      - V(skip) leaves it running. The node is then not certified as drained.
+    type: str
+    choices: [block, shutdown, skip]
+    default: block
+  allow_stop:
+    description:
+      - Whether VMs may be stopped.
+      - Without it no VM is ever stopped; it blocks with reason V(StopNotAllowed). That is also
+        true of VMs of strategy V(None), which KubeVirt stops when they are evicted.
+    type: bool
+    default: false
+  max_attempts:
+    description:
+      - How often one VM's migration is tried in one run. KubeVirt's own retries count.
+      - When they are used up, the request is withdrawn from KubeVirt, which else tries for ever.
+    type: int
+    default: 3
+  backoff:
+    description:
+      - Seconds before the second attempt. Doubled for each further one. KubeVirt waits 20 s and
+        more by itself.
+    type: float
+    default: 5.0
+  shutdown_timeout:
+    description:
+      - Seconds for a guest to shut down. KubeVirt itself ends it after its
+        C(terminationGracePeriodSeconds).
+    type: float
+    default: 300.0
+  external_timeout:
+    description: Seconds to wait for the owner of a VM with strategy V(External).
+    type: float
+    default: 300.0
+  unknown_timeout:
+    description:
+      - Seconds to wait while it is not known whether a VM can migrate, or while no other node
+        takes VMs.
+    type: float
+    default: 60.0
+  pending_timeout:
+    description: Seconds to wait for something about the node that must be read or go away.
+    type: float
+    default: 300.0
+  drain_timeout:
+    description: Seconds for the whole node. After that nothing is started any more.
+    type: float
+    default: 3600.0
+"""

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the API is reached: the options of kubernetes.core, with the same environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    import kubernetes
+    import kubernetes.client
+    import kubernetes.config
+    import urllib3
+    from kubernetes.config import ConfigException
+except ImportError:  # said when it is needed
+    kubernetes = None  # type: ignore[assignment]
+    urllib3 = None  # type: ignore[assignment]
+    ConfigException = ValueError
+
+from .errors import KubernetesMissing
+
+
+class ConfigError(Exception):
+    """There is no usable configuration for the API."""
+
+
+_HEADERS: dict[str, Any] = {
+    "proxy_basic_auth": {"type": "str", "no_log": True},
+    "basic_auth": {"type": "str", "no_log": True},
+    "user_agent": {"type": "str"},
+}
+AUTH_SPEC: dict[str, Any] = {
+    "kubeconfig": {"type": "raw"},
+    "context": {"type": "str"},
+    "host": {"type": "str"},
+    "api_key": {"type": "str", "no_log": True},
+    "username": {"type": "str"},
+    "password": {"type": "str", "no_log": True},
+    "validate_certs": {"type": "bool", "aliases": ["verify_ssl"]},
+    "ca_cert": {"type": "path", "aliases": ["ssl_ca_cert"]},
+    "client_cert": {"type": "path", "aliases": ["cert_file"]},
+    "client_key": {"type": "path", "aliases": ["key_file"]},
+    "proxy": {"type": "str"},
+    "no_proxy": {"type": "str"},
+    "proxy_headers": {"type": "dict", "options": _HEADERS},
+    "persist_config": {"type": "bool"},
+    "impersonate_user": {"type": "str"},
+    "impersonate_groups": {"type": "list", "elements": "str"},
+}
+# Option -> what follows K8S_AUTH_ in the environment
+_ENVIRONMENT = {
+    "kubeconfig": "KUBECONFIG",
+    "context": "CONTEXT",
+    "host": "HOST",
+    "api_key": "API_KEY",
+    "username": "USERNAME",
+    "password": "PASSWORD",
+    "validate_certs": "VERIFY_SSL",
+    "ca_cert": "SSL_CA_CERT",
+    "client_cert": "CERT_FILE",
+    "client_key": "KEY_FILE",
+    "proxy": "PROXY",
+    "no_proxy": "NO_PROXY",
+    "persist_config": "PERSIST_CONFIG",
+    "impersonate_user": "IMPERSONATE_USER",
+    "impersonate_groups": "IMPERSONATE_GROUPS",
+}
+_FALSE = frozenset({"0", "false", "no", "off", "f", "n"})
+
+
+def settings(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The options, and where one is not given, the environment's."""
+    found: dict[str, Any] = {}
+    for option, name in _ENVIRONMENT.items():
+        value = params.get(option)
+        if value is None:
+            text = environ.get(f"K8S_AUTH_{name}")
+            value = _typed(option, text) if text is not None else None
+        found[option] = value
+    headers = dict(params.get("proxy_headers") or {})
+    for key in _HEADERS:
+        text = environ.get(f"K8S_AUTH_PROXY_HEADERS_{key.upper()}")
+        if headers.get(key) is None and text is not None:
+            headers[key] = text
+    found["proxy_headers"] = {k: v for k, v in headers.items() if v is not None}
+    return found
+
+
+def _typed(option: str, text: str) -> Any:
+    if option in ("validate_certs", "persist_config"):
+        return text.strip().lower() not in _FALSE
+    if option == "impersonate_groups":
+        return [group for group in text.split(",") if group]
+    return text
+
+
+def configuration(auth: Mapping[str, Any]) -> Any:
+    """A kubernetes.client.Configuration. Reads the kubeconfig; asks no server.
+
+    Raises KubernetesMissing, ConfigError.
+    """
+    if kubernetes is None:
+        raise KubernetesMissing(
+            "The Python package kubernetes is needed where this module runs: "
+            "pip install kubernetes, or use an execution environment that has it."
+        )
+    config = kubernetes.client.Configuration()
+    host, whole = auth["host"], False
+    if host:
+        whole = bool(auth["api_key"] or (auth["username"] and auth["password"]))
+        whole = whole or bool(auth["client_cert"] and auth["client_key"])
+    if not whole:
+        try:
+            _load(auth, config)
+        except (ConfigException, OSError, ValueError) as exc:
+            raise ConfigError(f"No usable configuration for the Kubernetes API: {exc}") from exc
+    if host:
+        config.host = host
+    if auth["api_key"]:
+        # Under the one name up to version 36 of the package, under the other from 37 on.
+        bearer = f"Bearer {auth['api_key']}"
+        config.api_key = {"authorization": bearer, "BearerToken": bearer}
+        config.refresh_api_key_hook = None
+    for option, attribute in (
+        ("ca_cert", "ssl_ca_cert"),
+        ("client_cert", "cert_file"),
+        ("client_key", "key_file"),
+        ("validate_certs", "verify_ssl"),
+        ("proxy", "proxy"),
+        ("no_proxy", "no_proxy"),
+        ("username", "username"),
+        ("password", "password"),
+    ):
+        if auth[option] is not None:
+            setattr(config, attribute, auth[option])
+    if auth["proxy_headers"]:
+        config.proxy_headers = urllib3.util.make_headers(**auth["proxy_headers"])
+    return config
+
+
+def _load(auth: Mapping[str, Any], config: Any) -> None:
+    persist = {} if auth["persist_config"] is None else {"persist_config": auth["persist_config"]}
+    kubeconfig, context = auth["kubeconfig"], auth["context"]
+    more = {"client_configuration": config, **persist}
+    if isinstance(kubeconfig, Mapping):
+        kubernetes.config.load_kube_config_from_dict(kubeconfig, context=context, **more)
+    elif kubeconfig or context:
+        path = os.path.expanduser(kubeconfig) if kubeconfig else None
+        kubernetes.config.load_kube_config(config_file=path, context=context, **more)
+    else:
+        try:
+            kubernetes.config.load_incluster_config(client_configuration=config)
+        except kubernetes.config.ConfigException:
+            kubernetes.config.load_kube_config(**more)
+
+
+def headers(auth: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Headers that go with each request, the bearer token left aside. One for each group."""
+    found: list[tuple[str, str]] = []
+    if auth["impersonate_user"]:
+        found.append(("Impersonate-User", auth["impersonate_user"]))
+    found += [("Impersonate-Group", group) for group in auth["impersonate_groups"] or []]
+    if auth["username"] and auth["password"] and not auth["api_key"]:
+        pair = f"{auth['username']}:{auth['password']}"
+        found += list(urllib3.util.make_headers(basic_auth=pair).items())
+    return found

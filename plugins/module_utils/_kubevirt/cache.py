@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was listed, kept up to date by a watch on a thread.
+
+A watch that drops, expires or fails is everyday: it goes on from the last version, or lists
+again. What must be believed is listed anew (`refresh`), not taken from here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .client import Client
+from .errors import AccessDenied, KubeError
+
+Obj = dict[str, Any]
+
+
+class Cache:
+    """One list. `changed` is called after each change, on the watching thread."""
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        changed: Callable[[], None],
+        labels: str = "",
+        fields: str = "",
+        watch_seconds: int = 60,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._changed = changed
+        self._labels = labels
+        self._fields = fields
+        self._seconds = watch_seconds
+        self._sleep = sleep
+        self._items: dict[str, Obj] = {}
+        self._lock = threading.Lock()
+        self._version = ""
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: KubeError | None = None
+
+    def start(self) -> None:
+        """List now, then watch. Raises KubeError."""
+        self.refresh()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The thread ends with its watch; nobody waits for it."""
+        self._stopped.set()
+
+    def refresh(self) -> None:
+        """List now. Raises KubeError."""
+        items, version = self._client.list(self._path, self._labels, self._fields)
+        with self._lock:
+            self._items = {item["metadata"]["uid"]: item for item in items}
+            self._version = version
+
+    def items(self) -> list[Obj]:
+        """What is known. Raises KubeError when the watch has ended for good."""
+        if self.failure is not None:
+            raise self.failure
+        with self._lock:
+            return list(self._items.values())
+
+    def put(self, obj: Obj) -> None:
+        """What a write of ours answered, unless the watch was quicker."""
+        uid = obj["metadata"]["uid"]
+        with self._lock:
+            known = self._items.get(uid)
+            if known is not None and _version(known) < _version(obj):
+                self._items[uid] = obj
+
+    def _follow(self) -> None:
+        pause = 0.2
+        while not self._stopped.is_set():
+            try:
+                for event in self._client.watch(
+                    self._path, self._version, self._seconds, self._labels, self._fields
+                ):
+                    pause = 0.2
+                    if self._stopped.is_set():
+                        return
+                    self._take(event)
+            except AccessDenied as exc:
+                self.failure = exc
+                self._changed()
+                return
+            except KubeError as exc:
+                if self._stopped.is_set():
+                    return
+                self._sleep(pause)
+                pause = min(pause * 2, 5.0)
+                if exc.code in (410, 400):
+                    self._again()
+
+    def _again(self) -> None:
+        try:
+            self.refresh()
+        except KubeError as exc:
+            if isinstance(exc, AccessDenied):
+                self.failure = exc
+        self._changed()
+
+    def _take(self, event: Obj) -> None:
+        obj, uid = event["object"], event["object"]["metadata"].get("uid", "")
+        with self._lock:
+            self._version = obj["metadata"]["resourceVersion"]
+            if event["type"] == "BOOKMARK":
+                return
+            known = self._items.get(uid)
+            if known is not None and _version(known) > _version(obj):
+                return  # listed since
+            if event["type"] == "DELETED":
+                self._items.pop(uid, None)
+            else:
+                self._items[uid] = obj
+        self._changed()
+
+
+def _version(obj: Obj) -> int:
+    """Kubernetes lets resourceVersions of one resource be compared as numbers since 1.35; all
+    known servers gave numbers before. What is no number counts as old."""
+    text = obj["metadata"].get("resourceVersion", "0")
+    return int(text) if text.isdigit() else 0

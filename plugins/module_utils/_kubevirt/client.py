@@ -1,0 +1,276 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Requests to the API: JSON in, JSON out, back-off where the server is busy.
+
+Plain paths on the connection pool of the `kubernetes` package, which brings certificates,
+tokens and proxies. Objects stay the dicts that the server sent: what a newer server says and
+this code does not know is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+try:
+    import kubernetes.client
+    import urllib3
+except ImportError:  # said by auth.configuration
+    urllib3 = None  # type: ignore[assignment]
+
+from . import auth as authentication
+from .errors import AccessDenied, KubeError
+
+Obj = dict[str, Any]
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+PAGE = 500
+TRIES = 6
+_BUSY = frozenset({429, 500, 502, 503, 504})
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+
+
+class Client:
+    """`auth`: what auth.settings gave. `sleep`, `clock`: seconds. Connects when first used."""
+
+    def __init__(
+        self,
+        auth: Mapping[str, Any],
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._auth = dict(auth)
+        self._sleep = sleep
+        self._clock = clock
+        self._api: Any = None
+        self._headers: list[tuple[str, str]] = []
+        self.requests = 0
+
+    def _connect(self) -> Any:
+        if self._api is None:
+            config = authentication.configuration(self._auth)
+            config.connection_pool_maxsize = 20
+            self._headers = authentication.headers(self._auth)
+            self._api = kubernetes.client.ApiClient(config)
+        return self._api
+
+    def close(self) -> None:
+        """Give the connections back. A watch that is open ends at its next event."""
+        if self._api is not None:
+            self._api.rest_client.pool_manager.clear()
+
+    # Requests
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        retry: bool = True,
+    ) -> Obj:
+        """The answer, an empty dict where it has no JSON body.
+
+        Tries again, with back-off, where the server is busy or does not answer, unless
+        `retry` is False. Raises AccessDenied for 401 and 403, KubeError else.
+        """
+        pause = 0.2
+        for attempt in range(TRIES):
+            try:
+                return self._once(method, path, body, query, content_type, accept)
+            except AccessDenied:
+                raise
+            except KubeError as exc:
+                last = attempt == TRIES - 1
+                if not retry or last or (exc.code not in _BUSY and exc.code != 0):
+                    raise
+                self._sleep(min(exc.retry_after or pause, 10.0))
+                pause = min(pause * 2, 5.0)
+        raise AssertionError("not reached")
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any] | None,
+        content_type: str,
+        accept: str,
+    ) -> Obj:
+        response = self._send(method, path, body, query, content_type, accept, 30.0)
+        try:
+            raw = response.read()
+        except urllib3.exceptions.HTTPError as exc:
+            raise KubeError(0, str(exc), f"{method} {path}") from exc
+        finally:
+            response.release_conn()
+        if response.status >= 300:
+            raise _error(method, path, query, response.status, response.headers, raw)
+        return _json(raw)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any] | None,
+        content_type: str,
+        accept: str,
+        timeout: float,
+    ) -> Any:
+        api = self._connect()
+        headers = urllib3.HTTPHeaderDict({"Accept": accept, "User-Agent": "virtops.maintenance"})
+        for name, value in self._headers:
+            headers.add(name, value)
+        for found in api.configuration.auth_settings().values():
+            if found["in"] == "header" and found["value"]:
+                headers[found["key"]] = found["value"]
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = content_type
+        url = api.configuration.host + path
+        if query:
+            url += "?" + urlencode(query)
+        self.requests += 1
+        try:
+            return api.rest_client.pool_manager.request(
+                method,
+                url,
+                body=data,
+                headers=headers,
+                preload_content=False,
+                retries=False,
+                timeout=urllib3.Timeout(connect=10.0, read=timeout),
+            )
+        except urllib3.exceptions.HTTPError as exc:
+            raise KubeError(0, str(exc), f"{method} {path}") from exc
+
+    # What is asked often
+
+    def get(self, path: str) -> Obj:
+        return self.request("GET", path)
+
+    def find(self, path: str) -> Obj | None:
+        """The object; None when there is none."""
+        try:
+            return self.get(path)
+        except KubeError as exc:
+            if exc.code == 404:
+                return None
+            raise
+
+    def merge(self, path: str, patch: Obj) -> Obj:
+        return self.request("PATCH", path, patch, content_type=MERGE)
+
+    def list(self, path: str, labels: str = "", fields: str = "") -> tuple[list[Obj], str]:
+        """All items, page by page, and the version of the list."""
+        query: dict[str, Any] = {"limit": PAGE}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        items: list[Obj] = []
+        while True:
+            try:
+                page = self.request("GET", path, query=query)
+            except KubeError as exc:
+                if exc.code != 410 or "continue" not in query:
+                    raise
+                items = []
+                del query["continue"]
+                continue
+            items += page.get("items") or []
+            meta = page.get("metadata") or {}
+            if not meta.get("continue"):
+                return items, str(meta.get("resourceVersion", ""))
+            query["continue"] = meta["continue"]
+
+    def watch(
+        self, path: str, version: str, seconds: int, labels: str = "", fields: str = ""
+    ) -> Iterator[Obj]:
+        """Events since `version`, up to `seconds`. Raises KubeError (410: list again)."""
+        query: dict[str, Any] = {
+            "watch": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": seconds,
+            "allowWatchBookmarks": "true",
+        }
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        response = self._send("GET", path, None, query, "", "application/json", float(seconds + 10))
+        try:
+            if response.status >= 300:
+                headers, raw = response.headers, response.read()
+                raise _error("GET", path, query, response.status, headers, raw)
+            for line in _lines(response):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    told = event["object"]
+                    text = told.get("message", "")
+                    raise KubeError(int(told.get("code", 500)), text, f"watch {path}")
+                yield event
+        except (urllib3.exceptions.HTTPError, ValueError, OSError) as exc:
+            raise KubeError(0, str(exc), f"watch {path}") from exc
+        finally:
+            response.close()
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=True):
+        rest += chunk
+        *whole, rest = rest.split(b"\n")
+        yield from (line for line in whole if line.strip())
+
+
+def _json(raw: bytes) -> Obj:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _error(
+    method: str,
+    path: str,
+    query: Mapping[str, Any] | None,
+    code: int,
+    headers: Mapping[str, str],
+    raw: bytes,
+) -> KubeError:
+    body = _json(raw)
+    text = body.get("message") or raw.decode("utf-8", "replace").strip()
+    if code in (401, 403):
+        return AccessDenied(code, text, *_asked(method, path, query))
+    after = headers.get("Retry-After", "")
+    wait = float(after) if after.isdigit() else None
+    return KubeError(code, text, f"{method} {path}", body, wait)
+
+
+def _asked(method: str, path: str, query: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Verb and resource of a request, as a role names them."""
+    parts = [part for part in path.split("/") if part]
+    group, rest = ("", parts[2:]) if parts[:1] == ["api"] else (parts[1], parts[3:])
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    verb = _VERBS[method]
+    if method == "GET" and len(rest) == 1:
+        verb = "watch" if query and query.get("watch") else "list"
+    resource = "/".join([rest[0], *rest[2:]])
+    return verb, f"{resource}.{group}" if group else resource
+
+
+def names(values: Sequence[str]) -> str:
+    """For a set-based selector."""
+    return ", ".join(sorted(set(values)))

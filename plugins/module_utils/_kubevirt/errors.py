@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can go wrong with the API, as exceptions that say what was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class KubernetesMissing(Exception):
+    """The Python package kubernetes is not there."""
+
+
+class KubeError(Exception):
+    """An answer that is not 2xx, or none (`code` 0).
+
+    `message`: the server's. `body`: the whole answer where it was JSON.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        asked: str = "",
+        body: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{asked}: {code or 'no answer'}: {message}")
+        self.code = code
+        self.message = message
+        self.asked = asked
+        self.body = body or {}
+        self.retry_after = retry_after
+
+    @property
+    def causes(self) -> list[str]:
+        """`details.causes` of a Status: reason and message."""
+        found = (self.body.get("details") or {}).get("causes") or []
+        return [f"{c.get('reason', '')}: {c.get('message', '')}" for c in found]
+
+
+class AccessDenied(KubeError):
+    """401 or 403: says which verb on which resource is missing."""
+
+    def __init__(self, code: int, message: str, verb: str, resource: str) -> None:
+        super().__init__(code, message, f"{verb} {resource}")
+        if code == 401:
+            self.text = (
+                f"The API does not accept the credentials ({verb} {resource}: 401 {message}). "
+                "Renew the token, or grant the verb on the whole subresource path."
+            )
+        else:
+            self.text = f"Not allowed: {verb} {resource}. {message}"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LockHeld(Exception):
+    """Another run works on the node at this moment."""
+
+
+class NodeUnknown(Exception):
+    """There is no such node."""

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Paths of the API, and the labels and annotations of KubeVirt and of ours."""
+
+from __future__ import annotations
+
+CORE = "/api/v1"
+KUBEVIRT = "/apis/kubevirt.io/v1"
+SUBRESOURCES = "/apis/subresources.kubevirt.io/v1"
+LEASES = "/apis/coordination.k8s.io/v1"
+
+# KubeVirt's
+NODE_NAME = "kubevirt.io/nodeName"
+VMI_NAME = "kubevirt.io/vmi-name"
+CREATED_BY = "kubevirt.io/created-by"
+DOMAIN = "kubevirt.io/domain"
+JOB_UID = "kubevirt.io/migrationJobUID"
+EVACUATION = "kubevirt.io/evacuationMigration"
+UPDATE = "kubevirt.io/workloadUpdateMigration"
+SCHEDULABLE = "kubevirt.io/schedulable"
+EVICTION_SOURCE = "kubevirt.io/eviction-source"
+
+# Ours, on the Node
+RECORD = "virtops.maintenance/record"
+INSTANCES = "virtops.maintenance/vms"
+CORDON = "virtops.maintenance/cordon"
+NUDGE = "virtops.maintenance/nudge"
+# Ours, on VMIs and migrations: who asked, when, why, for which node
+REQUEST = "virtops.maintenance/request"
+
+
+def node(name: str) -> str:
+    return f"{CORE}/nodes/{name}"
+
+
+def pod(namespace: str, name: str) -> str:
+    return f"{CORE}/namespaces/{namespace}/pods/{name}"
+
+
+def kubevirt(namespace: str, plural: str, name: str = "") -> str:
+    return f"{KUBEVIRT}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+
+
+def subresource(namespace: str, plural: str, name: str, sub: str) -> str:
+    return f"{SUBRESOURCES}/namespaces/{namespace}/{plural}/{name}/{sub}"

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The KubeVirt platform: what the core's loop needs, for one node of a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+from .._core.actions import Action
+from .._core.model import Observation
+from .._core.policy import Limits
+from .._core.reasons import Finding
+from .._core.record import NodeRecord
+from .act import Actor
+from .client import Client
+from .errors import NodeUnknown
+from .observe import Observer
+from .records import Instance, Records
+
+# Seconds; the evacuation controller needs some milliseconds when it is awake.
+_GAP = 2.0
+
+
+class KubeVirtPlatform:
+    """Implements engine.Platform for a node.
+
+    Methods raise KubeError for what ends the run: the node, its pods or VMIs cannot be read, or
+    the record cannot be written. `now` is the wall clock of where this runs: its age counts
+    between slices, which may run in different places.
+    """
+
+    def __init__(self, client: Client, node: str, clock: Callable[[], float] = time.time) -> None:
+        self.client = client
+        self.node = node
+        self._clock = clock
+        self.records = Records(client, node)
+        self.observer = Observer(client, node, self._instances)
+        self._nudged = 0.0
+        self._actor = Actor(client, self.observer, self.records, self.wall)
+
+    def _instances(self) -> dict[str, Instance]:
+        return self.records.instances
+
+    def close(self) -> None:
+        self.observer.close()
+        self.client.close()
+
+    # Time
+
+    def now(self) -> float:
+        return self._clock()
+
+    def wall(self) -> str:
+        return datetime.fromtimestamp(self._clock(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def wait(self, seconds: float, gather: float = 0.0) -> None:
+        """Until a watch tells a change, or for that time.
+
+        After a failed migration nothing wakes KubeVirt's evacuation controller but a change of
+        the Node: where a marked VM stands without a migration, one is made.
+        """
+        now = time.monotonic()
+        gap = any(now - since > _GAP for since in self.observer.gaps.values())
+        if gap and now - self._nudged > _GAP:
+            self._nudged = now
+            self._actor.nudge()
+        self.observer.wait(seconds)
+
+    # The record
+
+    def load(self) -> NodeRecord | None:
+        """Raises NodeUnknown, RecordError, KubeError."""
+        node = self.client.find(f"/api/v1/nodes/{self.node}")
+        if node is None:
+            raise NodeUnknown(f"There is no node {self.node} in this cluster.")
+        self.boot_id = ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", "")
+        return self.records.load(node)
+
+    def save(self, record: NodeRecord) -> None:
+        self.observer.nodes.put(self.records.save(record))
+
+    # Observe, claim, apply
+
+    def observe(self, record: NodeRecord | None) -> Observation:
+        return self.observer.observe(record, self.now())
+
+    def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
+        """The scheduler and KubeVirt's migration controller reserve and queue: all is granted."""
+        return {action.vm: None for action in wanted}
+
+    def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
+        wrong: dict[str, Finding] = {}
+        for action in actions:
+            finding = self._actor.apply(action, record)
+            if finding is not None:
+                wrong[action.vm] = finding
+        return wrong

@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What we keep on the Node: the record, and which instance each VM of it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .._core.record import NodeRecord, RecordError
+from . import names
+from .client import Client
+from .facts import annotations
+
+# Annotations of one object may have 256 KiB in all.
+_PACK_FROM = 32 * 1024
+
+
+@dataclass
+class Instance:
+    """Which instance of a VM the run knows. `old`: migrations from before our request."""
+
+    namespace: str
+    name: str
+    uid: str
+    bare: bool = False
+    asked: bool = False  # the mark on it, if there is one, comes from us
+    old: list[str] = field(default_factory=list)
+    refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
+
+
+class Records:
+    """Reads and writes them. Raises KubeError, RecordError."""
+
+    def __init__(self, client: Client, node: str) -> None:
+        self._client = client
+        self._node = node
+        self.instances: dict[str, Instance] = {}
+
+    def load(self, node: dict[str, Any]) -> NodeRecord | None:
+        """From the Node object."""
+        notes = annotations(node)
+        text = notes.get(names.RECORD)
+        if text is None:
+            return None
+        try:
+            found = json.loads(_unpack(notes.get(names.INSTANCES, "{}")))
+            self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
+        except (ValueError, TypeError) as exc:
+            raise RecordError(
+                f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
+            ) from exc
+        return NodeRecord.from_json(_unpack(text))
+
+    def save(self, record: NodeRecord) -> dict[str, Any]:
+        """The Node as it then is."""
+        known = {uuid: asdict(found) for uuid, found in sorted(self.instances.items())}
+        notes = {
+            names.RECORD: _pack(record.to_json()),
+            names.INSTANCES: _pack(json.dumps(known, separators=(",", ":"))),
+        }
+        return self._client.merge(names.node(self._node), {"metadata": {"annotations": notes}})
+
+    def forget(self) -> dict[str, Any]:
+        gone = {names.RECORD: None, names.INSTANCES: None, names.NUDGE: None}
+        self.instances = {}
+        return self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
+
+
+def _pack(text: str) -> str:
+    if len(text) < _PACK_FROM:
+        return text
+    return "z:" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _unpack(text: str) -> str:
+    if not text.startswith("z:"):
+        return text
+    try:
+        return zlib.decompress(base64.b64decode(text[2:])).decode()
+    except (ValueError, zlib.error) as exc:
+        raise RecordError(f"the record is not readable: {exc}") from exc

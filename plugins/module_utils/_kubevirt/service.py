@@ -1,0 +1,271 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One slice of a run on one node: lock, record, loop, result. What the modules call."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._core.actions import Do, NodePhase
+from .._core.decide import decide
+from .._core.engine import Ended, Engine, Slice, begin
+from .._core.picture import diff, foreseen, picture
+from .._core.policy import Policy
+from .._core.record import Intent, NodeRecord
+from .._core.report import counts, rows
+from . import facts, names
+from .auth import ConfigError
+from .client import Client
+from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+from .lock import Lock
+from .platform import KubeVirtPlatform
+
+NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+# Actions that only put our own bookkeeping right.
+_QUIET = frozenset({Do.WATCH, Do.FORGET})
+
+
+class Superseded(Exception):
+    """Another run took the node over."""
+
+
+class RunsTheMaintenance(Exception):
+    """The node carries the very pod that this runs in."""
+
+
+# What a module tells as its one clear error.
+FAILURES: tuple[type[Exception], ...] = (
+    KubeError,
+    KubernetesMissing,
+    ConfigError,
+    NodeUnknown,
+    LockHeld,
+    Superseded,
+    RunsTheMaintenance,
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who wants what of which node. `begun`: an earlier slice has written the record."""
+
+    auth: dict[str, Any]
+    node: str
+    policy: Policy
+    intent: Intent
+    run_id: str
+    requester: str = ""
+    reason: str = ""
+    seconds: float = 12.0
+    begun: bool = False
+    lock_namespace: str = "default"
+
+
+def run_slice(request: Request) -> dict[str, Any]:
+    """Work for about `request.seconds`, then say how far it is.
+
+    Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
+    RunsTheMaintenance, KubernetesMissing.
+    """
+    client = Client(request.auth)
+    platform = KubeVirtPlatform(client, request.node)
+    holder = f"{request.run_id} {secrets.token_hex(4)}"
+    lease = int(request.seconds) + 20
+    lock = Lock(client, request.lock_namespace, request.node, holder, lease)
+    try:
+        old = platform.load()
+        _check_owner(old, request)
+        if request.intent is Intent.DRAINED:
+            _refuse_own_node(client, request.node)
+        if old is None and request.intent is Intent.ACTIVE:
+            return _nothing_to_undo(platform, request)
+        lock.take(lease + 5.0)
+        try:
+            return _slice(platform, request)
+        finally:
+            lock.give_back()
+    finally:
+        platform.close()
+
+
+def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
+    old = platform.load()  # again: what was read before the lock may be old
+    _check_owner(old, request)
+    engine = Engine(platform, request.policy, _begin(platform, request, old))
+    outcome = engine.run(platform.now() + request.seconds)
+    return result(outcome, request)
+
+
+def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:
+    return begin(
+        old,
+        request.node,
+        request.intent.value,
+        request.run_id,
+        platform.now(),
+        platform.boot_id,
+        request.requester,
+        request.reason,
+        platform.wall(),
+    )
+
+
+def _check_owner(old: NodeRecord | None, request: Request) -> None:
+    """A run that another one has taken over must stop, or the two undo each other's work."""
+    if not request.begun:
+        return
+    if old is None:
+        raise Superseded(
+            f"The record of {request.node} was removed meanwhile: another run has restored "
+            "the node. Nothing more was done."
+        )
+    if old.run_id != request.run_id:
+        raise Superseded(
+            f"Run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
+            f"{request.node}. This run ({request.run_id}) has stopped; nothing was undone."
+        )
+
+
+def _refuse_own_node(client: Client, node: str) -> None:
+    """Inside a pod, its host name is the pod's name."""
+    try:
+        with open(NAMESPACE_FILE, encoding="ascii") as stream:
+            namespace = stream.read().strip()
+    except OSError:
+        return
+    pod = client.find(names.pod(namespace, os.environ.get("HOSTNAME", "")))
+    if pod is not None and (pod.get("spec") or {}).get("nodeName") == node:
+        raise RunsTheMaintenance(
+            f"This runs in pod {namespace}/{pod['metadata']['name']} on {node} itself. "
+            "Cordon the node, start the job again so that it runs elsewhere, then drain."
+        )
+
+
+def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
+    node = platform.client.get(names.node(request.node))
+    return {
+        "ended": Ended.FINAL.value,
+        "phase": NodePhase.ACTIVE.value,
+        "node": request.node,
+        "run_id": request.run_id,
+        "changed": False,
+        "vms": [],
+        "counts": {},
+        "certificate": None,
+        "findings": [],
+        "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
+    }
+
+
+def result(outcome: Slice, request: Request) -> dict[str, Any]:
+    """The slice in result form, the same keys as on libvirt."""
+    done = [a for a in outcome.actions_done if a.do not in _QUIET]
+    record, obs = outcome.record, outcome.observation
+    return {
+        "ended": outcome.ended.value,
+        "phase": outcome.phase.value,
+        "node": request.node,
+        "run_id": request.run_id,
+        "changed": bool(done),
+        "vms": rows(record, obs),
+        "counts": counts(record),
+        "certificate": outcome.certificate.to_dict() if outcome.certificate else None,
+        "findings": [finding.to_dict() for finding in outcome.findings],
+        "cordoned_by_others": obs.nodes[request.node].cordoned
+        and not obs.nodes[request.node].our_cordon,
+        "diff": diff(picture(outcome.first or obs, record), picture(obs, record)),
+    }
+
+
+def plan(request: Request) -> dict[str, Any]:
+    """What a run would do now, per VM. Only reads. Raises what run_slice raises."""
+    platform = KubeVirtPlatform(Client(request.auth), request.node)
+    try:
+        return _plan(platform, request)[0]
+    finally:
+        platform.close()
+
+
+def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
+    old = platform.load()
+    record = _begin(platform, request, old)
+    obs = platform.observe(record)
+    decision = decide(obs, {record.node: record}, replace(request.policy))
+    planned = decision.records[record.node]
+    acts = [a for a in decision.actions if a.do not in _QUIET]
+    if old is None and request.intent is Intent.ACTIVE:
+        acts = []
+    before, phase = picture(obs, planned), decision.phases[record.node]
+    found = {
+        "ended": Ended.FINAL.value,
+        "phase": phase.value,
+        "node": record.node,
+        "run_id": record.run_id,
+        "changed": bool(acts),
+        "vms": rows(planned, obs),
+        "counts": counts(planned),
+        "certificate": None,
+        "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
+        "cordoned_by_others": obs.nodes[record.node].cordoned
+        and not obs.nodes[record.node].our_cordon,
+        "diff": diff(before, foreseen(before, acts)),
+        "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
+    }
+    return found, (old, obs)
+
+
+def look(request: Request) -> dict[str, Any]:
+    """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
+    platform = KubeVirtPlatform(Client(request.auth), request.node)
+    try:
+        planned, (old, obs) = _plan(platform, request)
+        node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
+        return {
+            "node": request.node,
+            "boot_id": platform.boot_id,
+            "ready": obs.nodes[request.node].reachable,
+            "cordoned": obs.nodes[request.node].cordoned,
+            "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
+            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
+            "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
+            "target_exists": "" in obs.nodes,
+            "inbound": [claim.owner for claim in obs.inbound],
+            "kubevirt": {
+                "version": ".".join(str(part) for part in cluster.version),
+                "default_strategy": cluster.default_strategy,
+                "parallel_migrations_per_cluster": cluster.cluster,
+                "parallel_outbound_migrations_per_node": cluster.outbound,
+                "upgrading": cluster.upgrading,
+            }
+            if cluster
+            else {},
+            "vms": planned["vms"],
+            "documents": [
+                {k: v for k, v in vm.document.items() if k not in ("spec", "status")}
+                for vm in obs.vms.values()
+            ],
+            "record": None if old is None else _record_row(old),
+            "changed": False,
+        }
+    finally:
+        platform.close()
+
+
+def _record_row(record: NodeRecord) -> dict[str, Any]:
+    return {
+        "run_id": record.run_id,
+        "intent": record.intent,
+        "requester": record.requester,
+        "reason": record.reason,
+        "started": record.started_wall,
+        "cordoned_by_us": record.cordoned_by_us,
+        "runs": list(record.runs),
+    }
+
+
+__all__ = ["FAILURES", "Request", "look", "plan", "run_slice"]

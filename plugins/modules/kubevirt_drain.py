@@ -1,0 +1,297 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_drain
+short_description: Empty a Kubernetes node of its KubeVirt VMs, or put it back
+description:
+  - Brings a node into a maintenance state. V(drained) cordons it and moves every VM away by live
+    migration, or does what its eviction strategy and the policy say.
+  - KubeVirt does the migrations, within its own limits and at the priority of evacuations. Each
+    VM is evicted once and watched. An answer of 429 that says so means that it has begun.
+  - What is said to be drained has a certificate. The node was read empty twice, and every VM
+    that the run ever saw is accounted for.
+  - Intent and progress stand in annotations on the Node, not in a process. A run that was killed
+    is carried on by running it again.
+  - Only VMs are looked after. Other pods stay on the node.
+  - The module works in slices. The action plugin of the same name calls it until the state is
+    final and prints a line for each change.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  state:
+    description:
+      - V(drained) cordons the node and empties it of VMs.
+      - V(cordoned) only cordons it.
+      - V(active) withdraws what still moves, starts what was stopped for the maintenance and does
+        not start by itself, and takes the cordon away if it was ours. VMs that were moved stay
+        where they are.
+    type: str
+    choices: [drained, cordoned, active]
+    default: drained
+  begun:
+    description: Set by the action plugin from the second slice on.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.kubevirtgroup
+attributes:
+  check_mode:
+    support: full
+    details: Reads only, and tells for each VM what would be done.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Empty a node
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    state: drained
+    reason: firmware
+
+- name: Empty a node, stopping what KubeVirt would stop on an eviction
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    allow_stop: true
+    kubeconfig: ~/.kube/production
+
+- name: Put it back, or abort a drain
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    state: active
+"""
+
+RETURN = r"""
+diff:
+  description: Where each VM was and is, and whether the node takes VMs, a line each.
+  returned: in diff mode
+  type: dict
+  contains:
+    before:
+      description: As the run found it.
+      type: str
+    after:
+      description: As it is now; in check mode, as it would be.
+      type: str
+  sample:
+    before: "VM web-1: running on node-1\nhost node-1: takes VMs\n"
+    after: "VM web-1: running on node-2\nhost node-1: cordoned\n"
+phase:
+  description:
+    - Where the node is. V(Drained) comes with a certificate.
+    - V(Blocked) means that something stands in the way; see RV(vms) and RV(findings).
+  returned: success
+  type: str
+  sample: Drained
+ended:
+  description: V(final), or V(out_of_time) when the slice was over first.
+  returned: success
+  type: str
+  sample: final
+node:
+  description: The node.
+  returned: success
+  type: str
+  sample: node-1
+run_id:
+  description: The run's id, as it stands in annotations.
+  returned: success
+  type: str
+  sample: 1790000000-a1b2c3
+cordoned_by_others:
+  description: Whether someone else had cordoned the node. Such a cordon is left in place.
+  returned: success
+  type: bool
+  sample: false
+certificate:
+  description: The proof that the node was empty. None unless RV(phase) is V(Drained).
+  returned: success
+  type: dict
+  contains:
+    node:
+      description: The node.
+      type: str
+    boot_id:
+      description: Its boot id at both reads.
+      type: str
+    run_id:
+      description: The run that read it.
+      type: str
+    first_read:
+      description: Time of the first read, seconds since the epoch where the module runs.
+      type: float
+    second_read:
+      description: Time of the second read.
+      type: float
+    vms:
+      description: UID of the VirtualMachine (of the instance, if it is bare) to where it is.
+      type: dict
+findings:
+  description: Reasons that concern the node itself.
+  returned: success
+  type: list
+  elements: dict
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success
+  type: dict
+  sample: {moved: 3, blocked: 0, total: 3}
+planned:
+  description: What would be done first.
+  returned: in check mode
+  type: list
+  elements: dict
+  contains:
+    do:
+      description: The act, for example V(cordon) or V(migrate).
+      type: str
+    vm:
+      description: The VM, empty for an act on the node.
+      type: str
+    target:
+      description: The target, empty where the scheduler chooses it.
+      type: str
+vms:
+  description: Every VM that the run ever saw.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Namespace and name.
+      type: str
+    uuid:
+      description: UID of the VirtualMachine, or of the instance if it is bare.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, the VM's declaration or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(cold_moved) (stopped here,
+          started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration.
+      type: str
+    source:
+      description: The node that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The node on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved; KubeVirt does not tell, so V(0).
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still. None, KubeVirt does not tell.
+      type: int
+    progress:
+      description: Percent, sizes and rate of a migration under way, as far as they are known.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
+    FAILURES,
+    Request,
+    plan,
+    run_slice,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            "state": {
+                "type": "str",
+                "choices": ["drained", "cordoned", "active"],
+                "default": "drained",
+            },
+            "begun": {"type": "bool", "default": False},
+            **AUTH_SPEC,
+            **options.POLICY_SPEC,
+            **options.RUN_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = Request(
+            auth=options.auth(params),
+            node=params["node"],
+            policy=options.policy(params),
+            intent=Intent(params["state"]),
+            run_id=options.run_id(params),
+            requester=options.requester(params),
+            reason=params["reason"],
+            seconds=params["slice"],
+            begun=params["begun"],
+            lock_namespace=params["lock_namespace"],
+        )
+        result = plan(request) if module.check_mode else run_slice(request)
+    except (PolicyError, RecordError, *FAILURES) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    if not module._diff:
+        result.pop("diff", None)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_node_info
+short_description: Read a Kubernetes node, its KubeVirt VMs, and what a drain would do with each
+description:
+  - Reads a node and its VMs, and changes nothing.
+  - For each VM it tells whether it can migrate and why not, and what
+    M(virtops.maintenance.kubevirt_drain) would do with it under the same policy.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtgroup
+"""
+
+EXAMPLES = r"""
+- name: What would a drain of this node do?
+  virtops.maintenance.kubevirt_node_info:
+    node: node-1
+  register: node
+
+- name: Show what stands in the way
+  ansible.builtin.debug:
+    msg: "{{ node.vms | selectattr('verdict', 'eq', 'blocked') }}"
+"""
+
+RETURN = r"""
+node:
+  description: The node.
+  returned: success
+  type: str
+  sample: node-1
+boot_id:
+  description: Its boot id. It is another one after a reboot.
+  returned: success
+  type: str
+ready:
+  description: Whether the node is Ready. A node that is not cannot be drained by migration.
+  returned: success
+  type: bool
+cordoned:
+  description: Whether it is cordoned.
+  returned: success
+  type: bool
+cordoned_by_us:
+  description: Whether a run of this collection cordoned it.
+  returned: success
+  type: bool
+schedulable:
+  description: The label C(kubevirt.io/schedulable), as virt-handler sets it.
+  returned: success
+  type: bool
+heartbeat:
+  description: When virt-handler gave its last sign of life.
+  returned: success
+  type: str
+target_exists:
+  description: Whether another node is Ready, schedulable and uncordoned.
+  returned: success
+  type: bool
+inbound:
+  description: VMs that migrate to this node now.
+  returned: success
+  type: list
+  elements: str
+kubevirt:
+  description: What KubeVirt's own object says.
+  returned: success
+  type: dict
+  contains:
+    version:
+      description: Major and minor version.
+      type: str
+    default_strategy:
+      description: Eviction strategy of VMs that name none.
+      type: str
+    parallel_migrations_per_cluster:
+      description: Migrations at once in the cluster.
+      type: int
+    parallel_outbound_migrations_per_node:
+      description: Migrations at once from one node.
+      type: int
+    upgrading:
+      description: Whether KubeVirt is being upgraded. Maintenance should then wait.
+      type: bool
+documents:
+  description: The VMs as rules see them.
+  returned: success
+  type: list
+  elements: dict
+record:
+  description: The maintenance that stands on the node. None when there is none.
+  returned: success
+  type: dict
+  contains:
+    run_id:
+      description: The run that worked on it last.
+      type: str
+    intent:
+      description: What it shall become.
+      type: str
+    requester:
+      description: Who asked.
+      type: str
+    reason:
+      description: Why.
+      type: str
+    started:
+      description: When it began.
+      type: str
+    cordoned_by_us:
+      description: Whether the cordon is ours.
+      type: bool
+    runs:
+      description: All runs.
+      type: list
+      elements: str
+vms:
+  description: The VMs of the node and of its record, with what a drain would do.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Namespace and name.
+      type: str
+    uuid:
+      description: UID of the VirtualMachine, or of the instance if it is bare.
+      type: str
+    strategy:
+      description: The effective eviction strategy.
+      type: str
+    decided_by:
+      description: Who decided it, the VM's declaration or the default.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description:
+        - How it is accounted for. V(pending), V(moved), V(stopped), V(cold_moved) (stopped here,
+          started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      type: str
+    phase:
+      description: Phase of its last migration.
+      type: str
+    source:
+      description: The node that is drained.
+      type: str
+    target:
+      description: Target of its last migration.
+      type: str
+    at:
+      description: The node on which it was read last.
+      type: str
+    mode:
+      description: V(PreCopy), V(PostCopy) or V(Paused).
+      type: str
+    method:
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      type: str
+    attempts:
+      description: Migrations that were tried.
+      type: int
+    abort_status:
+      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      type: str
+    processed_mib:
+      description: MiB that the last migration moved; KubeVirt does not tell, so V(0).
+      type: float
+    duration:
+      description: Seconds that the last migration took.
+      type: float
+    pause_ms:
+      description: Milliseconds that the guest stood still. None, KubeVirt does not tell.
+      type: int
+    progress:
+      description: Percent, sizes and rate of a migration under way, as far as they are known.
+      type: dict
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
+    FAILURES,
+    Request,
+    look,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            **AUTH_SPEC,
+            **options.POLICY_SPEC,
+            **options.RUN_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = Request(
+            auth=options.auth(params),
+            node=params["node"],
+            policy=options.policy(params),
+            intent=Intent.DRAINED,
+            run_id=options.run_id(params),
+            requester=options.requester(params),
+            reason=params["reason"],
+        )
+        result = look(request)
+    except (PolicyError, RecordError, *FAILURES) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Error answers of the API: Status objects, in the API server's words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .kinds import Kind
+
+
+class ApiError(Exception):
+    """An answer that is not 2xx. `body`: a Status object, or plain text."""
+
+    def __init__(
+        self, code: int, body: dict[str, Any] | str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{code}: {body}")
+        self.code = code
+        self.body = body
+        self.headers = headers or {}
+
+
+def status(
+    code: int,
+    message: str,
+    reason: str = "",
+    details: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> ApiError:
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+    }
+    if reason:
+        body["reason"] = reason
+    if details:
+        body["details"] = details
+    body["code"] = code
+    return ApiError(code, body, headers)
+
+
+def _details(kind: Kind, name: str) -> dict[str, Any]:
+    found = {"name": name, "kind": kind.plural}
+    if kind.group:
+        found["group"] = kind.group
+    return found
+
+
+def not_found(kind: Kind, name: str) -> ApiError:
+    return status(404, f'{kind.qualified} "{name}" not found', "NotFound", _details(kind, name))
+
+
+def exists(kind: Kind, name: str) -> ApiError:
+    text = f'{kind.qualified} "{name}" already exists'
+    return status(409, text, "AlreadyExists", _details(kind, name))
+
+
+def conflict(kind: Kind, name: str) -> ApiError:
+    text = (
+        f'Operation cannot be fulfilled on {kind.qualified} "{name}": the object has been '
+        "modified; please apply your changes to the latest version and try again"
+    )
+    return status(409, text, "Conflict", _details(kind, name))
+
+
+def denied(webhook: str, text: str, code: int = 400, **more: Any) -> ApiError:
+    """What a validating webhook refused."""
+    return status(code, f'admission webhook "{webhook}" denied the request: {text}', **more)
+
+
+def invalid(webhook: str, text: str, field: str, cause: str) -> ApiError:
+    causes = [{"reason": cause, "message": text, **({"field": field} if field else {})}]
+    return denied(webhook, text, 422, reason="Invalid", details={"causes": causes})
+
+
+_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+
+
+def check_name(kind: Kind, name: str) -> None:
+    """Raises ApiError 422 for what is no name."""
+    if re.fullmatch(_NAME, name):
+        return
+    text = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
+        "or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
+        "regex used for validation is "
+        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+    )
+    whole = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    full = f'{whole} "{name}" is invalid: metadata.name: Invalid value: "{name}": {text}'
+    raise status(422, full, "Invalid", {"name": name, "group": kind.group, "kind": kind.kind})
+
+
+def internal(text: str) -> ApiError:
+    return status(
+        500,
+        f"Internal error occurred: {text}",
+        "InternalError",
+        {"causes": [{"message": text}]},
+    )
+
+
+def expired(wanted: int, oldest: int) -> ApiError:
+    return status(410, f"too old resource version: {wanted} ({oldest})", "Expired")

@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The simulator's clock: real time, or time that runs `scale` times as fast."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+class Clock:
+    """`scale`: simulated seconds for each real one."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+        self._wall0 = time.time()
+        self._mono0 = time.monotonic()
+
+    def now(self) -> float:
+        """Simulated wall time, seconds since the epoch."""
+        return self._wall0 + (time.monotonic() - self._mono0) * self.scale
+
+    def stamp(self) -> str:
+        """The same as the API writes it."""
+        return datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def real(self, seconds: float) -> float:
+        """Real seconds for simulated ones."""
+        return seconds / self.scale
+
+
+def parse(stamp: str) -> float:
+    """Seconds since the epoch of a stamp."""
+    return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,282 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A whole simulated cluster: start it, put nodes and VMs into it, look at its log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from . import words
+from .access import ADMIN_TOKEN
+from .clock import Clock
+from .evacuation import EvacuationController
+from .handler import Handler
+from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
+from .migrations import MigrationController
+from .nodes import NodeAgent, Scheduler
+from .server import Call, Server
+from .store import Obj
+from .vms import VMController, VMIController
+from .world import World
+
+T = TypeVar("T")
+
+
+class Kubesim:
+    """A cluster on a thread of its own. Use as a context manager.
+
+    `scale`: how many times faster than real time things happen in it. `version`: KubeVirt's.
+    """
+
+    def __init__(self, scale: float = 1.0, version: tuple[int, int] = (1, 10)) -> None:
+        self.world = World(Clock(scale), version)
+        self.server: Server | None = None
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
+        self._ready = threading.Event()
+
+    def __enter__(self) -> Kubesim:
+        self._thread.start()
+        if not self._ready.wait(20):
+            raise RuntimeError("the simulator did not start")
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        runner = self._loop.run_until_complete(self._start())
+        self._ready.set()
+        self._loop.run_forever()
+        if self.server is not None:
+            self.server.end()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    async def _start(self) -> web.AppRunner:
+        self.server = Server(self.world)
+        self.world.bind(self._loop)
+        for part in (VMController, VMIController, EvacuationController, MigrationController):
+            part(self.world)
+        for agent in (Scheduler, NodeAgent, Handler):
+            agent(self.world)
+        self.world.store.create(
+            KUBEVIRTS,
+            {
+                "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
+                "spec": {"configuration": {}},
+                "status": {
+                    "phase": "Deployed",
+                    "observedKubeVirtVersion": "v{}.{}.0".format(*self.world.version),
+                    "observedDeploymentID": "1",
+                    "targetDeploymentID": "1",
+                },
+            },
+        )
+        runner = web.AppRunner(self.server.app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        return runner
+
+    # For the one who tests
+
+    @property
+    def api(self) -> Server:
+        if self.server is None:
+            raise RuntimeError("not started")
+        return self.server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> list[Call]:
+        return list(self.api.log)
+
+    def kubeconfig(self, path: Path, token: str = ADMIN_TOKEN) -> Path:
+        """Write a kubeconfig for this cluster."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "sim",
+            "contexts": [{"name": "sim", "context": {"cluster": "sim", "user": "sim"}}],
+            "clusters": [{"name": "sim", "cluster": {"server": self.url}}],
+            "users": [{"name": "sim", "user": {"token": token}}],
+        }
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return path
+
+    def call(self, what: Callable[[], T]) -> T:
+        """Do it on the cluster's own thread."""
+
+        async def run() -> T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+
+    def until(self, what: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """Wait (real seconds) until `what`, asked on the cluster's thread, is true."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.call(what)
+            if found:
+                return found
+            if time.monotonic() > end:
+                raise TimeoutError(f"not so after {seconds} s; broken: {self.world.broken[:3]}")
+            time.sleep(0.01)
+
+    def add(self, plural: str, obj: Obj) -> Obj:
+        return self.call(lambda: self.world.store.create(BY_PLURAL[plural], obj))
+
+    def find(self, kind: Kind, name: str, namespace: str = "default") -> Obj | None:
+        space = namespace if kind.namespaced else ""
+        return self.call(lambda: self.world.store.find(kind, space, name))
+
+    def all(self, kind: Kind) -> list[Obj]:
+        return self.call(lambda: list(self.world.store.all(kind)))
+
+    def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
+        def change(obj: Obj) -> None:
+            what(obj)
+
+        return self.call(lambda: self.world.store.change(kind, namespace, name, change))
+
+    def configure(self, **configuration: Any) -> None:
+        """spec.configuration of the KubeVirt object."""
+        self.edit(
+            KUBEVIRTS,
+            "kubevirt",
+            lambda o: o["spec"]["configuration"].update(configuration),
+            "kubevirt",
+        )
+
+    def add_node(self, name: str, **labels: str) -> None:
+        self.add(
+            "nodes",
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        "kubernetes.io/hostname": name,
+                        "kubevirt.io/schedulable": "true",
+                        **labels,
+                    },
+                    "annotations": {"kubevirt.io/heartbeat": self.world.clock.stamp()},
+                },
+                "spec": {},
+                "status": {
+                    "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "250"},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "nodeInfo": {"bootID": f"boot-{name}-1"},
+                },
+            },
+        )
+
+    def add_vm(
+        self,
+        name: str,
+        node: str,
+        strategy: str | None = "LiveMigrate",
+        run_strategy: str = "Always",
+        namespace: str = "default",
+        memory: str = "128Mi",
+        wait: bool = True,
+        labels: dict[str, str] | None = None,
+        grace: int = 30,
+        pool: str = "",
+        start: bool = True,
+        **knobs: str,
+    ) -> None:
+        """A VM that prefers `node` at its start; without `run_strategy` a bare instance.
+
+        `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
+        """
+        preference = {
+            "weight": 100,
+            "preference": {
+                "matchExpressions": [
+                    {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+                ]
+            },
+        }
+        notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
+        affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+        spec: Obj = {
+            "domain": {"memory": {"guest": memory}},
+            "affinity": {"nodeAffinity": affinity},
+            "terminationGracePeriodSeconds": grace,
+        }
+        if pool:
+            spec["nodeSelector"] = {"pool": pool}
+        if strategy is not None:
+            spec["evictionStrategy"] = strategy
+        inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
+        meta = {"name": name, "namespace": namespace}
+        if not run_strategy:
+            spec.setdefault("evictionStrategy", "None")
+            bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
+            self.add("virtualmachineinstances", bare)
+            if wait:
+                self.until(lambda: self.running(name, namespace))
+            return
+        vm: Obj = {
+            "metadata": meta,
+            "spec": {
+                "runStrategy": run_strategy,
+                "template": {"metadata": inner, "spec": spec},
+            },
+        }
+        if run_strategy == "Manual" and start:
+            vm["status"] = {"stateChangeRequests": [{"action": "Start"}]}
+        self.add("virtualmachines", vm)
+        if wait:
+            self.until(lambda: self.running(name, namespace))
+
+    def running(self, name: str, namespace: str = "default") -> bool:
+        """Only on the cluster's thread."""
+        vmi = self.world.store.find(VMIS, namespace, name)
+        return vmi is not None and words.phase(vmi) == "Running"
+
+    def node_of(self, name: str, namespace: str = "default") -> str:
+        """Where the VM runs; empty: nowhere."""
+        vmi = self.find(VMIS, name, namespace)
+        if vmi is None or words.phase(vmi) != "Running":
+            return ""
+        return str(vmi["status"].get("nodeName", ""))
+
+    def leftovers(self) -> list[str]:
+        """Marks and migrations that have not ended."""
+        found = [
+            f"mark on {v['metadata']['name']}"
+            for v in self.all(VMIS)
+            if v.get("status", {}).get("evacuationNodeName")
+        ]
+        found += [
+            f"{m['metadata']['name']} is {words.phase(m)}"
+            for m in self.all(VMIMS)
+            if not words.final(m)
+        ]
+        return found
+
+    def requests(self, method: str = "", part: str = "") -> list[Call]:
+        """From the log: by method, and by what the path contains."""
+        return [c for c in self.log if method in ("", c.method) and part in c.path]
+
+
+__all__ = ["NODES", "PODS", "VMIMS", "VMIS", "VMS", "Kubesim"]

@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What may go wrong with the API itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .answers import ApiError, status
+
+
+@dataclass
+class Fault:
+    """Answers `code` to the next `times` requests that `matches` (method, path) picks."""
+
+    code: int
+    times: int
+    matches: Callable[[str, str], bool]
+    retry_after: int | None = None
+
+
+@dataclass
+class Faults:
+    """`latency`: real seconds added to each answer. `drop_watches`: end each watch after that."""
+
+    latency: float = 0.0
+    drop_watches: float | None = None
+    planned: list[Fault] = field(default_factory=list)
+
+    def plan(
+        self,
+        code: int,
+        times: int = 1,
+        matches: Callable[[str, str], bool] = lambda _method, _path: True,
+        retry_after: int | None = None,
+    ) -> None:
+        self.planned.append(Fault(code, times, matches, retry_after))
+
+    def check(self, method: str, path: str) -> None:
+        """Raises ApiError when a fault was planned for this request."""
+        for fault in self.planned:
+            if fault.times > 0 and fault.matches(method, path):
+                fault.times -= 1
+                headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+                raise _answer(fault.code, headers)
+
+
+def _answer(code: int, headers: dict[str, str]) -> ApiError:
+    reasons = {
+        429: ("TooManyRequests", "too many requests, please try again later"),
+        500: ("InternalError", "Internal error occurred: planned fault"),
+        503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504: ("Timeout", "Timeout: request did not complete within requested timeout"),
+        409: ("Conflict", "the object has been modified; please apply your changes again"),
+    }
+    reason, text = reasons.get(code, ("", "planned fault"))
+    return status(code, text, reason, headers=headers)

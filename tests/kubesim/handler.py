@@ -1,0 +1,236 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""virt-handler and virt-launcher of a migration: they prepare, move, hand over, abort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import words
+from .kinds import NODES, PODS, VMIMS, VMIS
+from .store import Change, Obj
+from .world import World
+
+_FAILED = "Live migration failed: lab/migrate-result=fail"
+
+
+class Handler:
+    """One step after another, each after its time; what the knobs say is read at each."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._store = world.store
+        self._begun: set[tuple[str, str]] = set()  # (migration UID, step)
+        world.on_change(self._look)
+
+    def _look(self, change: Change) -> None:
+        if change.kind is VMIS and change.type != "DELETED":
+            meta = change.obj["metadata"]
+            self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
+        elif change.kind is VMIMS and change.type == "MODIFIED":
+            meta = change.obj["metadata"]
+            self._world.enqueue(self.reconcile, meta["namespace"], change.obj["spec"]["vmiName"])
+        elif change.kind is NODES and change.type == "MODIFIED":
+            for vmi in self._store.all(VMIS):
+                meta = vmi["metadata"]
+                self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
+
+    def _down(self, *names: str) -> bool:
+        for name in names:
+            node = self._store.find(NODES, "", name)
+            if node is None or words.knob("down", "", node) == "true":
+                return True
+            if words.knob("virt-handler-down", "", node) == "true":
+                return True
+        return False
+
+    def _migration(self, vmi: Obj) -> Obj | None:
+        uid = (vmi["status"].get("migrationState") or {}).get("migrationUid")
+        for found in self._store.all(VMIMS, vmi["metadata"]["namespace"]):
+            if found["metadata"]["uid"] == uid:
+                return found
+        return None
+
+    def reconcile(self, namespace: str, name: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is None or words.final(vmi):
+            return
+        state = vmi.get("status", {}).get("migrationState") or {}
+        migration = self._migration(vmi)
+        if migration is None or "endTimestamp" in state:
+            if migration is not None and state.get("failed"):
+                self._after_failure(vmi, state)
+            return
+        phase = words.phase(migration)
+        if phase == "PreparingTarget" and not self._down(state["targetNode"]):
+            if words.knob("prepare", "ok", migration, vmi) == "ok":
+                seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
+                self._once(migration, "prepare", seconds, self._prepared, vmi)
+        elif phase == "TargetReady" and not self._down(state["sourceNode"]):
+            self._once(migration, "start", 1.0, self._start, vmi)
+        elif phase == "Running":
+            self._run(vmi, migration, state)
+
+    def _run(self, vmi: Obj, migration: Obj, state: dict[str, Any]) -> None:
+        if self._down(state["sourceNode"]):
+            return
+        if state.get("abortRequested") and not state.get("abortStatus"):
+            fate = words.knob("abort", "ok", migration, vmi)
+            if fate != "hang":
+                seconds = float(words.knob("abort-seconds", "1", migration, vmi))
+                self._once(migration, f"abort-{fate}", seconds, self._abort, vmi)
+        seconds = float(words.knob("migrate-seconds", "3", migration, vmi))
+        if words.knob("migrate-result", "ok", migration, vmi) != "hang":
+            self._once(migration, "move", seconds, self._moved, vmi)
+
+    def _once(
+        self,
+        migration: Obj,
+        step: str,
+        seconds: float,
+        what: Callable[[str, str, str], None],
+        vmi: Obj,
+    ) -> None:
+        uid = migration["metadata"]["uid"]
+        if (uid, step) not in self._begun:
+            self._begun.add((uid, step))
+            meta = vmi["metadata"]
+            self._world.later(seconds, what, meta["namespace"], meta["name"], uid)
+
+    def _edit(self, namespace: str, name: str, uid: str, **fields: Any) -> bool:
+        """Change the VMI's migration state, if it is still this migration's and not ended."""
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is None or words.final(vmi):
+            return False
+        state = vmi["status"].get("migrationState") or {}
+        if state.get("migrationUid") != uid or "completed" in state:
+            return False
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["migrationState"].update(fields)
+
+        self._store.change(VMIS, namespace, name, edit)
+        return True
+
+    def _prepared(self, namespace: str, name: str, uid: str) -> None:
+        ports = {"34567": 0, "34568": 49152}
+        self._edit(
+            namespace,
+            name,
+            uid,
+            targetNodeAddress="127.0.1.2",
+            targetDirectMigrationNodePorts=ports,
+        )
+
+    def _start(self, namespace: str, name: str, uid: str) -> None:
+        stamp = self._world.clock.stamp()
+        if self._edit(namespace, name, uid, startTimestamp=stamp, mode="PreCopy"):
+            vmi = self._store.get(VMIS, namespace, name)
+            self._world.event(vmi, "Migrating", "VirtualMachineInstance is migrating.")
+
+    def _fate(self, vmi: Obj, migration: Obj) -> str:
+        fate = words.knob("migrate-result", "ok", migration, vmi)
+        if fate.startswith("fail:"):
+            failed = int(words.annotations(vmi).get("lab/failed", "0"))
+            if failed >= int(fate[5:]):
+                return "ok"
+            self._store.change(
+                VMIS,
+                vmi["metadata"]["namespace"],
+                vmi["metadata"]["name"],
+                lambda o: o["metadata"]["annotations"].update({"lab/failed": str(failed + 1)}),
+            )
+            return "fail"
+        return fate
+
+    def _moved(self, namespace: str, name: str, uid: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        migration = self._migration(vmi) if vmi is not None else None
+        if vmi is None or migration is None or migration["metadata"]["uid"] != uid:
+            return
+        state = vmi["status"]["migrationState"]
+        if "endTimestamp" in state or self._down(state["sourceNode"], state["targetNode"]):
+            return
+        if state.get("abortRequested") and words.knob("abort", "ok", migration, vmi) == "hang":
+            return  # neither done nor given up, until the knob is turned
+        if self._fate(vmi, migration) == "fail":
+            text = words.knob("migrate-fail-reason", _FAILED, migration, vmi)
+            self._failed(namespace, name, uid, text)
+        else:
+            self._edit(namespace, name, uid, targetNodeDomainDetected=True)
+            self._world.later(0.3, self._switch, namespace, name, uid)
+
+    def _failed(self, namespace: str, name: str, uid: str, text: str, **more: Any) -> None:
+        stamp = self._world.clock.stamp()
+        done = {"completed": True, "failed": True, "failureReason": text, "endTimestamp": stamp}
+        if self._edit(namespace, name, uid, **done, **more):
+            vmi = self._store.get(VMIS, namespace, name)
+            told = f"VirtualMachineInstance migration uid {uid} failed. reason:{text}"
+            self._world.event(vmi, "Migrated", told, "Warning")
+
+    def _switch(self, namespace: str, name: str, uid: str) -> None:
+        """The guest runs there: node, label and mark change in one update."""
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is None or "endTimestamp" in vmi["status"]["migrationState"]:
+            return
+        stamp = self._world.clock.stamp()
+
+        def edit(obj: Obj) -> None:
+            state = obj["status"]["migrationState"]
+            state["endTimestamp"] = stamp
+            obj["status"]["nodeName"] = state["targetNode"]
+            obj["status"].pop("evacuationNodeName", None)
+            obj["metadata"]["labels"][words.NODE_NAME] = state["targetNode"]
+            obj["metadata"].get("annotations", {}).pop("kubevirt.io/eviction-source", None)
+
+        self._store.change(VMIS, namespace, name, edit)
+        node = vmi["status"]["migrationState"]["targetNode"]
+        self._world.event(vmi, "Migrated", f"The VirtualMachineInstance migrated to node {node}.")
+        self._world.later(0.7, self._complete, namespace, name, uid)
+
+    def _complete(self, namespace: str, name: str, uid: str) -> None:
+        if self._edit(namespace, name, uid, completed=True):
+            vmi = self._store.get(VMIS, namespace, name)
+            pod = vmi["status"]["migrationState"]["sourcePod"]
+            self._world.later(0.6, self._pod_ends, namespace, pod)
+            self._world.later(2.0, self._unlabel, namespace, name, uid)
+
+    def _unlabel(self, namespace: str, name: str, uid: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is None or vmi["status"]["migrationState"].get("migrationUid") != uid:
+            return
+        self._store.change(
+            VMIS, namespace, name, lambda o: o["metadata"]["labels"].pop(words.TARGET_NODE, None)
+        )
+
+    def _abort(self, namespace: str, name: str, uid: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        migration = self._migration(vmi) if vmi is not None else None
+        if vmi is None or migration is None:
+            return
+        if words.knob("abort", "ok", migration, vmi) == "fail":
+            if self._world.version < (1, 9):
+                self._edit(namespace, name, uid, abortStatus="Failed")
+            return
+        text = "Live migration has been aborted"
+        self._failed(namespace, name, uid, text, abortStatus="Succeeded")
+
+    def _after_failure(self, vmi: Obj, state: dict[str, Any]) -> None:
+        key = (state["migrationUid"], "target-pod")
+        if key not in self._begun:
+            self._begun.add(key)
+            self._world.later(0.7, self._pod_ends, vmi["metadata"]["namespace"], state["targetPod"])
+
+    def _pod_ends(self, namespace: str, name: str) -> None:
+        pod = self._store.find(PODS, namespace, name)
+        if pod is None or words.final(pod) or self._down(pod["spec"].get("nodeName", "")):
+            return
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["phase"] = "Succeeded"
+            words.set_condition(obj, "Ready", "False")
+
+        self._store.change(PODS, namespace, name, edit)

@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The resources that the simulated API serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One resource. `custom`: served from a CRD, which takes fewer kinds of patches."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    custom: bool = False
+    subresources: tuple[str, ...] = ()
+    short: tuple[str, ...] = field(default=())
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """As error messages name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+_V = "kubevirt.io"
+KINDS = (
+    Kind("", "v1", "nodes", "Node", namespaced=False),
+    Kind("", "v1", "namespaces", "Namespace", namespaced=False),
+    Kind("", "v1", "pods", "Pod", subresources=("eviction",)),
+    Kind("", "v1", "events", "Event"),
+    Kind("", "v1", "resourcequotas", "ResourceQuota"),
+    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    Kind("apps", "v1", "daemonsets", "DaemonSet"),
+    Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Kind("coordination.k8s.io", "v1", "leases", "Lease"),
+    Kind(_V, "v1", "kubevirts", "KubeVirt", custom=True),
+    Kind(_V, "v1", "virtualmachines", "VirtualMachine", custom=True, short=("vm", "vms")),
+    Kind(_V, "v1", "virtualmachineinstances", "VirtualMachineInstance", custom=True),
+    Kind(
+        _V, "v1", "virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", custom=True
+    ),
+    Kind(
+        "migrations.kubevirt.io",
+        "v1alpha1",
+        "migrationpolicies",
+        "MigrationPolicy",
+        namespaced=False,
+        custom=True,
+    ),
+)
+BY_PATH = {(k.group, k.version, k.plural): k for k in KINDS}
+BY_PLURAL = {k.plural: k for k in KINDS}
+NODES, PODS, EVENTS = BY_PLURAL["nodes"], BY_PLURAL["pods"], BY_PLURAL["events"]
+QUOTAS, PDBS = BY_PLURAL["resourcequotas"], BY_PLURAL["poddisruptionbudgets"]
+KUBEVIRTS, VMS = BY_PLURAL["kubevirts"], BY_PLURAL["virtualmachines"]
+VMIS = BY_PLURAL["virtualmachineinstances"]
+VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]

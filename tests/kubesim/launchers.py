@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Launcher pods: made for a VMI, or as the target of a migration."""
+
+from __future__ import annotations
+
+from . import words
+from .answers import ApiError, status
+from .kinds import PODS, QUOTAS
+from .store import Obj
+from .world import World
+
+
+def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
+    """Create the pod. Raises ApiError 403 when a quota forbids it."""
+    meta = vmi["metadata"]
+    namespace, name = meta["namespace"], meta["name"]
+    labels = {
+        **words.labels(vmi),
+        "kubevirt.io": "virt-launcher",
+        words.CREATED_BY: meta["uid"],
+        "vm.kubevirt.io/name": name,
+    }
+    for gone in (words.TARGET_NODE, words.NODE_NAME):
+        labels.pop(gone, None)
+    notes = {
+        **words.annotations(vmi),
+        "kubevirt.io/domain": name,
+        "kubectl.kubernetes.io/default-container": "compute",
+        "descheduler.alpha.kubernetes.io/request-evict-only": "",
+    }
+    selector = {**(vmi["spec"].get("nodeSelector") or {}), "kubevirt.io/schedulable": "true"}
+    affinity = dict(vmi["spec"].get("affinity") or {})
+    if migration is not None:
+        labels[words.JOB_UID] = migration["metadata"]["uid"]
+        labels[words.NODE_NAME] = vmi["status"].get("nodeName", "")
+        notes["kubevirt.io/migrationJobName"] = migration["metadata"]["name"]
+        selector = {**(migration["spec"].get("addedNodeSelector") or {}), **selector}
+        rule = {
+            "labelSelector": {"matchLabels": {words.CREATED_BY: meta["uid"]}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    _within_quota(world, namespace, f"virt-launcher-{name}-")
+    grace = vmi["spec"].get("terminationGracePeriodSeconds", 30) + 30
+    return world.store.create(
+        PODS,
+        {
+            "metadata": {
+                "generateName": f"virt-launcher-{name}-",
+                "namespace": namespace,
+                "labels": labels,
+                "annotations": notes,
+                "ownerReferences": [
+                    {
+                        "apiVersion": "kubevirt.io/v1",
+                        "kind": "VirtualMachineInstance",
+                        "name": name,
+                        "uid": meta["uid"],
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {
+                "volumes": [{"name": "private", "emptyDir": {}}],
+                "containers": [{"name": "compute", "image": "virt-launcher"}],
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": grace,
+                "nodeSelector": selector,
+                "affinity": affinity,
+            },
+            "status": {"phase": "Pending"},
+        },
+    )
+
+
+def _within_quota(world: World, namespace: str, name: str) -> None:
+    for quota in world.store.all(QUOTAS, namespace):
+        hard = quota["spec"].get("hard", {}).get("pods")
+        if hard is None:
+            continue
+        used = sum(1 for pod in world.store.all(PODS, namespace) if words.live_pod(pod))
+        if used + 1 > int(hard):
+            text = (
+                f'pods "{name}" is forbidden: exceeded quota: {quota["metadata"]["name"]}, '
+                f"requested: pods=1, used: pods={used}, limited: pods={hard}"
+            )
+            raise status(403, text, "Forbidden")
+
+
+def text_of(exc: ApiError) -> str:
+    return exc.body["message"] if isinstance(exc.body, dict) else str(exc.body)

@@ -1,0 +1,359 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The migration controller: phases of a VirtualMachineInstanceMigration, limits, back-off."""
+
+from __future__ import annotations
+
+from . import words
+from .answers import ApiError
+from .clock import parse
+from .kinds import PODS, QUOTAS, VMIMS, VMIS
+from .launchers import launcher, text_of
+from .store import Change, Obj
+from .vms import unfinished
+from .world import World
+
+PRIORITY = {"system-critical": 100, "user-triggered": 50, "system-maintenance": 20}
+KEPT = 5
+UNSCHEDULABLE = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
+PENDING = "kubevirt.io/migrationPendingPodTimeoutSeconds"
+
+
+class MigrationController:
+    """What virt-controller does; the bytes are moved by Handler."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._store = world.store
+        world.on_change(self._look)
+
+    def _look(self, change: Change) -> None:
+        meta = change.obj["metadata"]
+        if change.kind is VMIMS:
+            if change.type != "DELETED":
+                self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
+            if change.type == "DELETED" or words.final(change.obj):
+                self._world.enqueue(self.all_pending)
+        elif change.kind is VMIS:
+            for migration in unfinished(self._world, change.obj):
+                name = migration["metadata"]["name"]
+                self._world.enqueue(self.reconcile, meta["namespace"], name)
+        elif change.kind is PODS:
+            job = words.annotations(change.obj).get("kubevirt.io/migrationJobName")
+            if job:
+                self._world.enqueue(self.reconcile, meta["namespace"], job)
+        elif change.kind is QUOTAS:
+            self._world.enqueue(self.all_pending)
+
+    def all_pending(self) -> None:
+        """Those that wait for a slot, by their priority."""
+        waiting = [m for m in self._store.all(VMIMS) if words.phase(m) == "Pending"]
+        waiting.sort(key=lambda m: -PRIORITY.get(m["spec"].get("priority", ""), 0))
+        for migration in waiting:
+            meta = migration["metadata"]
+            self.reconcile(meta["namespace"], meta["name"])
+
+    def reconcile(self, namespace: str, name: str) -> None:
+        migration = self._store.find(VMIMS, namespace, name)
+        if migration is None or "migration" in self._world.paused:
+            return
+        if words.final(migration):
+            self._finish(migration)
+            return
+        vmi = self._store.find(VMIS, namespace, migration["spec"]["vmiName"])
+        if vmi is None or words.final(vmi):
+            self._fail(migration, "vmi shutdown during migration")
+            return
+        if migration["metadata"].get("deletionTimestamp") and self._cancel(migration, vmi):
+            return
+        step = {
+            "": self._begin,
+            "Pending": self._pending,
+            "Scheduling": self._scheduling,
+            "Scheduled": self._hand_over,
+        }.get(words.phase(migration), self._handed_over)
+        step(migration, vmi)
+
+    # Phases
+
+    def _enter(self, migration: Obj, phase: str) -> None:
+        meta, stamp = migration["metadata"], self._world.clock.stamp()
+        self._store.change(
+            VMIMS, meta["namespace"], meta["name"], lambda o: words.enter(o, phase, stamp)
+        )
+
+    def _condition(self, migration: Obj, kind: str, value: str | None) -> None:
+        meta = migration["metadata"]
+        self._store.change(
+            VMIMS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, kind, value)
+        )
+
+    def _fail(self, migration: Obj, text: str) -> None:
+        self._world.event(migration, "FailedMigration", text, "Warning")
+        self._enter(migration, "Failed")
+
+    def _source(self, vmi: Obj) -> str:
+        node = vmi["status"].get("nodeName")
+        pods = [p for p in self._world.pods_of(vmi) if p["spec"].get("nodeName") == node]
+        return str(pods[-1]["metadata"]["name"]) if pods else ""
+
+    def _begin(self, migration: Obj, vmi: Obj) -> None:
+        source, stamp = self._source(vmi), self._world.clock.stamp()
+
+        def edit(obj: Obj) -> None:
+            words.enter(obj, "Pending", stamp)
+            obj["status"]["migrationState"] = {"sourcePod": source}
+
+        meta = migration["metadata"]
+        self._store.change(VMIMS, meta["namespace"], meta["name"], edit)
+
+    def target_pod(self, migration: Obj) -> Obj | None:
+        uid = migration["metadata"]["uid"]
+        for pod in self._store.all(PODS, migration["metadata"]["namespace"]):
+            if words.labels(pod).get(words.JOB_UID) == uid:
+                return pod
+        return None
+
+    def _pending(self, migration: Obj, vmi: Obj) -> None:
+        meta = migration["metadata"]
+        again = (self.reconcile, meta["namespace"], meta["name"])
+        if self.target_pod(migration) is not None:
+            self._condition_gone(migration)
+            self._enter(migration, "Scheduling")
+            return
+        live = [p for p in self._world.pods_of(vmi) if words.live_pod(p)]
+        if words.phase(vmi) != "Running" or len(live) > 1:
+            self._world.later(1.0, *again)
+            return
+        wait = self._backoff(migration)
+        if wait > 0:
+            text = f"backoff migrating vmi {meta['namespace']}/{vmi['metadata']['name']}"
+            self._world.event(vmi, "MigrationBackoff", text, "Warning")
+            self._world.later(wait, *again)
+            return
+        if not self._slot(migration, vmi):
+            self._world.later(1.0, *again)
+            return
+        try:
+            pod = launcher(self._world, vmi, migration)
+        except ApiError as exc:
+            text = f"Error creating pod: {text_of(exc)}"
+            self._world.event(vmi, "FailedCreate", text, "Warning")
+            self._condition(migration, "migrationRejectedByResourceQuota", "True")
+            self._world.later(5.0, *again)
+            return
+        text = f"Created migration target pod {pod['metadata']['name']}"
+        self._world.event(migration, "SuccessfulCreate", text)
+        self._enter(migration, "Scheduling")
+
+    def _condition_gone(self, migration: Obj) -> None:
+        self._condition(migration, "migrationRejectedByResourceQuota", None)
+
+    def _backoff(self, migration: Obj) -> float:
+        """Seconds still to wait; only migrations that KubeVirt itself made wait."""
+        notes = words.annotations(migration)
+        if words.EVACUATION not in notes and words.UPDATE not in notes:
+            return 0.0
+        before = [
+            m
+            for m in self._store.all(VMIMS, migration["metadata"]["namespace"])
+            if m["spec"]["vmiName"] == migration["spec"]["vmiName"]
+            and m is not migration
+            and words.final(m)
+            and not m["metadata"].get("deletionTimestamp")
+            and (words.EVACUATION in words.annotations(m) or words.UPDATE in words.annotations(m))
+        ]
+        before.sort(key=lambda m: int(m["metadata"]["resourceVersion"]), reverse=True)
+        wait, last = 0.0, 0.0
+        for found in before:
+            if words.phase(found) == "Succeeded":
+                break
+            wait = wait * 2 if wait else 20.0
+            ended = parse(
+                found["status"]["phaseTransitionTimestamps"][-1]["phaseTransitionTimestamp"]
+            )
+            last = max(last, ended)
+        return last + wait - self._world.clock.now() if wait else 0.0
+
+    def _slot(self, migration: Obj, vmi: Obj) -> bool:
+        """Does it have a place within the limits, others of higher priority first?"""
+        config = self._world.migrations_config()
+        running, outbound = 0, 0
+        node = vmi["status"].get("nodeName")
+        for other in self._store.all(VMIMS):
+            if words.final(other):
+                continue
+            waiting = words.phase(other) in words.NOT_RUNNING
+            if waiting and self.target_pod(other) is None:
+                continue
+            running += 1
+            owner = self._store.find(VMIS, other["metadata"]["namespace"], other["spec"]["vmiName"])
+            state = (owner or {}).get("status", {}).get("migrationState") or {}
+            ours = state.get("migrationUid") == other["metadata"]["uid"]
+            source = (
+                state.get("sourceNode") if ours else (owner or {}).get("status", {}).get("nodeName")
+            )
+            outbound += source == node
+        return (
+            running < config["parallelMigrationsPerCluster"]
+            and outbound < config["parallelOutboundMigrationsPerNode"]
+        )
+
+    def _scheduling(self, migration: Obj, vmi: Obj) -> None:
+        pod = self.target_pod(migration)
+        if pod is None:
+            self._fail(migration, "target pod disappeared")
+            return
+        if words.is_true(migration, "migrationRejectedByResourceQuota"):
+            self._condition_gone(migration)
+        if words.final(pod):
+            self._fail(migration, "target pod shutdown during migration")
+        elif words.phase(pod) == "Running":
+            self._enter(migration, "Scheduled")
+        else:
+            self._pod_waits(migration, pod)
+
+    def _pod_waits(self, migration: Obj, pod: Obj) -> None:
+        notes = words.annotations(migration)
+        found = words.condition(pod, "PodScheduled")
+        unschedulable = found is not None and found["status"] == "False"
+        limit = float(
+            notes.get(UNSCHEDULABLE if unschedulable else PENDING, 300 if unschedulable else 900)
+        )
+        age = self._world.clock.now() - parse(pod["metadata"]["creationTimestamp"])
+        meta = migration["metadata"]
+        if age < limit:
+            if unschedulable and found is not None:
+                text = (
+                    f"Migration target pod for VMI is currently unschedulable: {found['message']}"
+                )
+                self._world.event(migration, "migrationTargetPodUnschedulable", text, "Warning")
+            self._world.later(
+                min(limit - age, 1.0), self.reconcile, meta["namespace"], meta["name"]
+            )
+            return
+        text = f"Deleted {pod['metadata']['name']}: timeout period exceeded"
+        self._world.event(migration, "SuccessfulDelete", text, "Warning")
+        self._world.delete_pod(pod)
+
+    def _hand_over(self, migration: Obj, vmi: Obj) -> None:
+        pod = self.target_pod(migration)
+        if pod is None or words.final(pod):
+            self._fail(migration, "target pod shutdown during migration")
+            return
+        state = {
+            "migrationUid": migration["metadata"]["uid"],
+            "sourceNode": vmi["status"]["nodeName"],
+            "sourcePod": self._source(vmi),
+            "targetNode": pod["spec"]["nodeName"],
+            "targetPod": pod["metadata"]["name"],
+            "migrationConfiguration": self._world.migrations_config(),
+        }
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["migrationState"] = state
+            obj["metadata"].setdefault("labels", {})[words.TARGET_NODE] = state["targetNode"]
+
+        self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+        text = "Migration target pod is ready for preparation by virt-handler."
+        self._world.event(migration, "SuccessfulHandOver", text)
+        self._enter(migration, "PreparingTarget")
+
+    def _handed_over(self, migration: Obj, vmi: Obj) -> None:
+        state = vmi["status"].get("migrationState") or {}
+        if state.get("migrationUid") != migration["metadata"]["uid"]:
+            self._fail(migration, "VMI's migration state was taken over by another migration")
+        elif state.get("failed"):
+            self._fail(migration, "source node reported migration failed")
+        elif state.get("completed"):
+            if words.phase(migration) == "Running" and not words.is_true(vmi, "MigrationRequired"):
+                text = "Source node reported migration succeeded"
+                self._world.event(migration, "SuccessfulMigration", text)
+                self._enter(migration, "Succeeded")
+        elif self._pod_is_down(migration):
+            self._target_down(vmi)
+        elif words.phase(migration) == "PreparingTarget" and state.get("targetNodeAddress"):
+            self._enter(migration, "TargetReady")
+        elif words.phase(migration) == "TargetReady" and state.get("startTimestamp"):
+            self._enter(migration, "Running")
+
+    def _pod_is_down(self, migration: Obj) -> bool:
+        pod = self.target_pod(migration)
+        return pod is None or words.final(pod)
+
+    def _target_down(self, vmi: Obj) -> None:
+        stamp = self._world.clock.stamp()
+        more = {"completed": True, "failed": True, "failureReason": "Target pod is down"}
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["migrationState"].update(endTimestamp=stamp, **more)
+
+        self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+
+    # Cancelling, and the end
+
+    def _cancel(self, migration: Obj, vmi: Obj) -> bool:
+        """It is being deleted. True: that was all for now."""
+        if words.condition(migration, "migrationAbortRequested") is None:
+            self._condition(migration, "migrationAbortRequested", "True")
+        if words.phase(migration) in ("", "Pending", "Scheduling", "Scheduled"):
+            pod = self.target_pod(migration)
+            if pod is not None:
+                self._world.delete_pod(pod)
+            self._fail(migration, "Migration is being canceled")
+            return True
+        state = vmi["status"].get("migrationState") or {}
+        if words.phase(migration) == "Running" and not state.get("abortRequested"):
+
+            def edit(obj: Obj) -> None:
+                obj["status"]["migrationState"]["abortRequested"] = True
+
+            self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+        return False
+
+    def _finish(self, migration: Obj) -> None:
+        meta = migration["metadata"]
+        if words.FINALIZER not in (meta.get("finalizers") or []):
+            self._collect(migration)
+            return
+        vmi = self._store.find(VMIS, meta["namespace"], migration["spec"]["vmiName"])
+        state = (vmi or {}).get("status", {}).get("migrationState") or {}
+        if state.get("migrationUid") == meta["uid"] and vmi is not None:
+            copied = dict(state)
+            self._store.change(
+                VMIMS,
+                meta["namespace"],
+                meta["name"],
+                lambda o: o["status"].update(migrationState=copied),
+            )
+        if words.phase(migration) == "Failed":
+            self._world.later(0.4, self._unlabel, meta["namespace"], migration["spec"]["vmiName"])
+
+        def release(obj: Obj) -> None:
+            obj["metadata"]["finalizers"] = []
+
+        self._store.change(VMIMS, meta["namespace"], meta["name"], release)
+
+    def _unlabel(self, namespace: str, name: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is not None and not list(unfinished(self._world, vmi)):
+            self._store.change(
+                VMIS,
+                namespace,
+                name,
+                lambda o: (o["metadata"].get("labels") or {}).pop(words.TARGET_NODE, None),
+            )
+
+    def _collect(self, migration: Obj) -> None:
+        """Keep the newest five that ended."""
+        meta = migration["metadata"]
+        ended = [
+            m
+            for m in self._store.all(VMIMS, meta["namespace"])
+            if m["spec"]["vmiName"] == migration["spec"]["vmiName"] and words.final(m)
+        ]
+        ended.sort(key=lambda m: m["metadata"]["creationTimestamp"])
+        for old in ended[:-KEPT]:
+            self._store.delete(VMIMS, meta["namespace"], old["metadata"]["name"])

@@ -1,0 +1,270 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes: the scheduler, and a kubelet and virt-handler for each node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import words
+from .kinds import NODES, PODS, VMIS
+from .store import Change, Obj
+from .world import World
+
+_NOT_SHARED = (
+    "cannot migrate VMI: PVC rootdisk is not shared, live migration requires that all PVCs must "
+    "be shared (using ReadWriteMany access mode)"
+)
+
+
+class Scheduler:
+    """Gives pods a node."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._store = world.store
+        world.on_change(self._look)
+
+    def _look(self, change: Change) -> None:
+        waiting = change.kind is PODS and not change.obj["spec"].get("nodeName")
+        ended = change.kind is PODS and (change.type == "DELETED" or words.final(change.obj))
+        if waiting or ended or change.kind is NODES:
+            self._world.enqueue(self.reconcile)
+
+    def reconcile(self) -> None:
+        for pod in list(self._store.all(PODS)):
+            if not pod["spec"].get("nodeName") and words.live_pod(pod):
+                self._place(pod)
+
+    def _place(self, pod: Obj) -> None:
+        nodes = list(self._store.all(NODES))
+        why: dict[str, int] = {}
+        fitting = []
+        for node in nodes:
+            reason = self._refuses(node, pod)
+            if reason:
+                why[reason] = why.get(reason, 0) + 1
+            else:
+                fitting.append(node["metadata"]["name"])
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if not fitting:
+            parts = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
+            text = f"0/{len(nodes)} nodes are available: {parts}."
+            more = {"reason": "Unschedulable", "message": text}
+            self._store.change(
+                PODS,
+                namespace,
+                name,
+                lambda o: words.set_condition(o, "PodScheduled", "False", **more),
+            )
+            return
+        best = min(fitting, key=lambda n: (not self._prefers(pod, n), self._count(n), n))
+
+        def bind(obj: Obj) -> None:
+            obj["spec"]["nodeName"] = best
+            words.set_condition(obj, "PodScheduled", "True")
+
+        self._store.change(PODS, namespace, name, bind)
+
+    def _count(self, node: str) -> int:
+        return sum(1 for p in self._store.all(PODS) if p["spec"].get("nodeName") == node)
+
+    @staticmethod
+    def _prefers(pod: Obj, node: str) -> bool:
+        affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+        for rule in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            for term in rule["preference"]["matchExpressions"]:
+                if node in term.get("values", []):
+                    return True
+        return False
+
+    def _refuses(self, node: Obj, pod: Obj) -> str:
+        spec = node.get("spec", {})
+        if spec.get("unschedulable"):
+            return "node(s) were unschedulable"
+        for taint in spec.get("taints") or []:
+            if taint["effect"] in ("NoSchedule", "NoExecute"):
+                return f"node(s) had untolerated taint(s) {{{taint['key']}: }}"
+        selector = pod["spec"].get("nodeSelector") or {}
+        if any(words.labels(node).get(k) != v for k, v in selector.items()):
+            return "node(s) didn't match Pod's node affinity/selector"
+        if not self._apart(node, pod):
+            return "node(s) didn't match pod anti-affinity rules"
+        room = int(node["status"].get("allocatable", {}).get("pods", "250"))
+        if self._count(node["metadata"]["name"]) >= room:
+            return "Too many pods"
+        return ""
+
+    def _apart(self, node: Obj, pod: Obj) -> bool:
+        rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+        for rule in rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
+            wanted = rule["labelSelector"]["matchLabels"]
+            for other in self._store.all(PODS, pod["metadata"]["namespace"]):
+                same = other["spec"].get("nodeName") == node["metadata"]["name"]
+                if same and words.live_pod(other) and wanted.items() <= words.labels(other).items():
+                    return False
+        return True
+
+
+class NodeAgent:
+    """Every node's kubelet and virt-handler, migrations left aside."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._store = world.store
+        self._busy: set[tuple[str, str]] = set()  # (pod UID, step) that waits for its time
+        world.on_change(self._look)
+
+    def _look(self, change: Change) -> None:
+        if change.kind is PODS and change.type != "DELETED":
+            meta = change.obj["metadata"]
+            self._world.enqueue(self.pod, meta["namespace"], meta["name"])
+        elif change.kind is NODES and change.type != "DELETED":
+            old, new = change.old, change.obj
+            if old is None:
+                self._world.enqueue(self.beat, new["metadata"]["name"])
+            elif words.knob("down", "", old) != words.knob("down", "", new):
+                for pod in self._store.all(PODS):
+                    if pod["spec"].get("nodeName") == new["metadata"]["name"]:
+                        meta = pod["metadata"]
+                        self._world.enqueue(self.pod, meta["namespace"], meta["name"])
+
+    def down(self, name: str) -> bool:
+        node = self._store.find(NODES, "", name)
+        return node is None or words.knob("down", "", node) == "true"
+
+    def beat(self, name: str) -> None:
+        """The heartbeat."""
+        node = self._store.find(NODES, "", name)
+        if node is None:
+            return
+        self._world.later(self._world.heartbeat, self.beat, name)
+        stamp = self._world.clock.stamp()
+        if not self.down(name) and words.knob("virt-handler-down", "", node) != "true":
+            self._store.change(
+                NODES,
+                "",
+                name,
+                lambda o: (
+                    o["metadata"]
+                    .setdefault("annotations", {})
+                    .update({"kubevirt.io/heartbeat": stamp})
+                ),
+            )
+
+    def _once(self, pod: Obj, step: str, seconds: float, what: Any) -> None:
+        key = (pod["metadata"]["uid"], step)
+        if key not in self._busy:
+            self._busy.add(key)
+            meta = pod["metadata"]
+            self._world.later(seconds, what, meta["namespace"], meta["name"])
+
+    def pod(self, namespace: str, name: str) -> None:
+        pod = self._store.find(PODS, namespace, name)
+        if pod is None or not pod["spec"].get("nodeName") or self.down(pod["spec"]["nodeName"]):
+            return
+        if pod["metadata"].get("deletionTimestamp"):
+            self._end(pod)
+        elif words.phase(pod) == "Pending":
+            target = words.JOB_UID in words.labels(pod)
+            fate = words.knob("target-pod" if target else "pod", "ok", pod)
+            if fate != "hang":
+                self._once(pod, "run", 0.1 if fate == "fail" else 0.5, self._run)
+        elif (
+            words.phase(pod) == "Running"
+            and words.is_launcher(pod)
+            and (words.JOB_UID not in words.labels(pod))
+        ):
+            self._boot(pod)
+
+    def _run(self, namespace: str, name: str) -> None:
+        pod = self._store.find(PODS, namespace, name)
+        if pod is None or self.down(pod["spec"]["nodeName"]) or words.phase(pod) != "Pending":
+            return
+        target = words.JOB_UID in words.labels(pod)
+        failed = words.knob("target-pod" if target else "pod", "ok", pod) == "fail"
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["phase"] = "Failed" if failed else "Running"
+            words.set_condition(obj, "Ready", "False" if failed else "True")
+
+        self._store.change(PODS, namespace, name, edit)
+
+    # The guest of a launcher pod
+
+    def _vmi(self, pod: Obj) -> Obj | None:
+        namespace = pod["metadata"]["namespace"]
+        vmi = self._store.find(VMIS, namespace, words.annotations(pod)["kubevirt.io/domain"])
+        if vmi is None or vmi["metadata"]["uid"] != words.labels(pod).get(words.CREATED_BY):
+            return None
+        return vmi
+
+    def _boot(self, pod: Obj) -> None:
+        vmi = self._vmi(pod)
+        if vmi is None or words.phase(vmi) != "Scheduling":
+            return
+        node, stamp = pod["spec"]["nodeName"], self._world.clock.stamp()
+
+        def scheduled(obj: Obj) -> None:
+            words.enter(obj, "Scheduled", stamp)
+            obj["status"]["nodeName"] = node
+            obj["metadata"].setdefault("labels", {})[words.NODE_NAME] = node
+
+        self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], scheduled)
+        seconds = float(words.knob("start-seconds", "0.5", vmi))
+        self._once(pod, "boot", seconds, self._booted)
+
+    def _booted(self, namespace: str, name: str) -> None:
+        pod = self._store.find(PODS, namespace, name)
+        vmi = self._vmi(pod) if pod is not None else None
+        if vmi is None or words.phase(vmi) != "Scheduled":
+            return
+        reason = words.knob("not-migratable-reason", "", vmi)
+        message = words.knob("not-migratable-message", _NOT_SHARED, vmi)
+        stamp = self._world.clock.stamp()
+
+        def running(obj: Obj) -> None:
+            words.enter(obj, "Running", stamp)
+            words.set_condition(obj, "Ready", "True")
+            if reason:
+                words.set_condition(obj, "LiveMigratable", "False", reason=reason, message=message)
+            else:
+                words.set_condition(obj, "LiveMigratable", "True")
+            obj["status"]["migrationMethod"] = "LiveMigration"
+
+        self._store.change(VMIS, namespace, vmi["metadata"]["name"], running)
+        self._world.event(vmi, "Started", "VirtualMachineInstance started.")
+
+    def _end(self, pod: Obj) -> None:
+        if words.final(pod):
+            self._store.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+            return
+        vmi = self._vmi(pod) if words.is_launcher(pod) else None
+        if vmi is None or vmi["status"].get("nodeName") != pod["spec"]["nodeName"]:
+            seconds = float(words.knob("terminate-seconds", "1", pod))
+        else:
+            grace = float(vmi["spec"].get("terminationGracePeriodSeconds", 30))
+            seconds = min(float(words.knob("shutdown-seconds", "1", vmi)), grace)
+        self._once(pod, "end", seconds, self._ended)
+
+    def _ended(self, namespace: str, name: str) -> None:
+        pod = self._store.find(PODS, namespace, name)
+        if pod is None or self.down(pod["spec"]["nodeName"]):
+            return
+        vmi = self._vmi(pod) if words.is_launcher(pod) else None
+        if vmi is not None and vmi["status"].get("nodeName") == pod["spec"]["nodeName"]:
+            grace = float(vmi["spec"].get("terminationGracePeriodSeconds", 30))
+            killed = float(words.knob("shutdown-seconds", "1", vmi)) > grace
+            ran = words.phase(vmi) == "Running"
+            stamp = self._world.clock.stamp()
+            phase = "Failed" if killed or not ran else "Succeeded"
+            if not words.final(vmi):
+                self._store.change(
+                    VMIS,
+                    namespace,
+                    vmi["metadata"]["name"],
+                    lambda o: words.enter(o, phase, stamp),
+                )
+        self._store.delete(PODS, namespace, name)

@@ -1,0 +1,380 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The HTTP side: paths, verbs, lists, watches, and a log of every request."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from . import admission, virtapi
+from .access import Access
+from .answers import ApiError, check_name, expired, status
+from .faults import Faults
+from .kinds import BY_PATH, KINDS, PODS, Kind
+from .patching import apply_patch
+from .selectors import Test, make_test
+from .store import Change, Obj
+from .world import World
+
+_CALLS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as the log keeps it. `at`: monotonic seconds; a watch is logged at its start."""
+
+    method: str
+    path: str
+    query: str
+    status: int
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a path names."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    sub: str
+
+
+class Server:
+    """The API of one simulated cluster."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.access = Access()
+        self.faults = Faults()
+        self.log: list[Call] = []
+        self._ending = asyncio.Event()
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=8 * 1024 * 1024)
+        app.router.add_route("*", "/{tail:.*}", self._answer)
+        return app
+
+    def end(self) -> None:
+        """End all watches."""
+        self._ending.set()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        began = time.monotonic()
+        if self.faults.latency:
+            await asyncio.sleep(self.faults.latency)
+        try:
+            response = await self._handle(request, began)
+        except ApiError as exc:
+            if isinstance(exc.body, str):
+                response = web.Response(status=exc.code, text=exc.body, headers=exc.headers)
+            else:
+                response = web.json_response(exc.body, status=exc.code, headers=exc.headers)
+        if not isinstance(response, _Watch):
+            self._log(request, response.status, began)
+        return response
+
+    def _log(self, request: web.Request, code: int, began: float) -> None:
+        took = time.monotonic() - began
+        entry = Call(request.method, request.path, request.query_string, code, began, took)
+        self.log.append(entry)
+
+    async def _handle(self, request: web.Request, began: float) -> web.StreamResponse:
+        token = self.access.who(request.headers.get("Authorization", ""))
+        self.faults.check(request.method, request.path)
+        parts = [part for part in request.path.split("/") if part]
+        if parts[:1] == ["apis"] and parts[1:2] == ["subresources.kubevirt.io"]:
+            return await self._subresource(request, token, parts[3:])
+        if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
+            return self._review(token, await request.json())
+        found = _place(parts)
+        if found is None:
+            return self._discovery(parts)
+        return await self._resource(request, token, found, began)
+
+    # Discovery and access
+
+    def _discovery(self, parts: list[str]) -> web.Response:
+        if parts == ["version"]:
+            return web.json_response({"major": "1", "minor": "36", "gitVersion": "v1.36.2"})
+        if parts == ["api"]:
+            return web.json_response({"kind": "APIVersions", "versions": ["v1"]})
+        if parts == ["apis"]:
+            groups = {(k.group, k.version) for k in KINDS if k.group}
+            listed = [
+                {
+                    "name": group,
+                    "versions": [{"groupVersion": f"{group}/{version}", "version": version}],
+                    "preferredVersion": {"groupVersion": f"{group}/{version}", "version": version},
+                }
+                for group, version in sorted(groups)
+            ]
+            return web.json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+        group, version = ("", parts[1]) if parts[:1] == ["api"] else (parts[1], parts[-1])
+        kinds = [k for k in KINDS if (k.group, k.version) == (group, version)]
+        if not kinds:
+            raise status(404, "the server could not find the requested resource", "NotFound")
+        resources = []
+        for kind in kinds:
+            base = {"namespaced": kind.namespaced, "kind": kind.kind, "singularName": ""}
+            verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+            resources.append({"name": kind.plural, "verbs": verbs, **base})
+            for sub in kind.subresources:
+                resources.append({"name": f"{kind.plural}/{sub}", "verbs": ["create"], **base})
+        body = {"kind": "APIResourceList", "groupVersion": kinds[0].api_version}
+        return web.json_response({**body, "apiVersion": "v1", "resources": resources})
+
+    def _review(self, token: str, body: Obj) -> web.Response:
+        asked = body["spec"].get("resourceAttributes") or {}
+        resource = asked.get("resource", "")
+        if asked.get("subresource"):
+            resource += f"/{asked['subresource']}"
+        verb, group = asked.get("verb", ""), asked.get("group", "")
+        allowed = self.access.allowed(token, verb, group, resource)
+        answer = {
+            "kind": "SelfSubjectAccessReview",
+            "apiVersion": "authorization.k8s.io/v1",
+            "metadata": {},
+            "spec": body["spec"],
+            "status": {"allowed": allowed},
+        }
+        return web.json_response(answer, status=201)
+
+    async def _subresource(
+        self, request: web.Request, token: str, parts: list[str]
+    ) -> web.Response:
+        if parts == ["version"] and request.method == "GET":
+            if self.world.virt_api_down:
+                raise virtapi.unreachable()
+            major, minor = self.world.version
+            return web.json_response({"gitVersion": f"v{major}.{minor}.0"})
+        if len(parts) < 5 or parts[0] != "namespaces" or request.method != "PUT":
+            raise status(404, "the server could not find the requested resource", "NotFound")
+        namespace, plural, name, sub = parts[1], parts[2], parts[3], "/".join(parts[4:])
+        first = f"{plural}/{parts[4]}"
+        self.access.check(token, "update", "subresources.kubevirt.io", first, name, namespace)
+        accept = request.headers.get("Accept", "*/*")
+        if "*/*" not in accept and not self.world.virt_api_down:
+            raise ApiError(406, "406: Not Acceptable\n\nAvailable representations: ")
+        if sub == "evacuate/cancel":
+            self.access.check_cancel(token, plural)
+        text = await request.text()
+        body = json.loads(text) if text else {}
+        return web.Response(status=virtapi.put(self.world, namespace, plural, name, sub, body))
+
+    # Resources
+
+    async def _resource(
+        self, request: web.Request, token: str, place: Place, began: float
+    ) -> web.StreamResponse:
+        method, kind = request.method, place.kind
+        watch = request.query.get("watch") in ("true", "1")
+        verb = _CALLS.get(method, "get" if place.name else "watch" if watch else "list")
+        resource = f"{kind.plural}/{place.sub}" if place.sub else kind.plural
+        self.access.check(token, verb, kind.group, resource, place.name, place.namespace)
+        if method == "GET" and place.name:
+            return web.json_response(self.world.store.get(kind, place.namespace, place.name))
+        if method == "GET" and watch:
+            return await self._watch(request, place, began)
+        if method == "GET":
+            return self._list(request, place)
+        if method == "DELETE":
+            return await self._delete(request, place)
+        body = await request.json()
+        dry = request.query.get("dryRun") == "All"
+        if place.sub == "eviction" and method == "POST":
+            admission.evict(self.world, place.namespace, place.name, body, dry)
+            ok = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            return web.json_response({**ok, "code": 201}, status=201)
+        if place.sub:
+            raise status(404, "the server could not find the requested resource", "NotFound")
+        if method == "POST":
+            return self._create(request, place, body, dry)
+        return self._change(request, place, body, dry)
+
+    def _create(self, request: web.Request, place: Place, body: Obj, dry: bool) -> web.Response:
+        if place.kind.namespaced:
+            body.setdefault("metadata", {})["namespace"] = place.namespace
+        if body.get("metadata", {}).get("name"):
+            check_name(place.kind, body["metadata"]["name"])
+        strict = request.query.get("fieldValidation") == "Strict"
+        admission.create(self.world, place.kind, body, strict)
+        return web.json_response(self.world.store.create(place.kind, body, dry), status=201)
+
+    def _change(self, request: web.Request, place: Place, body: Any, dry: bool) -> web.Response:
+        store = self.world.store
+        old = store.get(place.kind, place.namespace, place.name)
+        if request.method == "PUT":
+            new = body
+        else:
+            kind_of_patch = request.headers.get("Content-Type", "")
+            new = apply_patch(place.kind, json.loads(json.dumps(old)), body, kind_of_patch)
+        for fixed in ("uid", "creationTimestamp"):
+            new["metadata"][fixed] = old["metadata"][fixed]
+        admission.update(self.world, place.kind, old, new)
+        if dry:
+            return web.json_response(new)
+        return web.json_response(store.replace(place.kind, old, new))
+
+    async def _delete(self, request: web.Request, place: Place) -> web.Response:
+        text = await request.text()
+        wanted = (json.loads(text) if text else {}).get("preconditions") or {}
+        store, kind = self.world.store, place.kind
+        obj = store.get(kind, place.namespace, place.name)
+        for key in ("uid", "resourceVersion"):
+            if wanted.get(key) not in (None, obj["metadata"][key]):
+                note = f"Precondition failed: {key} in precondition: {wanted[key]}"
+                raise status(409, note, "Conflict")
+        if kind is PODS:
+            self.world.delete_pod(obj)
+            return web.json_response(obj)
+        last, gone = store.delete(kind, place.namespace, place.name)
+        if not gone and not kind.custom:
+            return web.json_response(last)
+        if not gone:
+            return web.json_response(last)
+        details = {"name": place.name, "group": kind.group, "kind": kind.plural}
+        details["uid"] = obj["metadata"]["uid"]
+        ok = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return web.json_response({**ok, "details": details})
+
+    def _list(self, request: web.Request, place: Place) -> web.Response:
+        query, store, kind = request.query, self.world.store, place.kind
+        test = make_test(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        wanted = int(query.get("resourceVersion") or 0)
+        if wanted > store.rv:
+            text = f"Too large resource version: {wanted}, current: {store.rv}"
+            raise status(504, f"Timeout: {text}", "Timeout", headers={"Retry-After": "1"})
+        if query.get("resourceVersionMatch") == "Exact" and wanted < store.oldest:
+            raise expired(wanted, store.oldest)
+        items = [obj for obj in store.all(kind, place.namespace) if test(obj)]
+        meta: Obj = {"resourceVersion": str(store.rv)}
+        if query.get("continue"):
+            rv, after = json.loads(base64.urlsafe_b64decode(query["continue"]))
+            if rv < store.oldest:
+                raise status(410, "The provided continue parameter is too old", "Expired")
+            meta["resourceVersion"] = str(rv)
+            items = [o for o in items if _key(o) > after]
+        limit = int(query.get("limit") or 0)
+        if limit and len(items) > limit:
+            left = len(items) - limit
+            items = items[:limit]
+            token = json.dumps([int(meta["resourceVersion"]), _key(items[-1])]).encode()
+            meta.update({"continue": base64.urlsafe_b64encode(token).decode()})
+            meta["remainingItemCount"] = left
+        body = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": meta}
+        return web.json_response({**body, "items": items})
+
+    async def _watch(self, request: web.Request, place: Place, began: float) -> web.StreamResponse:
+        query = request.query
+        test = make_test(place.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        changes: asyncio.Queue[Change] = asyncio.Queue()
+        store = self.world.store
+        since = int(query.get("resourceVersion") or 0)
+        response = _Watch(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        self._log(request, 200, began)
+        if since and since < store.oldest:
+            body = expired(since, store.oldest).body
+            await _send(response, "ERROR", body)
+            return response
+        store.listeners.append(changes.put_nowait)
+        backlog = store.since(since) if since else []
+        if not since:
+            for obj in store.all(place.kind, place.namespace):
+                if test(obj):
+                    await _send(response, "ADDED", obj)
+        seconds = float(query.get("timeoutSeconds") or 1800)
+        if self.faults.drop_watches is not None:
+            seconds = min(seconds, self.faults.drop_watches)
+        try:
+            for change in backlog:
+                await self._tell(response, change, place, test)
+            await self._follow(response, changes, place, test, seconds)
+            bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+            if bookmarks and self.faults.drop_watches is None:
+                meta = {"resourceVersion": str(store.rv)}
+                mark = {"kind": place.kind.kind, "apiVersion": place.kind.api_version}
+                await _send(response, "BOOKMARK", {**mark, "metadata": meta})
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client left
+        finally:
+            store.listeners.remove(changes.put_nowait)
+        return response
+
+    async def _follow(
+        self,
+        response: web.StreamResponse,
+        changes: asyncio.Queue[Change],
+        place: Place,
+        test: Test,
+        seconds: float,
+    ) -> None:
+        until = time.monotonic() + seconds
+        while not self._ending.is_set():
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            try:
+                change = await asyncio.wait_for(changes.get(), min(left, 0.5))
+            except TimeoutError:
+                transport = response._req.transport if response._req else None
+                if transport is None or transport.is_closing():
+                    return
+                continue
+            await self._tell(response, change, place, test)
+
+    @staticmethod
+    async def _tell(response: web.StreamResponse, change: Change, place: Place, test: Test) -> None:
+        if change.kind is not place.kind:
+            return
+        if place.namespace and change.obj["metadata"].get("namespace") != place.namespace:
+            return
+        now = change.type != "DELETED" and test(change.obj)
+        before = change.old is not None and test(change.old)
+        if now:
+            await _send(response, "MODIFIED" if before else "ADDED", change.obj)
+        elif before:
+            # What left the selection is shown as it was, with the version of the change.
+            last = change.obj if change.type == "DELETED" else change.old or change.obj
+            meta = {**last["metadata"], "resourceVersion": str(change.rv)}
+            await _send(response, "DELETED", {**last, "metadata": meta})
+
+
+class _Watch(web.StreamResponse):
+    """A watch; it is logged when it begins."""
+
+
+async def _send(response: web.StreamResponse, kind: str, obj: Any) -> None:
+    await response.write(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+
+
+def _key(obj: Obj) -> list[str]:
+    return [obj["metadata"].get("namespace", ""), obj["metadata"]["name"]]
+
+
+def _place(parts: list[str]) -> Place | None:
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    kind = BY_PATH.get((group, version, rest[0]))
+    if kind is None:
+        return None
+    name = rest[1] if len(rest) > 1 else ""
+    return Place(kind, namespace, name, "/".join(rest[2:]))

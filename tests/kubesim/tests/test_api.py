@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The bare API: lists, pages, watches, patches, rights, as a real API server was seen to answer."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kubesim import Kubesim
+from kubesim.kinds import NODES
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+VMIS_PATH = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[Kubesim]:
+    with Kubesim(scale=10) as cluster:
+        for name in ("n1", "n2"):
+            cluster.add_node(name)
+        cluster.add_vm("v1", "n1")
+        cluster.add_vm("v2", "n1")
+        yield cluster
+
+
+def ask(
+    sim: Kubesim, method: str, path: str, body: Any = None, kind: str = "", token: str = "admin"
+) -> tuple[int, Any, Any]:
+    accept = "*/*" if "subresources" in path else "application/json"
+    headers = {"Authorization": f"Bearer {token}", "Accept": accept}
+    data = None
+    if body is not None:
+        data = json.dumps(body).encode()
+        headers["Content-Type"] = kind or "application/json"
+    request = urllib.request.Request(sim.url + path, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            code, raw, told = response.status, response.read(), response.headers
+    except urllib.error.HTTPError as exc:
+        code, raw, told = exc.code, exc.read(), exc.headers
+    text = raw.decode()
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return code, lines[0] if len(lines) == 1 and "type" not in lines[0] else lines, told
+
+
+def test_pages(sim: Kubesim) -> None:
+    code, first, _headers = ask(sim, "GET", f"{VMIS_PATH}?limit=1")
+    assert code == 200 and len(first["items"]) == 1
+    after = first["metadata"]["continue"]
+    assert first["metadata"]["remainingItemCount"] == 1
+    _code, second, _headers = ask(sim, "GET", f"{VMIS_PATH}?limit=1&continue={after}")
+    assert "continue" not in second["metadata"]
+    names = [page["items"][0]["metadata"]["name"] for page in (first, second)]
+    assert names == ["v1", "v2"]
+
+
+def test_a_watch_from_too_far_back_is_200_with_one_error(sim: Kubesim) -> None:
+    path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=1"
+    code, events, _headers = ask(sim, "GET", path)
+    assert code == 200 and len(events) == 1
+    assert events[0]["type"] == "ERROR"
+    assert (events[0]["object"]["code"], events[0]["object"]["reason"]) == (410, "Expired")
+
+
+def test_a_watch_ends_with_a_bookmark(sim: Kubesim) -> None:
+    _code, listed, _headers = ask(sim, "GET", "/api/v1/pods")
+    version = listed["metadata"]["resourceVersion"]
+    path = f"/api/v1/pods?watch=true&resourceVersion={version}&timeoutSeconds=1"
+    _code, events, _headers = ask(sim, "GET", path + "&allowWatchBookmarks=true")
+    assert events[-1]["type"] == "BOOKMARK"
+    code, events, _headers = ask(sim, "GET", path)
+    assert (code, events) == (200, [])
+
+
+def test_a_list_of_the_future_is_504(sim: Kubesim) -> None:
+    code, body, headers = ask(sim, "GET", "/api/v1/pods?resourceVersion=99999999")
+    assert (code, body["reason"], headers["Retry-After"]) == (504, "Timeout", "1")
+
+
+def test_selectors(sim: Kubesim) -> None:
+    def names(query: str) -> list[str]:
+        _code, body, _headers = ask(sim, "GET", f"{VMIS_PATH}?{query}")
+        return [item["metadata"]["name"] for item in body["items"]]
+
+    assert names("labelSelector=app%20in%20(v1,v9)") == ["v1"]
+    assert names("labelSelector=app!=v1,kubevirt.io/nodeName=n1") == ["v2"]
+    assert names("labelSelector=!nosuch") == ["v1", "v2"]
+    assert names("fieldSelector=metadata.name=v2") == ["v2"]
+    code, _body, _headers = ask(sim, "GET", f"{VMIS_PATH}?fieldSelector=status.nodeName=n1")
+    assert code == 400
+
+
+def test_patches(sim: Kubesim) -> None:
+    node, vmi = "/api/v1/nodes/n1", f"{VMIS_PATH}/v1"
+    assert ask(sim, "PATCH", vmi, {"metadata": {}}, STRATEGIC)[0] == 415
+    wrong = [{"op": "test", "path": "/metadata/name", "value": "x"}]
+    code, body, _headers = ask(sim, "PATCH", node, wrong, JSON_PATCH)
+    assert code == 422
+    assert body["message"] == "the server rejected our request due to an error in our request"
+    code, body, _headers = ask(sim, "PATCH", vmi, {"status": {"evacuationNodeName": "n1"}}, MERGE)
+    assert code == 200 and "evacuationNodeName" not in body["status"]
+    assert ask(sim, "PATCH", f"{vmi}/status", {}, MERGE)[0] == 404
+    two = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b")]
+    ask(sim, "PATCH", node, {"spec": {"taints": two}}, STRATEGIC)
+    _code, body, _headers = ask(sim, "PATCH", node, {"spec": {"taints": two[:1]}}, STRATEGIC)
+    assert body["spec"]["taints"] == two[:1]  # there is no merge key: the list is replaced
+    ask(sim, "PATCH", node, {"spec": {"taints": None}}, MERGE)
+
+
+def test_a_stale_write_is_409(sim: Kubesim) -> None:
+    _code, node, _headers = ask(sim, "GET", "/api/v1/nodes/n2")
+    sim.edit(NODES, "n2", lambda o: o["metadata"]["labels"].update(some="change"))
+    assert ask(sim, "PUT", "/api/v1/nodes/n2", node)[0] == 409
+    old = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}}
+    code, body, _headers = ask(sim, "PATCH", "/api/v1/nodes/n2", old, MERGE)
+    assert (code, body["reason"]) == (409, "Conflict")
+
+
+def test_rights(sim: Kubesim) -> None:
+    cancel = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/v1"
+    group, long = "subresources.kubevirt.io", "virtualmachineinstances/evacuate/cancel"
+    rules = {"apiGroups": [group], "verbs": ["update"]}
+    sim.api.access.rules["long"] = [{**rules, "resources": [long]}]
+    sim.api.access.rules["short"] = [{**rules, "resources": ["virtualmachineinstances/evacuate"]}]
+    code, body, _headers = ask(sim, "PUT", f"{cancel}/evacuate/cancel", {}, token="long")
+    assert code == 403 and "virtualmachineinstances/evacuate" in body["message"]
+    code, body, _headers = ask(sim, "PUT", f"{cancel}/evacuate/cancel", {}, token="short")
+    assert (code, body) == (401, [])
+    asked = {"verb": "get", "resource": "nodes"}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = {"spec": {"resourceAttributes": asked}}
+    code, body, _headers = ask(sim, "POST", path, body, token="short")
+    assert (code, body["status"]) == (201, {"allowed": False})
+    assert ask(sim, "GET", "/api/v1/nodes", token="nobody")[0] == 401

@@ -1,0 +1,85 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What objects say: small readers that everybody here needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Obj = dict[str, Any]
+FINAL = ("Succeeded", "Failed")
+# A migration in one of these does not count for the limits, unless it has a target pod.
+NOT_RUNNING = ("", "Pending", "WaitingForSync", "Synchronizing", *FINAL)
+EVACUATION = "kubevirt.io/evacuationMigration"
+UPDATE = "kubevirt.io/workloadUpdateMigration"
+VMI_NAME = "kubevirt.io/vmi-name"
+CREATED_BY = "kubevirt.io/created-by"
+JOB_UID = "kubevirt.io/migrationJobUID"
+NODE_NAME = "kubevirt.io/nodeName"
+TARGET_NODE = "kubevirt.io/migrationTargetNodeName"
+FINALIZER = "kubevirt.io/migrationJobFinalize"
+
+
+def phase(obj: Obj) -> str:
+    return str(obj.get("status", {}).get("phase", ""))
+
+
+def final(obj: Obj) -> bool:
+    return phase(obj) in FINAL
+
+
+def annotations(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def labels(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def condition(obj: Obj, kind: str) -> Obj | None:
+    for found in obj.get("status", {}).get("conditions") or []:
+        if found["type"] == kind:
+            return dict(found)
+    return None
+
+
+def is_true(obj: Obj, kind: str) -> bool:
+    found = condition(obj, kind)
+    return found is not None and found["status"] == "True"
+
+
+def set_condition(obj: Obj, kind: str, value: str | None, **more: Any) -> None:
+    """`value` None: without it."""
+    status = obj.setdefault("status", {})
+    rest = [c for c in status.get("conditions") or [] if c["type"] != kind]
+    if value is not None:
+        rest.append({"lastProbeTime": None, "status": value, "type": kind, **more})
+    status["conditions"] = rest
+
+
+def live_pod(pod: Obj) -> bool:
+    return not final(pod)
+
+
+def is_launcher(pod: Obj) -> bool:
+    return labels(pod).get("kubevirt.io") == "virt-launcher"
+
+
+def enter(obj: Obj, new: str, stamp: str) -> None:
+    """A new phase, with its time."""
+    status = obj.setdefault("status", {})
+    status["phase"] = new
+    status.setdefault("phaseTransitionTimestamps", []).append(
+        {"phase": new, "phaseTransitionTimestamp": stamp}
+    )
+
+
+def knob(name: str, default: str, *objs: Obj) -> str:
+    """A knob of the node agents: the first of the objects that has it decides."""
+    for obj in objs:
+        found = annotations(obj).get(f"lab/{name}")
+        if found is not None:
+            return found
+    return default

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What everybody in the simulated cluster shares: the store, the clock, the work queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from . import words
+from .clock import Clock
+from .kinds import EVENTS, KUBEVIRTS, PODS
+from .store import Change, Obj, Store, random_name
+
+DEFAULTS: dict[str, Any] = {
+    "parallelMigrationsPerCluster": 5,
+    "parallelOutboundMigrationsPerNode": 2,
+    "completionTimeoutPerGiB": 150,
+    "progressTimeout": 150,
+    "allowAutoConverge": False,
+    "allowPostCopy": False,
+    "bandwidthPerMigration": "0",
+    "nodeDrainTaintKey": "kubevirt.io/drain",
+}
+
+
+class World:
+    """`version`: KubeVirt's, as (major, minor). `heartbeat`: seconds between two of a node."""
+
+    def __init__(self, clock: Clock, version: tuple[int, int] = (1, 10)) -> None:
+        self.clock = clock
+        self.store = Store(clock)
+        self.version = version
+        self.heartbeat = 10.0
+        self.virt_api_down = False
+        self.paused: set[str] = set()  # controllers that do nothing
+        self._pending: dict[Hashable, Callable[[], None]] = {}
+        self._scheduled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.broken: list[str] = []  # what a controller of ours could not do
+
+    # Work
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def enqueue(self, what: Callable[..., None], *args: Hashable) -> None:
+        """Do it soon; the same work that waits already is not queued twice."""
+        if self._loop is None:
+            return
+        self._pending.setdefault((what.__qualname__, *args), lambda: what(*args))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_later(self.clock.real(0.005), self._work)
+
+    def later(self, seconds: float, what: Callable[..., None], *args: Hashable) -> None:
+        """Do it after that many simulated seconds."""
+        if self._loop is not None:
+            self._loop.call_later(self.clock.real(seconds), lambda: self.enqueue(what, *args))
+
+    def _work(self) -> None:
+        self._scheduled = False
+        pending, self._pending = self._pending, {}
+        for key, what in pending.items():
+            try:
+                what()
+            except Exception as exc:  # a controller goes on with its other work
+                self.broken.append(f"{key}: {type(exc).__name__}: {exc}")
+
+    def on_change(self, listener: Callable[[Change], None]) -> None:
+        self.store.listeners.append(listener)
+
+    # What more than one part does
+
+    def config(self) -> dict[str, Any]:
+        """spec.configuration of the KubeVirt object."""
+        for obj in self.store.all(KUBEVIRTS):
+            found: dict[str, Any] = obj["spec"].get("configuration") or {}
+            return found
+        return {}
+
+    def migrations_config(self) -> dict[str, Any]:
+        return {**DEFAULTS, **(self.config().get("migrations") or {})}
+
+    def event(self, obj: Obj, reason: str, message: str, kind: str = "Normal") -> None:
+        """An Event; the same one again only counts."""
+        meta = obj["metadata"]
+        stamp = self.clock.stamp()
+        namespace = meta.get("namespace", "default")
+        for found in self.store.all(EVENTS, namespace):
+            same = found["involvedObject"].get("uid") == meta["uid"]
+            if same and found["reason"] == reason and found["message"] == message:
+
+                def again(event: Obj) -> None:
+                    event["count"] += 1
+                    event["lastTimestamp"] = stamp
+
+                self.store.change(EVENTS, namespace, found["metadata"]["name"], again)
+                return
+        involved = {
+            "kind": obj["kind"],
+            "namespace": meta.get("namespace", ""),
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "apiVersion": obj["apiVersion"],
+        }
+        self.store.create(
+            EVENTS,
+            {
+                "metadata": {"name": f"{meta['name']}.{random_name(10)}", "namespace": namespace},
+                "involvedObject": involved,
+                "reason": reason,
+                "message": message,
+                "type": kind,
+                "count": 1,
+                "firstTimestamp": stamp,
+                "lastTimestamp": stamp,
+            },
+        )
+
+    def pods_of(self, vmi: Obj) -> list[Obj]:
+        uid = vmi["metadata"]["uid"]
+        pods = self.store.all(PODS, vmi["metadata"]["namespace"])
+        return [p for p in pods if words.labels(p).get(words.CREATED_BY) == uid]
+
+    def delete_pod(self, pod: Obj, dry: bool = False) -> None:
+        """Ask its node to end it; what has ended, or is on no node, goes at once."""
+        if dry:
+            return
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if words.final(pod) or not pod["spec"].get("nodeName"):
+            self.store.delete(PODS, namespace, name)
+        elif not pod["metadata"].get("deletionTimestamp"):
+            grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+            stamp = self.clock.stamp()
+            self.store.change(
+                PODS,
+                namespace,
+                name,
+                lambda o: o["metadata"].update(
+                    deletionTimestamp=stamp, deletionGracePeriodSeconds=grace
+                ),
+            )

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    auth,
+    options,
+    service,
+)
+from kubesim import Kubesim
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
+NODES = ("n1", "n2", "n3")
+TOKEN = "maintenance"
+
+
+@pytest.fixture
+def sim() -> Iterator[Kubesim]:
+    """Three nodes, ten times as fast as real; our account has the role that we document."""
+    with Kubesim(scale=10) as cluster:
+        for name in NODES:
+            cluster.add_node(name)
+        rules = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["rules"]
+        cluster.api.access.rules[TOKEN] = rules
+        yield cluster
+        assert cluster.world.broken == []
+
+
+class Operator:
+    """Runs slices on n1 as the modules do."""
+
+    def __init__(self, sim: Kubesim, kubeconfig: Path) -> None:
+        self.sim = sim
+        self.auth = auth.settings({"kubeconfig": str(kubeconfig)}, {})
+        self.runs = 0
+
+    def request(self, intent: Intent, run_id: str, seconds: float, **policy: Any) -> Any:
+        settings = {"limits": options._KUBEVIRTS, "backoff": 0.5, **policy}
+        return service.Request(
+            self.auth, "n1", Policy(**settings), intent, run_id, "me", "why", seconds
+        )
+
+    def slice(self, intent: Intent, seconds: float = 5.0, run_id: str = "", **policy: Any) -> Any:
+        """One slice of a run of its own, or of the run named."""
+        self.runs += 1
+        return service.run_slice(
+            self.request(intent, run_id or f"run-{self.runs}", seconds, **policy)
+        )
+
+    def run(self, intent: Intent, **policy: Any) -> dict[str, Any]:
+        """A run to its end."""
+        self.runs += 1
+        run_id = f"run-{self.runs}"
+        for _slice in range(20):
+            found = self.slice(intent, 5.0, run_id, **policy)
+            if found["ended"] == "final":
+                return found
+        raise AssertionError(f"not final: {found}")
+
+    def drain(self, **policy: Any) -> dict[str, Any]:
+        return self.run(Intent.DRAINED, **policy)
+
+    def restore(self, **policy: Any) -> dict[str, Any]:
+        return self.run(Intent.ACTIVE, **policy)
+
+
+@pytest.fixture
+def operator(sim: Kubesim, tmp_path: Path) -> Operator:
+    return Operator(sim, sim.kubeconfig(tmp_path / "kubeconfig", TOKEN))
+
+
+@pytest.fixture
+def verdicts() -> Callable[[dict[str, Any]], dict[str, str]]:
+    return lambda result: {vm["name"].split("/")[1]: vm["verdict"] for vm in result["vms"]}
+
+
+@pytest.fixture
+def make_operator() -> type[Operator]:
+    return Operator

@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The collection's own playbooks and modules by ansible-playbook, against the simulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubesim import Kubesim
+from kubesim.kinds import NODES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Plays:
+    """Runs playbooks with an inventory of the three nodes."""
+
+    def __init__(self, sim: Kubesim, tmp: Path) -> None:
+        self._tmp = tmp
+        kubeconfig = sim.kubeconfig(tmp / "kubeconfig", "maintenance")
+        hosts = {name: {} for name in ("n1", "n2", "n3")}
+        inventory = {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt"}}}
+        (tmp / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
+        self._env = {
+            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+            "ANSIBLE_HOME": str(tmp / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_DEPRECATION_WARNINGS": "0",
+            "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+        }
+
+    def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        tool = str(Path(sys.executable).with_name("ansible-playbook"))
+        extra = json.dumps(variables)
+        return subprocess.run(
+            [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more],
+            env=self._env,
+            cwd=self._tmp,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=180,
+            check=False,
+        )
+
+    def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        """A playbook of the collection, by its name."""
+        return self.run(f"virtops.maintenance.{name}", *more, **variables)
+
+
+@pytest.fixture
+def plays(sim: Kubesim, tmp_path: Path) -> Plays:
+    return Plays(sim, tmp_path)
+
+
+def test_drain_and_restore_by_the_collections_playbooks(sim, plays) -> None:
+    for number in range(3):
+        sim.add_vm(f"vm{number}", "n1")
+    done = plays.own("drain", maintenance_hosts="n1")
+    assert done.returncode == 0, done.stdout
+    assert "default/vm0  moved  -> n" in done.stdout
+    assert {sim.node_of(f"vm{number}") for number in range(3)} <= {"n2", "n3"}
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
+    again = plays.own("drain", maintenance_hosts="n1")
+    assert again.returncode == 0 and "changed=0" in again.stdout, again.stdout
+    back = plays.own("restore", maintenance_hosts="n1")
+    assert back.returncode == 0, back.stdout
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
+    assert sim.leftovers() == []
+
+
+def test_what_blocks_fails_the_playbook_and_says_why(sim, plays) -> None:
+    """Where others report success once their waiting is over."""
+    sim.add_vm("stuck", "n1", not_migratable_reason="DisksNotLiveMigratable")
+    done = plays.own("drain", maintenance_hosts="n1")
+    assert done.returncode != 0
+    assert "n1 is Blocked, not Drained." in done.stdout
+    assert "DisksNotLiveMigratable" in done.stdout
+    assert sim.node_of("stuck") == "n1"
+    assert plays.own("restore", maintenance_hosts="n1").returncode == 0
+
+
+def test_a_roll_over_all_nodes_stops_nothing(sim, plays) -> None:
+    for node in ("n1", "n2", "n3"):
+        for number in range(2):
+            sim.add_vm(f"{node}-{number}", node, migrate_seconds="1")
+    done = plays.own("rolling_maintenance", maintenance_reboot=False)
+    assert done.returncode == 0, done.stdout
+    uids = [c for c in sim.requests("DELETE") if "virtualmachineinstances/" in c.path]
+    assert uids == [] and sim.leftovers() == []
+    for node in ("n1", "n2", "n3"):
+        assert not sim.find(NODES, node)["spec"].get("unschedulable")
+        for number in range(2):
+            assert sim.node_of(f"{node}-{number}") != ""
+
+
+def test_check_mode_writes_nothing(sim, plays) -> None:
+    sim.add_vm("vm", "n1")
+    before = len(sim.log)
+    done = plays.own("drain", "--check", "--diff", maintenance_hosts="n1")
+    assert done.returncode == 0, done.stdout
+    assert {call.method for call in sim.log[before:]} == {"GET"}
+    assert "+host n1: cordoned" in done.stdout
+
+
+def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
+    done = plays.own("drain", maintenance_hosts="n1", drain_on_not_migratable="save")
+    assert done.returncode != 0
+    assert "value of on_not_migratable must be one of: block, shutdown, skip" in done.stdout
+    done = plays.own("drain", maintenance_hosts="n1", drain_max_attempts=0)
+    assert "max_attempts must be 1 or more, not 0" in done.stdout

@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One node of a large cluster: what it costs to look at it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kubesim import Kubesim
+from kubesim.kinds import PODS, VMIMS, VMIS
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES, EACH = 100, 20
+LOOK = """
+import resource, sys, time
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    auth, options, service)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+began = time.monotonic()
+settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
+found = service.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
+took = time.monotonic() - began
+mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(len(found["vms"]), took, mib)
+"""
+
+
+def _fill(sim: Kubesim) -> None:
+    """2,000 VMs that run, each with its pod and five migrations behind it."""
+    store = sim.world.store
+    store.listeners.clear()  # no controller: the cluster stands still
+    for number in range(NODES * EACH):
+        node, name = f"n{number % NODES}", f"vm{number}"
+        meta = {"name": name, "namespace": "default", "labels": {"kubevirt.io/nodeName": node}}
+        meta["annotations"] = {"pad": "x" * 4000}
+        migratable = [{"type": "LiveMigratable", "status": "True"}]
+        status = {"phase": "Running", "nodeName": node, "conditions": migratable}
+        spec = {"evictionStrategy": "LiveMigrate", "domain": {"memory": {"guest": "1Gi"}}}
+        vmi = store.create(VMIS, {"metadata": meta, "spec": spec, "status": status})
+        labels = {"kubevirt.io": "virt-launcher"}
+        labels["kubevirt.io/created-by"] = vmi["metadata"]["uid"]
+        pod = {"name": f"virt-launcher-{name}-x", "namespace": "default", "labels": labels}
+        pod["annotations"] = {"kubevirt.io/domain": name}
+        running = {"spec": {"nodeName": node}, "status": {"phase": "Running"}}
+        store.create(PODS, {"metadata": pod, **running})
+        for old in range(5):
+            done = {"name": f"m{number}-{old}", "namespace": "default"}
+            done["labels"] = {"kubevirt.io/vmi-name": name}
+            rest = {"spec": {"vmiName": name}, "status": {"phase": "Succeeded"}}
+            store.create(VMIMS, {"metadata": done, **rest})
+
+
+def test_a_look_at_one_of_a_hundred_nodes(tmp_path: Path) -> None:
+    with Kubesim() as sim:
+        for number in range(NODES):
+            sim.add_node(f"n{number}")
+        sim.call(lambda: _fill(sim))
+        kubeconfig = sim.kubeconfig(tmp_path / "kubeconfig")
+        before = len(sim.log)
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK, str(kubeconfig)],
+            env={"PYTHONPATH": str(ROOT / "build" / "collections"), "PATH": "/usr/bin"},
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        vms, seconds, mib = (float(text) for text in done.stdout.split())
+        print(f"look: vms={vms:.0f} s={seconds:.2f} MiB={mib:.0f}")
+        assert vms == EACH and seconds < 2 and mib < 150
+        assert len(sim.log) - before <= 15
