@@ -217,6 +217,25 @@ def test_what_waits_in_vain_is_withdrawn(sim, operator) -> None:
     assert evictions(sim) == ["vm"]
 
 
+def test_a_target_that_no_node_takes_is_named(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    sim.world.paused.add("migration")
+    operator.slice(Intent.DRAINED, 0.5)
+    for name in ("n2", "n3"):
+        sim.edit(
+            NODES,
+            name,
+            lambda o: o["metadata"]["labels"].update({"kubevirt.io/schedulable": "false"}),
+        )
+    sim.world.paused.clear()
+    sim.edit(VMIS, "vm", lambda o: o["metadata"]["labels"].update(wake="up"), "default")
+    found = operator.slice(Intent.DRAINED, 4.0, run_id="run-1")
+    vm = row(found, "vm")
+    assert (vm["phase"], vm["reason"]) == ("Scheduling", "TargetUnschedulable")
+    assert "0/3 nodes are available" in vm["message"]
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
 def test_without_another_node_nothing_is_asked_for(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     for name in ("n2", "n3"):

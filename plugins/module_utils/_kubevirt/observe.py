@@ -30,6 +30,8 @@ ANYWHERE = ""  # the node that stands for what the scheduler finds
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
 # After our eviction the mark is there; how long the watch may take to tell us.
 _SETTLES = 5.0
+# A target pod that is not scheduled after this time is looked at, and again after it.
+_LOOK_AT_TARGET = 2.0
 _CHUNK = 80  # VM names in one selector
 
 
@@ -62,6 +64,7 @@ class Observer:
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self._events: dict[str, str] = {}
+        self._targets: dict[str, tuple[float, Obj | None]] = {}
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -263,16 +266,21 @@ class Observer:
         return names.REQUEST in notes
 
     def _pod_of(self, migration: Obj) -> Obj | None:
-        """The target pod, asked for only while the migration waits for it."""
-        if facts.phase(migration) not in ("Scheduling",):
+        """The target pod of a migration that waits for it for some time. Asked for seldom."""
+        uid, now = migration["metadata"]["uid"], time.monotonic()
+        if facts.phase(migration) != "Scheduling":
             return None
-        selector = f"{names.JOB_UID}={migration['metadata']['uid']}"
-        path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
-        try:
-            found, _version = self._client.list(path, selector)
-        except KubeError:
-            return None
-        return found[0] if found else None
+        asked, pod = self._targets.get(uid, (now, None))
+        if now - asked >= _LOOK_AT_TARGET:
+            path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
+            asked = now
+            try:
+                found, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
+                pod = found[0] if found else None
+            except KubeError:
+                pod = None  # a reason less
+        self._targets[uid] = (asked, pod)
+        return pod
 
     # VMs that are not on the node any more
 
