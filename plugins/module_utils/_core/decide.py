@@ -182,11 +182,11 @@ def _recorded(obs: Observation, entry: VMRecord) -> Recorded:
     if entry.stop_way:
         return Recorded.COLD if entry.cold_target else Recorded.STOPPING
     last = entry.last
-    if last is None or last.ended:
-        number = last.number if last else 0
-        if entry.uuid in obs.held and (entry.uuid, number) not in obs.outcomes:
-            return Recorded.HELD  # of another run, and its job may not be there yet
-        return Recorded.NOTHING if last is None or last.ok else Recorded.FAILED
+    if last is None:
+        # Held without an attempt of ours: by another run, and its job may not be there yet.
+        return Recorded.HELD if entry.uuid in obs.held else Recorded.NOTHING
+    if last.ended:
+        return Recorded.NOTHING if last.ok else Recorded.FAILED
     outcome = obs.outcomes.get((entry.uuid, last.number))
     if outcome is not None:
         return Recorded.SUCCEEDED if outcome.ok else Recorded.FAILED

@@ -228,6 +228,9 @@ def begin(
         record.waiting_since = None
         for entry in record.vms.values():
             _carry_on(entry, now)
+            for attempt in entry.attempts:
+                if attempt.ended and attempt.run_id == run_id:
+                    attempt.run_id += " before"  # it does not count for the new one
     if record.intent != intent:
         for entry in record.vms.values():
             entry.start_tries = 0

@@ -292,13 +292,8 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
 
 
 def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
-    """The attempts of this run, since it was last begun or its host last booted."""
-    run = step.record
-    return [
-        a
-        for a in entry.attempts
-        if a.run_id == run.run_id and a.boot_id == run.boot_id and a.started >= run.started
-    ]
+    """The attempts of this run."""
+    return [a for a in entry.attempts if a.run_id == step.record.run_id]
 
 
 def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
