@@ -34,7 +34,7 @@ class Change:
 
 
 def random_name(length: int = 5) -> str:
-    return "".join(secrets.choice(_LETTERS) for _sep in range(length))
+    return "".join(secrets.choice(_LETTERS) for _letter in range(length))
 
 
 class Store:
