@@ -119,3 +119,17 @@ def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
     assert "value of on_not_migratable must be one of: block, shutdown, skip" in done.stdout
     done = plays.own("drain", maintenance_hosts="n1", drain_max_attempts=0)
     assert "max_attempts must be 1 or more, not 0" in done.stdout
+
+
+def test_rules_are_refused_and_not_left_out_in_silence(sim, plays) -> None:
+    """A rule may be what keeps a VM from being stopped."""
+    sim.add_vm("db", "n1", strategy="None")
+    before = len(sim.log)
+    rules = [{"name": "never stop", "allow_stop": False}]
+    done = plays.own(
+        "drain", maintenance_hosts="n1", maintenance_rules=rules, drain_allow_stop=True
+    )
+    assert done.returncode != 0
+    assert "are not applied to KubeVirt" in " ".join(done.stdout.split())
+    assert {call.method for call in sim.log[before:]} <= {"GET"}
+    assert sim.node_of("db") == "n1"

@@ -112,6 +112,7 @@ def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None)
         request.requester,
         request.reason,
         platform.wall(),
+        fresh=not request.begun,
     )
 
 
