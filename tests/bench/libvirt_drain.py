@@ -171,6 +171,12 @@ class Bench:
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if result["phase"] != "Drained":
             raise SystemExit(f"bench-libvirt: the engine ended {result['phase']}: {done.stdout}")
+        again = (
+            f", {result['attempts']} attempts"
+            if result["attempts"] > len(self.scenario.guests)
+            else ""
+        )
+        print(f"  engine: longest pause {max(result['pauses'])} ms{again}", flush=True)
         return float(result["seconds"])
 
     def virsh(self, client: str, width: int) -> Callable[[], float]:

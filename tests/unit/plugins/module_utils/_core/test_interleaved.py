@@ -22,11 +22,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
+    describe,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     Run,
     World,
-    describe,
     fleet,
     vm,
 )

@@ -10,30 +10,19 @@ platform the plan may let another one go on, break something, or kill one. Nothi
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
-    Action,
-    Do,
-    NodePhase,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Ended,
     Engine,
-    Slice,
     begin,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
     Domain,
-    Fate,
     Machine,
-    Move,
-    Stage,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    OURS,
     ModelPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
@@ -41,9 +30,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
     MigrationSettings,
     Policy,
 )
-
-EXECUTES = frozenset({State.RUNNING, State.POSTCOPY})
-STOPS = frozenset({Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF})
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
+    Faults,
+    Run,
+    shut,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
+    Broken,
+    Observer,
+    describe,
+)
 
 POLICY = Policy(
     limits=Limits(cluster=3, outbound=2, inbound=2),
@@ -64,35 +60,7 @@ class Killed(BaseException):
     """kill -9: nothing of the run goes on."""
 
 
-class Broken(AssertionError):
-    """The observer saw what must never be."""
-
-
-def _shut() -> threading.Lock:
-    """A lock that waits for somebody to release it."""
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
-
-
-@dataclass
-class Run:
-    """One run of one node: what ansible-playbook, killed and started again, amounts to."""
-
-    node: str
-    intent: str = "drained"
-    name: str = ""
-    wake_at: float = 0.0
-    dead: bool = False  # killed; its thread has not noticed yet
-    finished: bool = False
-    superseded: bool = False
-    result: Slice | None = None
-    lives: int = 1
-    born: float = 0.0
-    baton: threading.Lock = field(default_factory=_shut)
-
-
-class World:
+class World(Faults, Observer):
     """The fleet, the runs on it, the plan, and the observer."""
 
     def __init__(self, fleet: Fleet, policy: Policy = POLICY, plan=(), slice_seconds=30.0) -> None:
@@ -121,7 +89,7 @@ class World:
         self.stolen: set[str] = set()  # VMs that others migrated, and lost their autostart
         self.read_at: dict[str, float] = {}  # when a run last read its own node
         self.log: list[str] = []
-        self._over = _shut()
+        self._over = shut()
         fleet.on_change = self.check
 
     # The runs
@@ -266,262 +234,6 @@ class World:
             raise Killed
         if what == f"read {run.node}":
             self.read_at[run.node] = self.fleet.clock
-
-    # What the plan can do
-
-    def do_switch(self, run: Run, arg: int) -> None:
-        run.wake_at = self.fleet.clock
-        self._switch(run, arg)
-
-    def do_kill(self, run: Run, arg: int) -> None:
-        victim = self.runs[arg % len(self.runs)] if arg else run
-        if not victim.finished:
-            self._kill(victim)
-
-    def _kill(self, run: Run) -> None:
-        run.dead = True
-        if self.locks.get(run.node) is run:
-            self.locks[run.node] = None
-
-    def do_holder(self, _run: Run, arg: int) -> None:
-        """A holder dies: before its job it never begins, later the hypervisor carries on."""
-        move = self._pick(list(self.fleet.moves.values()), arg)
-        if move is not None:
-            move.held = False
-            if move.stage is Stage.STARTING:
-                del self.fleet.moves[move.vm]
-
-    def do_unreach(self, _run: Run, arg: int) -> None:
-        self._fault()
-        machine = self._machine(arg)
-        machine.reachable = False
-        self.fleet.at(self.fleet.clock + 3 + arg % 50, lambda: setattr(machine, "reachable", True))
-
-    def do_crash(self, _run: Run, arg: int) -> None:
-        self._fault()
-        machine = self._machine(arg)
-        for run in self.runs:
-            if run.node == machine.name and not run.finished:
-                self._kill(run)
-        self.fleet.crash(machine.name, 5 + arg % 30)
-        self.excused |= self.fleet.killed
-        self.check()
-
-    def do_stop(self, _run: Run, arg: int, vanish: bool = False) -> None:
-        """A guest ends by itself, or somebody destroys and undefines it."""
-        found = [
-            (m.name, u)
-            for m in self.fleet.machines.values()
-            for u, d in m.domains.items()
-            if d.state is State.RUNNING
-        ]
-        place = self._pick(sorted(found), arg)
-        if place is not None:
-            self.excused.add(place[1])
-            self.fleet.power_off(*place, vanish=vanish)
-            self.check()
-
-    def do_vanish(self, run: Run, arg: int) -> None:
-        self.do_stop(run, arg, vanish=True)
-
-    def do_cordon(self, _run: Run, arg: int) -> None:
-        self._machine(arg).cordons.add("a person")
-
-    def uncordon_what_people_cordoned(self) -> None:
-        """Where theirs was the only cordon the node takes VMs again, drained or not."""
-        for machine in self.fleet.machines.values():
-            machine.cordons.discard("a person")
-            if not machine.cordons:
-                self.drained.pop(machine.name, None)
-
-    def do_steal(self, _run: Run, arg: int) -> None:
-        """Somebody migrates a VM without asking us, where there is room for all of ours too."""
-        found = sorted(
-            (u, m.name)
-            for m in self.fleet.machines.values()
-            for u, d in m.domains.items()
-            if d.state is State.RUNNING and u not in self.fleet.moves
-        )
-        place = self._pick(found, arg)
-        if place is None:
-            return
-        uuid, source = place
-        memory = self.fleet.machines[source].domains[uuid].spec.memory_mib
-        for machine in sorted(self.fleet.machines.values(), key=lambda m: m.name):
-            spoken = sum(c.memory_mib for c in machine.claims.values()) + self.active(machine)
-            free = machine.capacity_mib - machine.reserve_mib - spoken
-            if machine.name != source and free >= memory + 4096 and not machine.cordons:
-                move = Move(uuid, source, machine.name, 0, MigrationSettings(), Fate())
-                move.held = move.ours = move.asked = False
-                self.stolen.add(uuid)
-                self.fleet.migrate(move)
-                return
-
-    def _machine(self, arg: int) -> Machine:
-        return self.fleet.machines[sorted(self.fleet.machines)[arg % len(self.fleet.machines)]]
-
-    @staticmethod
-    def _pick(found: list, arg: int):
-        return found[arg % len(found)] if found else None
-
-    def _fault(self) -> None:
-        self.last_fault = self.fleet.clock + 60.0
-
-    def heal(self) -> None:
-        """Everything that was broken works again, and nothing breaks any more."""
-        self.plan, self.gap = [], -1
-        self.fleet.fate = lambda _vm, _attempt: Fate()
-        self.fleet.advance(self.fleet.clock + 100.0)
-        for machine in self.fleet.machines.values():
-            machine.reachable = True
-        for move in self.fleet.moves.values():
-            move.fate = Fate(post_copy=move.fate.post_copy, heals_after=0.0)
-        for machine in self.fleet.machines.values():
-            for domain in machine.domains.values():
-                if domain.shutdown_takes is None:
-                    domain.shutdown_takes = 2.0
-
-    # The observer. It reads the fleet alone, never what a run says.
-
-    @staticmethod
-    def active(machine: Machine) -> int:
-        return sum(d.spec.memory_mib for d in machine.domains.values() if d.active)
-
-    def where(self, uuid: str) -> list[str]:
-        return [
-            f"{d.state.value} on {m.name}"
-            for m in self.fleet.machines.values()
-            for u, d in m.domains.items()
-            if u == uuid
-        ]
-
-    def _runs(self, move: Move) -> bool:
-        domain = self.fleet.machines[move.source].domains.get(move.vm)
-        return domain is not None and domain.active
-
-    def _watch(self, action: Action):
-        """Before an act is carried out."""
-        if action.do is Do.MIGRATE:
-            move = self.fleet.moves.get(action.vm)
-            if move is not None and move.asked:
-                raise Broken(f"a second migration of {action.name}")
-        if action.do in STOPS:
-            spec = self.fleet.machines[action.node].domains.get(action.vm)
-            if spec is not None and not spec.spec.labels.get("may_stop"):
-                raise Broken(f"{action.name} is stopped, which nothing allows")
-            self.stopped.add(action.vm)
-
-    def check(self) -> None:
-        """After every change."""
-        fleet, limits = self.fleet, self.policy.limits
-        places: dict[str, list[str]] = {}
-        for machine in fleet.machines.values():
-            for uuid, domain in machine.domains.items():
-                if domain.state in EXECUTES:
-                    places.setdefault(uuid, []).append(machine.name)
-                move = fleet.moves.get(uuid)
-                asked = move is not None and move.asked
-                if domain.state is State.INCOMING and asked and self.drained.get(machine.name):
-                    raise Broken(f"{uuid} comes to {machine.name}, which is drained")
-            if self.active(machine) > machine.capacity_mib - machine.reserve_mib:
-                raise Broken(f"{machine.name} is over its capacity")
-        for uuid, hosts in places.items():
-            if len(hosts) > 1:
-                raise Broken(f"{uuid} runs on {hosts}")
-        # An order for a VM that was stopped meanwhile fails as soon as it begins.
-        ours = [m for m in fleet.moves.values() if m.asked and self._runs(m)]
-        if len(ours) > limits.cluster:
-            raise Broken(f"{len(ours)} migrations in the cluster")
-        for name in fleet.machines:
-            if sum(1 for m in ours if m.source == name) > limits.outbound:
-                raise Broken(f"too many migrations from {name}")
-            if sum(1 for m in ours if m.target == name) > limits.inbound:
-                raise Broken(f"too many migrations to {name}")
-        lost = self.names - self.excused - fleet.killed - self.stopped - set(places)
-        for uuid in lost:
-            states = [m.domains[uuid].state for m in fleet.machines.values() if uuid in m.domains]
-            if uuid in self.home and not any(s.value not in ("shutoff",) for s in states):
-                raise Broken(f"{uuid} is lost: {self.where(uuid)}")
-
-    def _said(self, run: Run, outcome: Slice) -> None:
-        """A run has ended: is it true what it says?"""
-        machine = self.fleet.machines[run.node]
-        certified = outcome.certificate is not None
-        if certified != (outcome.phase is NodePhase.DRAINED):
-            raise Broken(f"{run.node} is {outcome.phase} and certificate={certified}")
-        self.drained[run.node] = outcome.phase is NodePhase.DRAINED
-        if outcome.phase is NodePhase.DRAINED:
-            late = {m.vm for m in self.fleet.moves.values() if self._came_too_late(m)}
-            left = [u for u, d in machine.domains.items() if d.active and u not in late]
-            moving = [
-                m
-                for m in self.fleet.moves.values()
-                if run.node in (m.source, m.target)
-                and (m.asked or m.stage is not Stage.STARTING)
-                and m.vm not in late
-            ]
-            seen = {u for u, node in self.home.items() if node == run.node}
-            unsaid = seen - set(outcome.record.vms) - self.excused
-            if left or moving or unsaid:
-                raise Broken(f"{run.node} is said to be drained: {left} {moving} {unsaid}")
-            for uuid in outcome.record.vms:
-                runs = any(
-                    m.domains[uuid].active
-                    for m in self.fleet.machines.values()
-                    if uuid in m.domains
-                )
-                known = uuid in self.stopped | self.excused or uuid not in self.home
-                if not runs and not known:
-                    raise Broken(f"{uuid} is not accounted for: {self.where(uuid)}")
-        if outcome.phase is NodePhase.BLOCKED:
-            told = outcome.findings or any(
-                e.reason for e in outcome.record.vms.values() if e.ending in ("blocked", "lost")
-            )
-            skipped = any(e.ending == "skipped" for e in outcome.record.vms.values())
-            if not (told or skipped):
-                raise Broken(f"{run.node} is blocked without a reason: {describe(outcome)}")
-
-    def _came_too_late(self, move: Move) -> bool:
-        """Somebody's migration that began after the last read of its target: who reboots the
-        node takes the certificate again, and nobody could know of it before."""
-        read_at = self.read_at.get(move.target, 0.0)
-        return not move.asked and move.stage is not Stage.STARTING and move.since > read_at
-
-    def nothing_of_ours(self, node: str) -> list[str]:
-        """What is left of us on a node whose maintenance is over, and of its VMs."""
-        machine = self.fleet.machines[node]
-        left = []
-        if OURS in machine.cordons:
-            left.append("the cordon")
-        if machine.record is not None:
-            left.append("the record")
-        for other in self.fleet.machines.values():
-            left += [f"claim {c}" for c in other.claims.values() if c.owner == node]
-            left += [f"slot {s}" for s in other.slots if s[1] == node]
-        left += [f"mark on {u}" for u, d in machine.domains.items() if d.marked]
-        for uuid, home in self.home.items():
-            if home == node and uuid not in self.excused | self.fleet.killed:
-                places = [
-                    (m.name, m.domains[uuid])
-                    for m in self.fleet.machines.values()
-                    if uuid in m.domains
-                ]
-                runs = [d for _name, d in places if d.active]
-                persistent, autostart = self.before[uuid]
-                if len(runs) != 1:
-                    left.append(f"{uuid} is {self.where(uuid)}")
-                elif runs[0].persistent != persistent:
-                    left.append(f"{uuid} persistent={runs[0].persistent}")
-                elif persistent and runs[0].autostart != autostart and uuid not in self.stolen:
-                    left.append(f"{uuid} autostart={runs[0].autostart}")
-        return left
-
-
-def describe(outcome: Slice) -> str:
-    vms = [f"{e.name}:{e.ending or 'pending'}/{e.reason}" for e in outcome.record.vms.values()]
-    doing = [f"{a.do.value} {a.name}" for a in outcome.decision.actions]
-    found = [f"{f.reason.value} {f.message}" for f in outcome.findings]
-    return f"{outcome.phase.value} {vms} {doing} {found}"
 
 
 def vm(number: int, node: str, memory: int = 1024, **more) -> Domain:

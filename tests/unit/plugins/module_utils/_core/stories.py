@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the stories on the model have in common: a fleet of two nodes, and a run to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
+    Engine,
+    Slice,
+    begin,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Domain
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
+    ModelPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    fleet,
+)
+
+ALLOWED = replace(POLICY, allow_stop=True)
+DEVICE = (Finding(Reason.HOST_DEVICE, "a card"),)
+FIXED = {"migratable": False, "findings": DEVICE}
+
+
+def two(*vms: Domain, size: int = 8192):
+    return fleet([("a", v) for v in vms], {"a": 8192, "b": size})
+
+
+def run(made, policy=POLICY, intent: str = "drained", name: str = "run", fails=None) -> Slice:
+    platform = ModelPlatform(made, "a")
+
+    def guarded(action):
+        """No migration without the claim that guards its target."""
+        if action.do in (Do.MIGRATE, Do.COLD_DEFINE):
+            assert (action.vm, "a") in made.machines[action.target].claims
+        return fails(action) if fails else None
+
+    platform.fails = guarded
+    boot_id = platform.own.boot_id
+    record = begin(platform.load(), "a", intent, name, platform.now(), boot_id)
+    return Engine(platform, policy, record).run(platform.now() + 2000.0)
+
+
+def ended(outcome: Slice, uuid: str = "u1") -> tuple[str, str]:
+    entry = outcome.record.vms[uuid]
+    return entry.ending, entry.reason
+
+
+def on(kind: str):
+    return replace(ALLOWED, on_not_migratable=OnNotMigratable(kind))
