@@ -100,7 +100,7 @@ class Step:
         """Nodes to which the record says that it went or may have gone, and that nobody reads."""
         last = entry.last
         told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
-        return sorted(told - set(self.obs.nodes) - {""})
+        return sorted(name for name in told if name and name not in self.obs.nodes)
 
     def there(self, uuid: str) -> Sighting:
         """The same, where the verdict table says that there is one."""
