@@ -138,9 +138,13 @@ class Bench:
         for guest in self.scenario.guests:
             self.lab.run(self.here, guest)
         self.lab.wait_ticking([g.name for g in self.scenario.guests], 180)
+        self.shape(self.scenario.mbit)
+
+    def shape(self, mbit: float | None) -> None:
+        """Both links; None takes the limit away."""
         for host in (self.here, self.there):
-            if self.scenario.mbit:
-                self.lab.shape(host, self.scenario.mbit)
+            if mbit:
+                self.lab.shape(host, mbit)
             else:
                 self.lab.unshape(host)
 
@@ -219,7 +223,9 @@ class Bench:
             and time.monotonic() < deadline
         ):
             time.sleep(0.5)
+        self.shape(None)
         self.engine()
+        self.shape(self.scenario.mbit)
 
     def run(self) -> Figures:
         print(f"{self.scenario.name}: {len(self.scenario.guests)} guests", flush=True)
