@@ -60,8 +60,9 @@ def _phase(entry: VMRecord, vm: VM | None) -> str:
     last = entry.last
     if last is not None and not last.ended:
         return "Scheduled"
-    if last is not None and not last.ok:
-        return "Failed"
+    if last is not None:
+        # Over, but not yet seen at its target with everything that belongs to it.
+        return "Succeeded" if last.ok else "Failed"
     return "Pending" if entry.ending == "" else ""
 
 

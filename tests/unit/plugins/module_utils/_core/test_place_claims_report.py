@@ -202,6 +202,16 @@ def test_rows() -> None:
     assert sum(counts(record).values()) == 6
 
 
+def test_a_migration_that_is_over_is_not_told_as_waiting() -> None:
+    """It has arrived, and its marks and autostart are still to be seen to."""
+    record = NodeRecord("a", "r")
+    arrived = VMRecord("1", "vm")
+    arrived.attempts = [Attempt(1, "b", "", 1.0, "x", ended=True, ok=True)]
+    record.vms = {"1": arrived}
+    row = rows(record, Observation({}, {}))[0]
+    assert (row["phase"], row["verdict"]) == ("Succeeded", "pending")
+
+
 def test_every_reason_has_words() -> None:
     assert set(CATALOGUE) == set(Reason)
     for reason in Reason:
