@@ -9,7 +9,7 @@ Undoes only what the record says we did.
 
 from __future__ import annotations
 
-from . import moves, stops
+from . import follow, stops
 from .actions import Do, NodePhase
 from .model import VM, State
 from .reasons import Finding, Reason
@@ -64,7 +64,7 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
     What somebody else asked for is left to them, unless this one VM was named."""
     entry = step.record.vms[uuid]
-    moves.follow(step, uuid, situation)
+    follow.follow(step, uuid, situation)
     last = entry.last
     if last is None or (last.adopted and not step.record.only):
         return
@@ -80,18 +80,18 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     """One VM that is not moving. True: something is still to be done or to be read."""
     entry = step.record.vms[uuid]
     if uuid in step.unsure or situation is Situation.UNREADABLE:
-        moves.wait_for_reading(step, entry, situation)
+        follow.wait_for_reading(step, entry, situation)
         return entry.ending == Ending.NONE.value
-    moves.close_attempt(step, uuid)
-    if moves.claim_is_left(step, uuid):
+    follow.close_attempt(step, uuid)
+    if follow.claim_is_left(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
     if vm is not None and vm.marked and step.attempt(Do.UNMARK, uuid):
         entry.ending = Ending.NONE.value
     elif situation is Situation.ARRIVED:
-        moves.arrived(step, uuid)
+        follow.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        moves.clean_source(step, uuid)
+        follow.clean_source(step, uuid)
     elif situation in _HERE:
         return _runs_here(step, uuid, step.at_hand(uuid))
     elif situation is Situation.TWICE:

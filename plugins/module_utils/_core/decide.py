@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import bringback, moves, stops
+from . import bringback, follow, moves, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import problems
 from .model import VM, Observation, State
@@ -198,17 +198,17 @@ def _one(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     situation = step.situations[uuid]
     if situation in IN_FLIGHT:
-        moves.follow(step, uuid, situation)
+        follow.follow(step, uuid, situation)
         return
-    if moves.claim_is_left(step, uuid):
+    if follow.claim_is_left(step, uuid):
         # Given back before anything else: a new attempt must not start on the old claim.
         return
     if uuid in step.unsure or situation is Situation.UNREADABLE:
-        moves.wait_for_reading(step, entry, situation)
+        follow.wait_for_reading(step, entry, situation)
     elif situation is Situation.ARRIVED:
-        moves.arrived(step, uuid)
+        follow.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        moves.clean_source(step, uuid)
+        follow.clean_source(step, uuid)
     elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
         moves.here(step, uuid, situation)
     elif situation is Situation.STOPPED_HERE:

@@ -2,265 +2,30 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide, the part about migrations: start, follow, finish, retry, give up."""
+"""Decide, the part about VMs that are on the node: which way each goes, and what starts now."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from .actions import Do
-from .model import ACTIVE_STATES, VM, Job
-from .policy import MigrationSettings
-from .reasons import CATALOGUE, LASTING, PATIENT, Finding, Reason
+from .follow import take_outcome
+from .model import VM
+from .reasons import LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, stopping, undo_stop
 from .strategy import Choice, Way, choose, choose_asked, strongest
 from .verdict import Situation
 
-# The claim is still needed, or it is given back when the rest is done (see `arrived`).
-_NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})
-_MOVED = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
-_COLD_WAY = frozenset(
-    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
-    | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
-)
-_STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
-_COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
-
-
-def follow(step: Step, uuid: str, situation: Situation) -> None:
-    """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
-    entry = step.record.vms[uuid]
-    entry.ending = Ending.NONE.value
-    seen, vm = step.sighting(uuid), step.here.get(uuid)
-    job = vm.job if vm is not None else None
-    if job is None or job.finding is None or job.finding.reason in PATIENT:
-        entry.waiting_since = None
-    entry.note(job.finding if job is not None else None)
-    if seen is not None and seen.restarted:
-        # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
-        if step.late():
-            entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
-        return
-    if entry.last is None or entry.last.ended:
-        _adopt(step, entry, seen.node if seen else "", job)
-    last = entry.last
-    if last is not None and job is not None and not last.work:
-        last.work = job.work
-    if last is not None and seen is not None and not last.target:
-        last.target = seen.node
-    if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
-        _give_up(step, entry, last, job)
-        return
-    if situation is Situation.POSTCOPY_BROKEN:
-        entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
-        if step.late():
-            entry.end(Ending.BLOCKED, "", Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
-        return
-    if step.late(_grace(step, entry, situation)):
-        finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
-        entry.end(Ending.BLOCKED, "", finding)
-        return
-    if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
-        # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
-        settings = None if last.adopted else _settings(step, uuid)
-        step.do(
-            Do.WATCH,
-            uuid,
-            last.target,
-            attempt=last.number,
-            method=vm.method,
-            settings=settings,
-        )
-
-
-def _settings(step: Step, uuid: str) -> MigrationSettings:
-    """As the rules have them for this VM; the policy's where the VM is not to be read here."""
-    vm = step.here.get(uuid)
-    return step.policy.migration if vm is None else choose(vm, step.policy).migration
-
-
-def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
-    """What was asked for has waited too long for the same thing, and the platform has no
-    deadline for that; or the node's own is over."""
-    if job.finding is None or job.finding.reason in PATIENT:
-        return job.finding is not None and step.late()
-    if entry.waiting_since is None:
-        entry.waiting_since = step.obs.now
-    return step.late() or step.obs.now - entry.waiting_since > step.policy.pending_timeout
-
-
-def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
-    """Withdraw it, and remember why: it is not asked for again in this run."""
-    finding = job.finding or Finding(Reason.DEADLINE)
-    last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
-    entry.note(finding)
-    step.must(Do.UNMARK, entry.uuid, "", finding.reason)
-
-
-def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
-    """What began before the node's deadline has the holder's own: that is waited for."""
-    if situation not in (Situation.MOVING, Situation.STARTING):
-        return 0.0
-    settings = _settings(step, entry.uuid)
-    gib = max(1.0, entry.memory_mib / 1024)
-    return settings.completion_timeout_per_gib * gib + settings.progress_timeout
-
-
-def claim_is_left(step: Step, uuid: str) -> bool:
-    """Give back a claim that nothing needs any more. True: nothing else is done this time."""
-    claim = step.obs.claims.get(uuid)
-    entry = step.record.vms[uuid]
-    situation = step.situations[uuid]
-    if claim is None or uuid in step.unsure or situation in _NOT_YET:
-        return False
-    if entry.cold_target == claim.target:
-        done = situation is Situation.COLD_ARRIVED and not entry.was_active
-        given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
-        back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
-        gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
-        if entry.stop_way and not (done or given_up or back or gone):
-            return False  # a cold migration is under way
-    step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
-    return True
-
-
-def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
-    """A transient VM is nowhere between our stop and its start at the target."""
-    return situation is Situation.NOWHERE and not entry.persistent
-
-
-def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
-    ours = job is not None and job.ours  # the platform tries again what we asked for
-    node = step.obs.nodes[step.record.node]
-    entry.attempts.append(
-        Attempt(
-            number=len(entry.attempts) + 1,
-            target=target,
-            method="",
-            started=step.obs.now,
-            boot_id=node.boot_id,
-            run_id=step.record.run_id,
-            adopted=not ours,
-            message="the platform's own retry" if ours else "adopted: it was under way already",
-            work=job.work if job is not None else "",
-        )
-    )
-
-
-def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
-    """Something must be read (again) before anything is concluded."""
-    entry.ending = Ending.NONE.value
-    if situation is not Situation.UNREADABLE:
-        return
-    names = [n.name for n in step.obs.nodes.values() if not n.reachable]
-    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
-    text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
-    entry.note(Finding(Reason.PEER_UNREACHABLE, text))
-    if entry.waiting_since is None:
-        entry.waiting_since = step.obs.now
-    elif step.obs.now - entry.waiting_since > step.policy.pending_timeout or step.late():
-        finding = Finding(Reason.PEER_UNREACHABLE, text)
-        entry.end(Ending.BLOCKED, "", finding, keep_waiting=True)
-
-
-def arrived(step: Step, uuid: str) -> None:
-    """It runs there and nothing of it is here. Finish what the move left to do, then account."""
-    entry = step.record.vms[uuid]
-    seen = step.there(uuid)
-    if _outcome_is_coming(step, entry):
-        entry.ending = Ending.NONE.value
-        return
-    _take_outcome(step, entry, arrived_at=seen.node)
-    # Once it was accounted for, what is changed at the target is the doing of others.
-    settled = entry.ending in _MOVED and uuid not in step.obs.claims
-    unfinished = seen.marked or (entry.persistent and seen.autostart != entry.autostart)
-    if unfinished and not settled:
-        if seen.job is not None:
-            entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
-            if step.late():
-                entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
-            return
-        step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
-        if entry.ending == Ending.NONE.value:
-            return
-    elif uuid not in step.obs.claims:
-        cold = entry.cold_target or seen.restarted
-        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node)
-        return
-    # Last of all: while the claim stands, the target knows that the VM is not finished, and
-    # does not take what it reads of it (autostart, marks) for the VM's own.
-    if uuid in step.obs.claims:
-        step.must(Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE)
-
-
-def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
-    """It was just seen at the target, and who made the call still holds it: a moment more."""
-    last = entry.last
-    if last is None or last.ended or entry.uuid not in step.obs.held or step.late():
-        return False
-    return (entry.uuid, last.number) not in step.obs.outcomes
-
-
-def clean_source(step: Step, uuid: str) -> None:
-    """It runs there, and a definition that could be started is left here: remove it.
-
-    Only after a move of ours. Others may have reasons to define a VM on several hosts.
-    """
-    entry = step.record.vms[uuid]
-    seen = step.there(uuid)
-    ours = {a.target for a in entry.attempts if not a.adopted} | {entry.cold_target}
-    if seen.node not in ours:
-        _take_outcome(step, entry, arrived_at=seen.node)
-        claim = step.obs.claims.get(uuid)
-        if claim is not None:  # for a move of ours that was overtaken
-            step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
-            return
-        moved = entry.was_active
-        entry.end(Ending.MOVED if moved else Ending.OFF, seen.node if moved else step.record.node)
-        return
-    _take_outcome(step, entry, arrived_at=seen.node)
-    step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
-
-
-def _take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
-    """Close the last attempt with what the holder wrote, or with what was read."""
-    last = entry.last
-    if last is None or last.ended:
-        return
-    outcome = step.obs.outcomes.get((entry.uuid, last.number))
-    last.ended, last.ended_at = True, step.obs.now
-    last.ok = bool(arrived_at)
-    last.target = arrived_at or last.target
-    if outcome is not None:
-        last.mode = outcome.mode.value
-        last.processed, last.seconds = outcome.processed, outcome.seconds
-        last.downtime_ms = outcome.downtime_ms
-        last.work = outcome.work or last.work
-        if not last.ok and not last.gave_up:
-            finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
-            last.reason, last.message = finding.reason.value, finding.message
-    elif not last.gave_up:
-        last.reason = Reason.OUTCOME_LOST.value
-        last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
-    if last.abort_requested:
-        last.abort_status = "Failed" if last.ok else "Succeeded"
-
-
-def close_attempt(step: Step, uuid: str) -> None:
-    """Close the last attempt of a VM that does not move (it stayed here)."""
-    seen = step.sighting(uuid)
-    gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
-    _take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")
 
 
 def here(step: Step, uuid: str, situation: Situation) -> None:
     """It is here and not moving: decide its way."""
     entry = step.record.vms[uuid]
     vm = step.at_hand(uuid)
-    _take_outcome(step, entry)
+    take_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.stop_way and entry.ending in _STOPPED:
