@@ -1,0 +1,240 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan of a roll: which hosts, in which order, which together, and where each VM goes. Pure.
+
+It chooses the order, and nothing else: what becomes of a VM and where it goes is what `decide`
+answers for the hosts of a step on the fleet as the steps before would leave it. So a step fits
+in the plan exactly if the drain, asked then, would find a place for every VM.
+
+Hosts are taken in an order that leaves free hosts where the next ones need them: fast links
+first, newer hypervisors first (their VMs have fewer targets), then those that are soonest empty.
+A step has as many hosts as `max_unavailable` and the fleet allow. Where no host can be emptied
+onto hosts that are done or not in the roll, the one with fewest second moves is taken; where none
+fits at all, a VM is moved out of the way first (roll_swap.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from .model import VM
+from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
+from .plan_time import Timeline, Transfer, alone, converges, pause_ms
+from .roll_refusal import refuse
+from .roll_swap import swaps
+from .roll_trial import Fleet, Placed, Trial, size_of, try_step
+from .strategy import Way
+
+# Candidates that are looked at to fill up a step, and to find one with fewest second moves.
+FILL_UP = 6
+SECOND_BEST = 40
+
+
+def plan_roll(request: RollRequest) -> Plan:
+    """The plan, or as much of it as fits and a refusal."""
+    return _Roll(request).plan()
+
+
+class _Roll:
+    def __init__(self, request: RollRequest) -> None:
+        self._request = request
+        self._fleet = Fleet(request)
+        self._todo = sorted(request.todo, key=self._rank)
+        self._steps: list[PlanStep] = []
+        self._clock = 0.0
+        self._moves = 0
+        self._moved: set[str] = set()
+        self._warnings: dict[str, None] = {}
+
+    def plan(self) -> Plan:
+        refusal = None
+        while self._todo:
+            trial = self._next()
+            if trial is None:
+                refusal = refuse(self._fleet, self._todo, len(self._steps) + 1)
+                break
+            self._take(trial)
+        return Plan(
+            steps=tuple(self._steps),
+            refusal=refusal,
+            left=tuple(self._todo),
+            moves=self._moves,
+            vms_moved=len(self._moved),
+            duration=self._clock,
+            warnings=tuple(self._warnings),
+        )
+
+    # Order
+
+    def _rank(self, host: str) -> tuple[object, ...]:
+        """The least is taken first. Empty hosts at once: they are targets then."""
+        speeds = self._request.speeds
+        vms = self._fleet.on(host)
+        if not vms:
+            return (0, 0.0, (), 0.0, host)
+        version = tuple(-part for part in self._fleet.nodes[host].version)
+        work = sum(size_of(self._request, vm) for vm in vms)
+        return (1, -speeds.link(host), version, work / speeds.link(host), host)
+
+    def _next(self) -> Optional[Trial]:
+        """The hosts of the next step, tried on the model; None: no host that is left fits."""
+        batch = self._todo[: self._request.max_unavailable]
+        while len(batch) > 1:
+            trial = try_step(self._fleet, batch)
+            if trial.clean:
+                return self._fill_up(trial)
+            bad = trial.culprits & set(batch)
+            batch = [h for h in batch if h not in bad] if 0 < len(bad) < len(batch) else batch[:-1]
+        for host in self._todo:
+            trial = try_step(self._fleet, [host])
+            if trial.clean:
+                return self._fill_up(trial)
+        return self._second_best()
+
+    def _fill_up(self, trial: Trial) -> Trial:
+        """Further hosts, as long as all of them fit together."""
+        missing = self._request.max_unavailable - len(trial.hosts)
+        others = [h for h in self._todo if h not in trial.hosts]
+        for host in others[:FILL_UP] if missing else []:
+            if not missing:
+                break
+            more = try_step(self._fleet, [*trial.hosts, host])
+            if more.clean:
+                trial, missing = more, missing - 1
+        return trial
+
+    def _second_best(self) -> Optional[Trial]:
+        """One host, with VMs that will have to move again; or after others made room."""
+        best: Optional[Trial] = None
+        for host in self._todo[:SECOND_BEST] + self._todo[SECOND_BEST:]:
+            trial = try_step(self._fleet, [host])
+            if trial.fits and (best is None or trial.second < best.second):
+                best = trial
+            if best is not None and self._todo.index(host) >= SECOND_BEST:
+                break
+        if best is not None:
+            return best
+        for host in self._todo:
+            swapped = swaps(self._fleet, host)
+            if swapped is not None:
+                return swapped
+        return None
+
+    # What a step does
+
+    def _take(self, trial: Trial) -> None:
+        """Enter the step, and let the fleet be as it leaves it."""
+        number = len(self._steps) + 1
+        rows: list[PlannedMove] = []
+        seconds = 0.0
+        for placed in trial.before:  # one after the other: each makes room
+            row, taken = self._time([placed])
+            rows += [_later(r, seconds, len(rows)) for r in row]
+            seconds += taken
+        row, taken = self._time(trial.placed)
+        rows += [_later(r, seconds, len(rows)) for r in row]
+        seconds += taken
+        for placed in [*trial.before, *trial.placed]:
+            if placed.moves:
+                self._moves += 1
+                self._moved.add(placed.vm.uuid)
+        self._fleet.apply(trial)
+        spare, largest, where = self._fleet.spare(trial.hosts)
+        self._steps.append(
+            PlanStep(
+                number,
+                tuple(trial.hosts),
+                tuple(rows),
+                seconds,
+                spare,
+                largest,
+                where,
+                trial.second,
+                self._clock,
+            )
+        )
+        self._clock += seconds
+        self._todo = [h for h in self._todo if h not in trial.hosts]
+        self._fleet.done(trial.hosts)
+
+    def _time(self, placed: Sequence[Placed]) -> tuple[list[PlannedMove], float]:
+        """The rows of VMs that go together, in their order, and how long they take."""
+        policy, speeds = self._request.policy, self._request.speeds
+        transfers = {
+            p.vm.uuid: Transfer(
+                p.vm.uuid,
+                p.vm.node,
+                p.target,
+                size_of(self._request, p.vm),
+                self._request.dirty.get(p.vm.uuid, 0.0),
+                p.priority,
+                p.settings or policy.migration,
+            )
+            for p in placed
+            if p.way == Way.MIGRATE.value
+        }
+        for transfer, vm in ((t, p.vm) for p in placed for t in _of(transfers, p)):
+            if not converges(transfer, speeds):
+                self._warn_of(transfer, vm)
+        seconds = Timeline(list(transfers.values()), speeds, policy.limits).run()
+        rows = []
+        for order, p in enumerate(placed):
+            transfer = transfers.get(p.vm.uuid)
+            rows.append(_row(p, order, transfer, policy.shutdown_timeout))
+            if transfer is None and p.way in _STOPS:
+                seconds = max(seconds, min(policy.shutdown_timeout, STOP_SECONDS))
+        return rows, seconds
+
+    def _warn_of(self, transfer: Transfer, vm: VM) -> None:
+        if alone(transfer, self._request.speeds) == float("inf"):
+            text = (
+                f"{vm.name} writes {transfer.dirty:.0f} MiB/s, and the link to {transfer.target} "
+                "carries no more: it will not converge. Allow post_copy or auto_converge, or stop it."
+            )
+            self._warnings[text] = None
+
+
+STOP_SECONDS = 10.0  # what a guest takes to shut down, as a guess
+_STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
+
+
+def _of(transfers: dict[str, Transfer], placed: Placed) -> list[Transfer]:
+    found = transfers.get(placed.vm.uuid)
+    return [] if found is None else [found]
+
+
+def _row(placed: Placed, order: int, transfer: Optional[Transfer], longest: float) -> PlannedMove:
+    start = duration = pause = None
+    sent = 0.0
+    if transfer is not None:
+        start, duration = transfer.start, transfer.end - transfer.start
+        pause, sent = pause_ms(transfer), transfer.sent
+    elif placed.way in _STOPS:
+        start, duration = 0.0, min(longest, STOP_SECONDS)
+        if placed.way == Way.COLD_MIGRATE.value:
+            pause = 1000 * duration
+    return PlannedMove(
+        vm=placed.vm.uuid,
+        name=placed.vm.name,
+        way="swap" if placed.swap_for else placed.way,
+        why=placed.why,
+        source=placed.vm.node,
+        target=placed.target,
+        order=order,
+        memory_mib=placed.vm.memory_mib,
+        start=start,
+        duration=duration,
+        pause_ms=pause,
+        sent_mib=sent,
+        reason=placed.reason,
+        swap_for=placed.swap_for,
+    )
+
+
+def _later(row: PlannedMove, seconds: float, order: int) -> PlannedMove:
+    start = None if row.start is None else row.start + seconds
+    values = {**row.__dict__, "start": start, "order": order + 1}
+    return PlannedMove(**values)
