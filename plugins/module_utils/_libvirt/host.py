@@ -10,12 +10,13 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.model import Job, State
+from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
 from .domain_state import is_crashed, to_job, to_state
@@ -31,7 +32,7 @@ class HostConfig:
 
     `uri`: how this host is reached from the host that is being worked on; the source's
     libvirtd dials the same one. `roll_rank`: its position in the roll. `shared_paths`: where the
-    administrator says that every host sees the same data.
+    administrator says that every host sees the same data. `labels`, `taints`: for placement.
     """
 
     name: str
@@ -42,6 +43,8 @@ class HostConfig:
     roll_done: bool = False
     migrate_uri: str = ""
     shared_paths: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
 
 
 @dataclass
@@ -123,6 +126,12 @@ class Host:
         if not self._identity:
             self._identity = ET.fromstring(conn.getCapabilities()).findtext("host/uuid") or ""
         return self._identity
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Of the hypervisor; empty: libvirt cannot tell."""
+        number = self.facts.hypervisor_version
+        return (number // 10**6, number // 1000 % 1000, number % 1000) if number else ()
 
     @property
     def capacity_mib(self) -> int:

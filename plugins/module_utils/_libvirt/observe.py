@@ -116,10 +116,13 @@ class Observer:
             roll_rank=config.roll_rank,
             roll_done=config.roll_done,
             boot_id=self._boot_id if host is self._source else "",
+            labels=config.labels,
+            taints=config.taints,
         )
         if read.error:
             return node
         node.capacity_mib = host.capacity_mib
+        node.version = host.version
         reserved = {r.vm: r.memory_mib for r in read.reservations}
         active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
         node.vm_count = len(active)
