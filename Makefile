@@ -116,6 +116,9 @@ lint-importer: dist $(STAMPS)/importer
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
 
+golden: venv ## write the golden plans again, to be read in git diff
+	$(RUN) -m golden.plans
+
 format: venv ## let ruff put the Python files in order
 	ruff check --fix-only --quiet . || true
 	ruff format .
@@ -173,4 +176,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo lab-up lab-down \
-	test-kill bench-libvirt bench-plan dist clean help
+	test-kill bench-libvirt bench-plan golden dist clean help
