@@ -116,6 +116,9 @@ lint-importer: dist $(STAMPS)/importer
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
 
+golden: venv ## write the golden plans again, to be read in git diff
+	$(RUN) -m golden.plans
+
 format: venv ## let ruff put the Python files in order
 	ruff check --fix-only --quiet . || true
 	ruff format .
@@ -156,6 +159,9 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
 	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
 
+bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)
+	$(RUN) -m bench.plan_bench $(BENCH_ARGS)
+
 ##@ Other
 
 dist: venv ## the collection's tarball, in build/dist
@@ -170,4 +176,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo lab-up lab-down \
-	test-kill bench-libvirt dist clean help
+	test-kill bench-libvirt bench-plan golden dist clean help

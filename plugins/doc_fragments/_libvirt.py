@@ -67,6 +67,17 @@ options:
         description: Whether its maintenance in this roll is over.
         type: bool
         default: false
+      labels:
+        description: Labels of the host, name to text, which node selectors and affinities ask for.
+        type: dict
+        default: {}
+      taints:
+        description:
+          - Taints of the host, for example V(dedicated=db:NoSchedule). A VM that does not tolerate
+            it is not placed there, or with C(PreferNoSchedule) only if nothing else fits.
+        type: list
+        elements: str
+        default: []
   slots_on:
     description:
       - Name of the host that keeps the migration slots of the cluster.
@@ -164,6 +175,23 @@ options:
         description: To one host.
         type: int
         default: 2
+  placement_profile:
+    description:
+      - How a target is chosen among the hosts that fit.
+      - V(LowNodeUtilization) takes the one with most room, V(HighNodeUtilization) the one with
+        least room that fits, V(NoScoring) the first by name.
+      - KubeVirt's scheduler has profiles of its own; there it is not used.
+    type: str
+    choices: [LowNodeUtilization, HighNodeUtilization, NoScoring]
+    default: LowNodeUtilization
+  anti_affinity:
+    description:
+      - Whether VMs of one anti-affinity group are kept on different hosts where it can be
+        (V(preferred)), or always (V(required)). With V(required) a VM blocks for which there is no
+        such host.
+    type: str
+    choices: [preferred, required]
+    default: preferred
   migration:
     description: How VMs are migrated.
     type: dict

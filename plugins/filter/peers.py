@@ -19,7 +19,8 @@ description:
   - Makes the O(virtops.maintenance.virt_drain#module:peers) list of a host from the variables of
     all hosts of its fleet.
   - Reads C(maintenance_peer_uri) (required), C(maintenance_memory), C(maintenance_reserve),
-    C(maintenance_migrate_uri) and C(maintenance_roll_done) of each host.
+    C(maintenance_migrate_uri), C(maintenance_roll_done), C(maintenance_labels) and
+      C(maintenance_taints) of each host.
 positional: hostvars, node, roll
 options:
   _input:
@@ -52,7 +53,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: One entry a peer, with C(name), C(uri), C(migrate_uri), C(memory), C(reserve),
-    C(roll_rank) and C(roll_done).
+    C(roll_rank), C(roll_done), C(labels) and C(taints).
   type: list
   elements: dict
 """
@@ -87,6 +88,8 @@ def peers(
                 "reserve": int(facts.get("maintenance_reserve", 0)),
                 "roll_rank": ranks.get(name),
                 "roll_done": bool(facts.get("maintenance_roll_done", False)),
+                "labels": dict(facts.get("maintenance_labels") or {}),
+                "taints": list(facts.get("maintenance_taints") or []),
             }
         )
     return result

@@ -115,6 +115,20 @@ record:
       description: Ids of all runs.
       type: list
       elements: str
+fleet:
+  description:
+    - The host and its VMs as M(virtops.maintenance.maintenance_plan) wants them, by way of the
+      filter P(virtops.maintenance.plan_fleet#filter).
+  returned: success
+  type: dict
+  contains:
+    host:
+      description: The host.
+      type: dict
+    vms:
+      description: Its VMs.
+      type: list
+      elements: dict
 documents:
   description:
     - One document a VM, as rules and filters see it. The fields are the same on all platforms.

@@ -54,7 +54,7 @@ def decide(
     decision = Decision(new, {})
     draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
     to = next((r.to for r in new.values() if r.to), "")
-    placement = Placement(obs, draining, policy.limits, to)
+    placement = Placement(obs, draining, policy.limits, to, policy.placing)
     cluster_room = policy.limits.cluster - obs.cluster_in_flight
     by_node: dict[str, list[VM]] = {name: [] for name in new}
     for vm in obs.vms.values():

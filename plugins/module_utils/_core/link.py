@@ -58,6 +58,19 @@ SETUP = 1.0  # s for a set-up, until it was measured
 MAX_STARTED = 14  # libvirtd has 20 workers; each migration call takes one for its whole time
 
 
+def turn(
+    priority: int, flows: bool, on_target: int, work: float, uuid: str
+) -> tuple[int, bool, int, float, str]:
+    """Who gets the link next, the least first: priority, then what is set up, then to a target
+    with room, then what is nearest to its end. For the holder and for the plan."""
+    return (-priority, not flows, on_target, work, uuid)
+
+
+def crowds(dirty_rate: float, share: float) -> bool:
+    """Is `share` too little for one that writes so fast? For the holder and for the plan."""
+    return dirty_rate * SHARE > share
+
+
 @dataclass(frozen=True)
 class LinkJob:
     """One migration as last seen. Sizes in bytes, rates in bytes/s, `stamp` in seconds.
@@ -320,11 +333,13 @@ class LinkScheduler:
             track.gives_way,
             not (job.sticky and job.iteration > 1),
             (0, track.opened, job.iteration < 2) if has_it else (1, 0.0, False),
-            -job.priority,
-            not job.flows,
-            on_target.get(job.target, 0),
-            self._work(uuid, job, now),
-            uuid,
+            *turn(
+                job.priority,
+                job.flows,
+                on_target.get(job.target, 0),
+                self._work(uuid, job, now),
+                uuid,
+            ),
         )
 
     def _room(self, job: LinkJob, track: _Track, ahead: _Ahead) -> int:
@@ -333,7 +348,7 @@ class LinkScheduler:
         kept = has_it and job.sticky and job.iteration > 1
         if not ahead.count or kept or track.is_fixed(job):
             return OPEN_MIB
-        crowded = ahead.most_dirty * SHARE > self._rate / (ahead.count + 1)
+        crowded = crowds(ahead.most_dirty, self._rate / (ahead.count + 1))
         if not crowded and (ahead.count < self.lanes or ahead.capped):
             return OPEN_MIB
         net = max(self._rate - ahead.dirty, 0.1 * self._rate)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from .needs import NO_NEEDS, Needs, Taint
 from .reasons import Finding
 
 
@@ -123,6 +124,7 @@ class VM:
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
+    `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
     """
 
     uuid: str
@@ -146,6 +148,8 @@ class VM:
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = NO_NEEDS
+    resident_mib: int = 0
 
     @property
     def active(self) -> bool:
@@ -162,6 +166,7 @@ class Node:
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
     `our_cordon`: is a cordon of ours among what keeps VMs away? None: cannot be told apart.
+    `version`: of its hypervisor. A VM never migrates to an older one. Empty: not known.
     """
 
     name: str
@@ -180,6 +185,9 @@ class Node:
     roll_done: bool = False
     boot_id: str = ""
     message: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    version: tuple[int, ...] = ()
 
     @property
     def room_mib(self) -> int:

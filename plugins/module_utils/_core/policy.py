@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Callable
 
 from .model import EvictionStrategy, OnNotMigratable
@@ -15,6 +16,27 @@ from .model import EvictionStrategy, OnNotMigratable
 
 class PolicyError(ValueError):
     """A setting is wrong. The text names it, what was expected, and what was given."""
+
+
+class Profile(str, Enum):
+    """How a target is chosen among those that fit. Names as of the cluster scheduler's profiles.
+
+    LOW: spread, the node with most room. HIGH: pack, the node with least room that fits.
+    NO_SCORING: the first by name.
+    """
+
+    LOW = "LowNodeUtilization"
+    HIGH = "HighNodeUtilization"
+    NO_SCORING = "NoScoring"
+
+
+@dataclass(frozen=True)
+class Placing:
+    """How targets are chosen. `apart`: VMs of one anti-affinity group never share a node; else
+    they do where nothing else fits."""
+
+    profile: Profile = Profile.LOW
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +122,7 @@ class Policy:
     force_stop: bool = False
     move_inactive: bool = False
     limits: Limits = field(default_factory=Limits)
+    placing: Placing = field(default_factory=Placing)
     migration: MigrationSettings = field(default_factory=MigrationSettings)
     max_attempts: int = 3
     backoff: float = 5.0

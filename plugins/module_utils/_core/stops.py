@@ -29,7 +29,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, never[0])
         return
     if way is Way.COLD_MIGRATE:
-        target = step.placement.pick(vm)
+        target = step.placement.pick(vm, cold=True)
         if target is None:
             _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
@@ -46,7 +46,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 
 def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
     """None fits: that is the end. One fits, but its places are taken now: wait."""
-    refusals = step.placement.refusals(vm)
+    refusals = step.placement.refusals(vm, cold=True)
     if refusals or step.late():
         entry.end(ending, vm.node, refusals[0] if refusals else Finding(Reason.DEADLINE))
     else:
@@ -149,7 +149,7 @@ def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
 
 def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
     """On the target that was claimed, or on another one if that did not take it after all."""
-    target = entry.cold_target or step.placement.pick(vm)
+    target = entry.cold_target or step.placement.pick(vm, cold=True)
     if target is None:
         _no_cold_target(step, vm, entry, if_none)
         return

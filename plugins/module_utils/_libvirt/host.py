@@ -10,12 +10,13 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.model import Job, State
+from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
 from .domain_state import is_crashed, to_job, to_state
@@ -31,7 +32,7 @@ class HostConfig:
 
     `uri`: how this host is reached from the host that is being worked on; the source's
     libvirtd dials the same one. `roll_rank`: its position in the roll. `shared_paths`: where the
-    administrator says that every host sees the same data.
+    administrator says that every host sees the same data. `labels`, `taints`: for placement.
     """
 
     name: str
@@ -42,6 +43,8 @@ class HostConfig:
     roll_done: bool = False
     migrate_uri: str = ""
     shared_paths: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
 
 
 @dataclass
@@ -54,6 +57,7 @@ class DomainNow:
     memory_mib: int
     job: Job | None = None
     crashed: bool = False  # off because its process failed
+    resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
 
 
 @dataclass
@@ -67,6 +71,7 @@ class HostNow:
     slots: list[Slot] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     identity: str = ""
+    version: tuple[int, ...] = ()  # of the hypervisor
     error: str = ""
 
 
@@ -90,6 +95,7 @@ class Host:
         self._store: Store | None = None
         self._facts: HostFacts | None = None
         self._identity = ""
+        self._version: tuple[int, ...] | None = None
         self._groups: dict[str, str | None] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
@@ -125,6 +131,20 @@ class Host:
         return self._identity
 
     @property
+    def version(self) -> tuple[int, ...]:
+        """Of the hypervisor; empty: libvirt cannot tell."""
+        if self._version is None:
+            try:
+                number = self.conn.getVersion()
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+                    raise
+                number = 0
+            parts = (number // 10**6, number // 1000 % 1000, number % 1000)
+            self._version = parts if number else ()
+        return self._version
+
+    @property
     def capacity_mib(self) -> int:
         return self.config.memory_mib or self.facts.memory_mib
 
@@ -144,6 +164,7 @@ class Host:
         now = HostNow(self.name)
         try:
             now.identity = self.identity
+            now.version = self.version
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)
@@ -181,7 +202,8 @@ class Host:
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
             failed = is_crashed(number, reason)
-            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed)
+            resident = stats.get("balloon.rss", 0) // 1024
+            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed, resident)
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

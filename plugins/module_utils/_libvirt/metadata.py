@@ -6,6 +6,10 @@
 
     <virtops:vm xmlns:virtops="https://virtops.example/xmlns/maintenance/1">
       <virtops:evictionStrategy>LiveMigrate</virtops:evictionStrategy>
+      <virtops:nodeSelector>zone=a, disk=ssd</virtops:nodeSelector>
+      <virtops:affinity>rack In r1|r2</virtops:affinity>
+      <virtops:tolerations>dedicated=db:NoSchedule</virtops:tolerations>
+      <virtops:near>web</virtops:near>
       <virtops:evictionRequested run="..." by="..." reason="..." at="..."/>
       <virtops:evacuationNodeName>host-a</virtops:evacuationNodeName>
       <virtops:lastMigration source="host-a" target="host-b" run="..." at="..."/>
@@ -20,9 +24,18 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
+from .._core import needs_text
+from .._core.needs import Needs
+
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 PREFIX = "virtops"
 _MARKS = ("evictionRequested", "evacuationNodeName")
+_NEEDS = {
+    "nodeSelector": "selector",
+    "affinity": "affinity",
+    "tolerations": "tolerations",
+    "near": "near",
+}
 
 
 def _tag(name: str) -> str:
@@ -54,6 +67,12 @@ def _without(root: ET.Element, *names: str) -> None:
 def is_marked(xml: str | None) -> bool:
     """Does it carry EvictionRequested or evacuationNodeName?"""
     return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in _MARKS)
+
+
+def needs_of(declared: Mapping[str, str]) -> Needs:
+    """Where it wants to be, from the children of our element. Raises PolicyError."""
+    found = {key: declared[name] for name, key in _NEEDS.items() if declared.get(name)}
+    return needs_text.needs("its metadata", found)
 
 
 def strategy_of(xml: str | None) -> str:

@@ -116,10 +116,13 @@ class Observer:
             roll_rank=config.roll_rank,
             roll_done=config.roll_done,
             boot_id=self._boot_id if host is self._source else "",
+            labels=config.labels,
+            taints=config.taints,
         )
         if read.error:
             return node
         node.capacity_mib = host.capacity_mib
+        node.version = read.version
         reserved = {r.vm: r.memory_mib for r in read.reservations}
         active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
         node.vm_count = len(active)
@@ -213,4 +216,4 @@ class Observer:
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)
-        return replace(vm, crashed=True) if domain.crashed else vm
+        return replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)

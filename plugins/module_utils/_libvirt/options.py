@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from .._core import needs_text
 from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Limits, Policy, PolicyError
+from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
 from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
 from .host import HostConfig
@@ -36,6 +37,8 @@ HOSTS_SPEC: dict[str, Any] = {
             "reserve": {"type": "int", "default": 0},
             "roll_rank": {"type": "int"},
             "roll_done": {"type": "bool", "default": False},
+            "labels": {"type": "dict", "default": {}},
+            "taints": {"type": "list", "elements": "str", "default": []},
         },
     },
     "slots_on": {"type": "str", "default": ""},
@@ -108,6 +111,16 @@ POLICY_SPEC: dict[str, Any] = {
             "inbound": {"type": "int", "default": 2},
         },
     },
+    "placement_profile": {
+        "type": "str",
+        "choices": [p.value for p in Profile],
+        "default": Profile.LOW.value,
+    },
+    "anti_affinity": {
+        "type": "str",
+        "choices": ["preferred", "required"],
+        "default": "preferred",
+    },
     "migration": {"type": "dict", "default": {}, "options": MIGRATION_SPEC},
     "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
     "max_attempts": {"type": "int", "default": 3},
@@ -163,6 +176,8 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
                 roll_rank=peer["roll_rank"],
                 roll_done=peer["roll_done"],
                 migrate_uri=peer["migrate_uri"],
+                labels=needs_text.labels(f"peers[].labels of {name}", peer.get("labels")),
+                taints=needs_text.taints(f"peers[].taints of {name}", peer.get("taints")),
             )
         )
     slots_on = params["slots_on"]
@@ -197,6 +212,9 @@ def policy(params: Mapping[str, Any]) -> Policy:
         force_stop=params["force_stop"],
         move_inactive=params["move_inactive"],
         limits=Limits(**params["limits"]) if params["limits"] else Limits(),
+        placing=Placing(
+            Profile(params["placement_profile"]), params["anti_affinity"] == "required"
+        ),
         migration=migration,
         **{
             name: params[name]

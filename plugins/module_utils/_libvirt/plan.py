@@ -14,6 +14,7 @@ from .._core.decide import decide
 from .._core.engine import Ended, begin
 from .._core.model import Observation
 from .._core.picture import diff, foreseen, picture
+from .._core.plan_input import fleet_of
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
@@ -102,6 +103,7 @@ def look(request: Request) -> dict[str, Any]:
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
             "vms": planned["vms"],
+            "fleet": fleet_of(obs, request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,

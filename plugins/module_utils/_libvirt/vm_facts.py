@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.model import VM, Job, MigrationMethod, State
+from .._core.needs import NO_NEEDS, Needs
+from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
@@ -20,7 +22,7 @@ from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
 from .host import DomainNow, Host, HostNow, read_metadata
 from .host_facts import compare_cpu
-from .metadata import is_marked
+from .metadata import is_marked, needs_of
 from .migratable import (
     Runtime,
     disks_to_copy,
@@ -55,6 +57,7 @@ class VMFacts:
     copied: tuple[str, ...] = field(default=())
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
+    needs: Needs = NO_NEEDS
 
     def to_vm(
         self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
@@ -80,6 +83,7 @@ class VMFacts:
             refused_by=self.refused_by,
             job=job,
             document=self.document,
+            needs=self.needs,
         )
 
 
@@ -96,6 +100,10 @@ def read_vm_facts(
         spec = parse_domain(xml)
     except ValueError as exc:
         return unreadable(source, domain, str(exc))
+    try:
+        needs = needs_of(spec.declared.other)
+    except PolicyError as exc:  # where it may be is not known, so it goes nowhere
+        return unreadable(source, domain, f"{domain.name}: {exc}")
     runtime = _runtime(dom, spec, domain)
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
@@ -138,6 +146,7 @@ def read_vm_facts(
             spec, runtime, sights, lambda path: path_shared(path, source.config.shared_paths)
         ),
         save_findings=save_findings(spec, runtime),
+        needs=needs,
     )
 
 

@@ -1,0 +1,242 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plain form of a fleet, for the plan: what the modules hand over, and what golden files have.
+
+hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
+        version, labels, taints, cordoned, reachable, message
+vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, state, migratable,
+        reasons, cold, refused_by, needs, persistent, autostart, document
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import needs_text
+from .model import VM, Node, Observation, State
+from .plan_model import Budget, RollRequest
+from .plan_time import DEFAULT_LINK, Speeds
+from .policy import Policy, PolicyError
+from .reasons import Finding, Reason
+
+
+def fleet_of(obs: Observation, name: str) -> dict[str, Any]:
+    """One observed host with its VMs, in the plain form."""
+    node = obs.nodes[name]
+    return {
+        "host": {
+            "name": name,
+            "memory_mib": node.capacity_mib,
+            "reserve_mib": node.reserve_mib,
+            "version": ".".join(str(part) for part in node.version),
+            "labels": dict(node.labels),
+            "taints": [str(taint) for taint in node.taints],
+            "cordoned": node.cordoned and not node.our_cordon,
+            "reachable": node.reachable,
+            "message": node.message,
+        },
+        "vms": [_vm_row(vm) for vm in obs.vms.values() if vm.node == name],
+    }
+
+
+def _vm_row(vm: VM) -> dict[str, Any]:
+    return {
+        "name": vm.name,
+        "uuid": vm.uuid,
+        "host": vm.node,
+        "memory_mib": vm.memory_mib,
+        # What it never touched is not sent.
+        "sent_mib": min(vm.memory_mib, vm.resident_mib),
+        "group": vm.group or "",
+        "strategy": vm.declared_strategy or "",
+        "state": vm.state.value,
+        "migratable": vm.migratable,
+        "reasons": _findings(vm.findings),
+        "cold": _findings(vm.cold_findings),
+        "refused_by": {host: _findings(found) for host, found in vm.refused_by.items()},
+        "needs": needs_text.needs_to_dict(vm.needs),
+        "persistent": vm.persistent,
+        "autostart": vm.autostart,
+        "document": dict(vm.document),
+    }
+
+
+def _findings(found: Iterable[Finding]) -> list[dict[str, str]]:
+    return [{"reason": f.reason.value, "message": f.message} for f in found]
+
+
+def request_of(
+    hosts: Sequence[Mapping[str, Any]],
+    vms: Sequence[Mapping[str, Any]],
+    roll: Sequence[str],
+    policy: Policy,
+    max_unavailable: int = 1,
+    link: float = DEFAULT_LINK,
+    budgets: Sequence[Mapping[str, Any]] = (),
+    setup: float = 0.0,
+) -> RollRequest:
+    """From the plain form. Raises PolicyError naming what is wrong."""
+    nodes: dict[str, Node] = {}
+    links: dict[str, float] = {}
+    for raw in hosts:
+        node = _node(raw)
+        if node.name in nodes:
+            raise PolicyError(f"hosts names {node.name} twice")
+        nodes[node.name] = node
+        if raw.get("link_mib_s"):
+            links[node.name] = _number(f"link_mib_s of {node.name}", raw["link_mib_s"])
+    found: dict[str, VM] = {}
+    dirty: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for raw in vms:
+        vm = _vm(raw, nodes)
+        if vm.uuid in found:
+            raise PolicyError(
+                f"the VM {vm.name} ({vm.uuid}) is on {found[vm.uuid].node} and on {vm.node}: it is "
+                "being migrated, or the two were not read at the same time. Read them again."
+            )
+        found[vm.uuid] = vm
+        document = raw.get("document") or {}
+        rate = raw.get("dirty_rate", document.get("dirty_rate"))
+        if rate:
+            dirty[vm.uuid] = _number(f"dirty_rate of {vm.name}", rate)
+        if raw.get("sent_mib"):
+            sizes[vm.uuid] = _number(f"sent_mib of {vm.name}", raw["sent_mib"])
+        _count(nodes[vm.node], vm)
+    todo = _roll(roll, nodes)
+    if max_unavailable < 1:
+        raise PolicyError(f"max_unavailable must be 1 or more, not {max_unavailable}")
+    return RollRequest(
+        nodes=nodes,
+        vms=found,
+        todo=todo,
+        policy=policy,
+        max_unavailable=max_unavailable,
+        speeds=Speeds(links=links, default=link, setup=setup),
+        dirty=dirty,
+        sizes=sizes,
+        budgets=tuple(_budget(raw, found) for raw in budgets),
+    )
+
+
+def _roll(roll: Sequence[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    unknown = sorted(set(roll) - set(nodes))
+    if unknown:
+        raise PolicyError(
+            f"roll names {', '.join(unknown)}, of which nothing is known: hosts has "
+            f"{', '.join(sorted(nodes)) or 'none'}"
+        )
+    if len(set(roll)) < len(roll):
+        raise PolicyError("roll names a host twice")
+    return tuple(roll)
+
+
+def _node(raw: Mapping[str, Any]) -> Node:
+    name = raw.get("name")
+    if not name:
+        raise PolicyError("a host without a name: every entry of hosts needs one")
+    return Node(
+        name=str(name),
+        reachable=bool(raw.get("reachable", True)),
+        cordoned=bool(raw.get("cordoned", False)),
+        capacity_mib=int(_number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
+        reserve_mib=int(_number(f"reserve_mib of {name}", raw.get("reserve_mib", 0))),
+        committed_mib=int(_number(f"committed_mib of {name}", raw.get("committed_mib", 0))),
+        message=str(raw.get("message") or ""),
+        labels=needs_text.labels(f"labels of {name}", raw.get("labels")),
+        taints=needs_text.taints(f"taints of {name}", raw.get("taints")),
+        version=_version(str(name), raw.get("version")),
+    )
+
+
+def _version(name: str, raw: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in str(raw or "").split(".") if part)
+    except ValueError as exc:
+        raise PolicyError(f"version of {name} is {raw!r}: for example 9.1.0 is expected") from exc
+
+
+def _number(where: str, raw: Any) -> float:
+    try:
+        value = float(raw or 0)
+    except (TypeError, ValueError) as exc:
+        raise PolicyError(f"{where} is {raw!r}: a number is expected") from exc
+    if value < 0:
+        raise PolicyError(f"{where} is {raw}: 0 or more is expected")
+    return value
+
+
+def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
+    name, host = str(raw.get("name") or ""), str(raw.get("host") or "")
+    if not name:
+        raise PolicyError("a VM without a name: every entry of vms needs one")
+    if host not in nodes:
+        raise PolicyError(f"the VM {name} is on {host or 'no host'}, which hosts does not name")
+    found = _from_rows(f"reasons of {name}", raw.get("reasons"))
+    migratable: bool | None = raw.get("migratable", not found)
+    return VM(
+        uuid=str(raw.get("uuid") or name),
+        name=name,
+        node=host,
+        state=_state(name, raw.get("state")),
+        memory_mib=int(_number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
+        declared_strategy=raw.get("strategy") or None,
+        group=raw.get("group") or None,
+        persistent=bool(raw.get("persistent", True)),
+        autostart=bool(raw.get("autostart", False)),
+        migratable=migratable,
+        findings=found,
+        cold_findings=_from_rows(f"cold of {name}", raw.get("cold")),
+        refused_by={
+            str(peer): _from_rows(f"refused_by of {name}", why)
+            for peer, why in (raw.get("refused_by") or {}).items()
+        },
+        document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
+        needs=needs_text.needs(f"needs of {name}", raw.get("needs") or {}),
+    )
+
+
+def _state(name: str, raw: Any) -> State:
+    try:
+        return State(raw or State.RUNNING.value)
+    except ValueError as exc:
+        known = ", ".join(state.value for state in State)
+        raise PolicyError(f"state of {name} is {raw!r}: one of {known} is expected") from exc
+
+
+def _from_rows(where: str, raw: Any) -> tuple[Finding, ...]:
+    """From reasons by their code, or with a message."""
+    found = []
+    for row in raw or ():
+        code = row.get("reason") if isinstance(row, Mapping) else row
+        try:
+            reason = Reason(code)
+        except ValueError as exc:
+            raise PolicyError(
+                f"{where} has {code!r}, which is no reason (docs/reasons.md)"
+            ) from exc
+        found.append(Finding(reason, row.get("message", "") if isinstance(row, Mapping) else ""))
+    return tuple(found)
+
+
+def _count(node: Node, vm: VM) -> None:
+    if not vm.active:
+        return
+    node.committed_mib += vm.memory_mib
+    node.vm_count += 1
+    if vm.group:
+        node.group_counts[vm.group] = node.group_counts.get(vm.group, 0) + 1
+
+
+def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
+    name = str(raw.get("name") or "")
+    wanted = set(raw.get("vms") or ())
+    found = frozenset(u for u, vm in vms.items() if vm.name in wanted or u in wanted)
+    known = {vms[u].name for u in found} | found
+    missing = sorted(wanted - known)
+    if missing:
+        raise PolicyError(f"the budget {name} names VMs that are not there: {', '.join(missing)}")
+    return Budget(name, found, int(_number(f"at_once of {name}", raw.get("at_once", 1))))

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan as a table for people, and as two texts for diff mode. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_HEAD = ("VM", "what", "from", "to", "GiB", "start", "takes", "pause", "why")
+_LEFT = frozenset({0, 1, 2, 3, 8})
+WHY_WIDTH = 60
+
+
+def table(plan: Mapping[str, Any]) -> list[str]:
+    """The lines. A plan as Plan.to_dict() has it."""
+    lines: list[str] = []
+    for step in plan["steps"]:
+        second = f", {step['second_moves']} will move again" if step["second_moves"] else ""
+        lines.append(
+            f"Step {step['number']}: {', '.join(step['hosts'])}   "
+            f"{_count(len(step['moves']), 'VM')}{second}, takes {_time(step['duration'])}; "
+            f"left meanwhile: {_gib(step['spare_mib'])} GiB, "
+            f"at most {_gib(step['largest_mib'])} GiB on one host ("
+            f"{step['largest_on'] or 'none'})"
+        )
+        lines += _rows(step["moves"])
+    lines += [f"Warning: {text}" for text in plan["warnings"]]
+    lines.append(summary(plan))
+    return lines
+
+
+def summary(plan: Mapping[str, Any]) -> str:
+    """One line: it fits, or why not."""
+    if plan["refusal"] is not None:
+        done = sum(len(step["hosts"]) for step in plan["steps"])
+        return (
+            f"{plan['refusal']['sentence']}. Planned before it: {_count(done, 'host')}; "
+            f"not planned: {', '.join(plan['hosts_left'])}."
+        )
+    hosts = sum(len(step["hosts"]) for step in plan["steps"])
+    return (
+        f"It fits: {_count(hosts, 'host')} in {_count(len(plan['steps']), 'step')}, "
+        f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} "
+        f"({plan['moves_per_vm']:.2f} each), "
+        f"{_time(plan['duration'])} for the transfers."
+    )
+
+
+def _rows(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = [_HEAD] + [_row(move) for move in moves]
+    if len(rows) == 1:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i in _LEFT else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def _row(move: Mapping[str, Any]) -> tuple[str, ...]:
+    what = f"{move['way']} for {move['swap_for']}" if move["swap_for"] else move["way"]
+    pause = move["pause_ms"]
+    return (
+        move["name"],
+        what,
+        move["source"],
+        move["target"] or "-",
+        _gib(move["memory_mib"]),
+        "-" if move["start"] is None else _time(move["start"]),
+        "-" if move["duration"] is None else _time(move["duration"]),
+        "-" if pause is None else (f"{pause:.0f} ms" if pause < 2000 else _time(pause / 1000)),
+        move["why"][:WHY_WIDTH],
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _gib(mib: float) -> str:
+    return f"{mib / 1024:.0f}" if mib % 1024 == 0 else f"{mib / 1024:.1f}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def diff(vms: Sequence[Mapping[str, Any]], plan: Mapping[str, Any]) -> dict[str, str]:
+    """Where each VM is before the roll and after it."""
+    before = {vm.get("uuid") or vm["name"]: (vm["name"], vm["host"]) for vm in vms}
+    after = dict(before)
+    for step in plan["steps"]:
+        for move in step["moves"]:
+            if move["target"]:
+                after[move["vm"]] = (move["name"], move["target"])
+    return {"before": _places(before), "after": _places(after)}
+
+
+def _places(found: Mapping[str, tuple[str, str]]) -> str:
+    return "".join(f"VM {name}: on {host}\n" for name, host in sorted(found.values()))

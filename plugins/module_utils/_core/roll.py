@@ -1,0 +1,219 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan of a roll: which hosts, in which order, which together, and where each VM goes. Pure.
+
+It chooses the order, and nothing else: what becomes of a VM and where it goes is what `decide`
+answers for the hosts of a step on the fleet as the steps before would leave it. So a step fits
+in the plan exactly if the drain, asked then, would find a place for every VM.
+
+Hosts are taken in an order that leaves free hosts where the next ones need them: fast links
+first, newer hypervisors first (their VMs have fewer targets), then those that are soonest empty.
+A step has as many hosts as `max_unavailable` and the fleet allow. Where no host can be emptied
+onto hosts that are done or not in the roll, the one with fewest second moves is taken; where none
+fits at all, a VM is moved out of the way first (roll_swap.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
+from .plan_time import Timeline, Transfer, pause_ms
+from .roll_refusal import refuse
+from .roll_swap import swaps
+from .roll_trial import Fleet, Placed, Trial, size_of, transfer_of, try_step
+from .strategy import Way
+
+# Candidates that are looked at to fill up a step, and to find one with fewest second moves.
+FILL_UP = 6
+SECOND_BEST = 40
+
+
+def plan_roll(request: RollRequest) -> Plan:
+    """The plan, or as much of it as fits and a refusal."""
+    return _Roll(request).plan()
+
+
+class _Roll:
+    def __init__(self, request: RollRequest) -> None:
+        self._request = request
+        self._fleet = Fleet(request)
+        self._todo = sorted(request.todo, key=self._rank)
+        self._steps: list[PlanStep] = []
+        self._clock = 0.0
+        self._moves = 0
+        self._moved: set[str] = set()
+        self._warnings: dict[str, None] = {}
+
+    def plan(self) -> Plan:
+        refusal = None
+        while self._todo:
+            trial = self._next()
+            if trial is None:
+                refusal = refuse(self._fleet, self._todo, len(self._steps) + 1)
+                break
+            self._take(trial)
+        return Plan(
+            steps=tuple(self._steps),
+            refusal=refusal,
+            left=tuple(self._todo),
+            moves=self._moves,
+            vms_moved=len(self._moved),
+            duration=self._clock,
+            warnings=tuple(self._warnings),
+        )
+
+    # Order
+
+    def _rank(self, host: str) -> tuple[object, ...]:
+        """The least is taken first. Empty hosts at once: they are targets then."""
+        speeds = self._request.speeds
+        vms = self._fleet.on(host)
+        if not vms:
+            return (0, 0.0, (), 0.0, host)
+        version = tuple(-part for part in self._fleet.nodes[host].version)
+        work = sum(size_of(self._request, vm) for vm in vms)
+        return (1, -speeds.link(host), version, work / speeds.link(host), host)
+
+    def _next(self) -> Trial | None:
+        """The hosts of the next step, tried on the model; None: no host that is left fits.
+
+        The odd ones come first: they leave places of a step unused, and are soonest empty.
+        """
+        most = self._request.max_unavailable
+        most = len(self._todo) % most or most
+        batch = self._todo[:most]
+        while len(batch) > 1:
+            trial = try_step(self._fleet, batch)
+            if trial.clean:
+                return self._fill_up(trial, most)
+            bad = trial.culprits & set(batch)
+            batch = [h for h in batch if h not in bad] if 0 < len(bad) < len(batch) else batch[:-1]
+        for host in self._todo:
+            trial = try_step(self._fleet, [host])
+            if trial.clean:
+                return self._fill_up(trial, most)
+        return self._second_best()
+
+    def _fill_up(self, trial: Trial, most: int) -> Trial:
+        """Further hosts, as long as all of them fit together."""
+        others = [h for h in self._todo if h not in trial.hosts]
+        for host in others[:FILL_UP]:
+            if len(trial.hosts) >= most:
+                break
+            more = try_step(self._fleet, [*trial.hosts, host])
+            if more.clean:
+                trial = more
+        return trial
+
+    def _second_best(self) -> Trial | None:
+        """One host, with VMs that will have to move again; or after others made room."""
+        best: Trial | None = None
+        for host in self._todo[:SECOND_BEST] + self._todo[SECOND_BEST:]:
+            trial = try_step(self._fleet, [host])
+            if trial.fits and (best is None or trial.second < best.second):
+                best = trial
+            if best is not None and self._todo.index(host) >= SECOND_BEST:
+                break
+        if best is not None:
+            return best
+        for host in self._todo:
+            swapped = swaps(self._fleet, host)
+            if swapped is not None:
+                return swapped
+        return None
+
+    # What a step does
+
+    def _take(self, trial: Trial) -> None:
+        """Enter the step, and let the fleet be as it leaves it."""
+        number = len(self._steps) + 1
+        rows: list[PlannedMove] = []
+        seconds = 0.0
+        for placed in trial.before:  # one after the other: each makes room
+            found, taken = self._time([placed])
+            rows += [_later(row, seconds) for row in found]
+            seconds += taken
+        found, taken = self._time(trial.placed)
+        rows += [_later(row, seconds) for row in found]
+        rows = [replace(row, order=order) for order, row in enumerate(rows, 1)]
+        seconds += taken
+        for placed in [*trial.before, *trial.placed]:
+            if placed.way == Way.EXTERNAL.value:
+                text = f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it."
+                self._warnings[text] = None
+            if placed.moves:
+                self._moves += 1
+                self._moved.add(placed.vm.uuid)
+        self._fleet.apply(trial)
+        spare, largest, where = self._fleet.spare(trial.hosts)
+        self._steps.append(
+            PlanStep(
+                number,
+                tuple(trial.hosts),
+                tuple(rows),
+                seconds,
+                spare,
+                largest,
+                where,
+                trial.second,
+                self._clock,
+            )
+        )
+        self._clock += seconds
+        self._todo = [h for h in self._todo if h not in trial.hosts]
+        self._fleet.done(trial.hosts)
+
+    def _time(self, placed: Sequence[Placed]) -> tuple[list[PlannedMove], float]:
+        """The rows of VMs that go together, in their order, and how long they take."""
+        policy, speeds = self._request.policy, self._request.speeds
+        transfers = {
+            p.vm.uuid: transfer_of(self._request, p) for p in placed if p.way == Way.MIGRATE.value
+        }
+        seconds = Timeline(list(transfers.values()), speeds, policy.limits).run()
+        rows = []
+        for p in placed:
+            transfer = transfers.get(p.vm.uuid)
+            rows.append(_row(p, transfer, policy.shutdown_timeout))
+            if transfer is None and p.way in _STOPS:
+                seconds = max(seconds, min(policy.shutdown_timeout, STOP_SECONDS))
+        return rows, seconds
+
+
+STOP_SECONDS = 10.0  # what a guest takes to shut down, as a guess
+_STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
+
+
+def _row(placed: Placed, transfer: Transfer | None, longest: float) -> PlannedMove:
+    start = duration = pause = None
+    sent = 0.0
+    if transfer is not None:
+        start, duration = transfer.start, transfer.end - transfer.start
+        pause, sent = pause_ms(transfer), transfer.sent
+    elif placed.way in _STOPS:
+        start, duration = 0.0, min(longest, STOP_SECONDS)
+        if placed.way == Way.COLD_MIGRATE.value:
+            pause = 1000 * duration
+    return PlannedMove(
+        vm=placed.vm.uuid,
+        name=placed.vm.name,
+        way="swap" if placed.swap_for else placed.way,
+        why=placed.why,
+        source=placed.vm.node,
+        target=placed.target,
+        order=0,
+        memory_mib=placed.vm.memory_mib,
+        start=start,
+        duration=duration,
+        pause_ms=pause,
+        sent_mib=sent,
+        reason=placed.reason,
+        swap_for=placed.swap_for,
+    )
+
+
+def _later(row: PlannedMove, seconds: float) -> PlannedMove:
+    return row if row.start is None else replace(row, start=row.start + seconds)

@@ -1,0 +1,306 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One step of a roll, tried: `decide` on the fleet as it would be then. Pure.
+
+Limits say when a VM moves, not whether, so they are left aside here; the timeline obeys them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from .actions import Action, Decision, Do
+from .decide import decide
+from .engine import begin
+from .model import VM, Node, Observation
+from .place import Placement
+from .plan_model import RollRequest
+from .plan_time import Transfer, converges, width
+from .policy import Limits, MigrationSettings
+from .reasons import CATALOGUE, Finding, Reason
+from .record import Ending, Intent, NodeRecord, VMRecord
+from .strategy import Way
+
+_NO_LIMITS = Limits(10**9, 10**9, 10**9)
+_ACTS = {
+    Do.MIGRATE: Way.MIGRATE.value,
+    Do.SHUTDOWN: Way.SHUTDOWN.value,
+    Do.SAVE: Way.SAVE.value,
+    Do.COLD_DEFINE: Way.COLD_MIGRATE.value,
+}
+OFF = "off"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What `decide` answered for one VM."""
+
+    vm: VM
+    way: str
+    target: str
+    why: str
+    priority: int = 0
+    settings: MigrationSettings | None = None
+    reason: str = ""
+    swap_for: str = ""
+
+    @property
+    def moves(self) -> bool:
+        return self.target != ""
+
+
+@dataclass
+class Trial:
+    """The answer for the hosts of one step. `before`: VMs that make room first.
+
+    second: VMs that land on a host that is still to come, and so move twice. misfits: VMs that
+    cannot leave, each with the reason.
+    """
+
+    hosts: list[str]
+    placed: list[Placed]
+    misfits: list[tuple[VM, Finding]]
+    second: int
+    culprits: set[str]
+    before: list[Placed] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        return not self.misfits
+
+    @property
+    def clean(self) -> bool:
+        return not self.misfits and not self.second and not self.culprits
+
+
+class Fleet:
+    """The fleet as the steps before leave it."""
+
+    def __init__(self, request: RollRequest) -> None:
+        self.request = request
+        ranks = {name: rank for rank, name in enumerate(request.todo)}
+        self.nodes: dict[str, Node] = {
+            name: replace(
+                node,
+                group_counts=dict(node.group_counts),
+                roll_rank=ranks.get(name),
+                roll_done=False,
+            )
+            for name, node in request.nodes.items()
+        }
+        self._vms: dict[str, dict[str, VM]] = {name: {} for name in self.nodes}
+        for vm in request.vms.values():
+            self._vms[vm.node][vm.uuid] = vm
+
+    def on(self, host: str) -> list[VM]:
+        return list(self._vms[host].values())
+
+    def names(self) -> Iterable[str]:
+        return self.nodes
+
+    def observe(self, hosts: Sequence[str]) -> Observation:
+        """What a drain of these hosts would see."""
+        vms = {uuid: vm for host in hosts for uuid, vm in self._vms[host].items()}
+        return Observation(nodes=self.nodes, vms=vms)
+
+    def placement(self, out: Sequence[str]) -> Placement:
+        """The placement of that drain, to be asked why it refuses."""
+        placing = self.request.policy.placing
+        return Placement(self.observe([]), frozenset(out), _NO_LIMITS, "", placing)
+
+    def copy(self) -> Fleet:
+        other = Fleet.__new__(Fleet)
+        other.request = self.request
+        other.nodes = {
+            n: replace(node, group_counts=dict(node.group_counts)) for n, node in self.nodes.items()
+        }
+        other._vms = {host: dict(vms) for host, vms in self._vms.items()}
+        return other
+
+    def move(self, placed: Placed) -> None:
+        """It is at its target now. What is only stopped is started again where it was."""
+        if not placed.moves:
+            return
+        vm = placed.vm
+        del self._vms[vm.node][vm.uuid]
+        self._vms[placed.target][vm.uuid] = replace(vm, node=placed.target)
+        if vm.active:
+            self._count(self.nodes[vm.node], vm, -1)
+            self._count(self.nodes[placed.target], vm, 1)
+
+    @staticmethod
+    def _count(node: Node, vm: VM, sign: int) -> None:
+        node.committed_mib += sign * vm.memory_mib
+        node.vm_count += sign
+        if vm.group:
+            node.group_counts[vm.group] = node.group_counts.get(vm.group, 0) + sign
+
+    def apply(self, trial: Trial) -> None:
+        for placed in [*trial.before, *trial.placed]:
+            self.move(placed)
+
+    def done(self, hosts: Iterable[str]) -> None:
+        """Their work is over: they take VMs again, and rather than those that are to come."""
+        for host in hosts:
+            self.nodes[host].roll_done = True
+
+    def spare(self, out: Sequence[str]) -> tuple[int, int, str]:
+        """(room on all other hosts, the most on one of them, which)."""
+        rooms = [
+            (max(0, n.room_mib), n.name)
+            for n in self.nodes.values()
+            if n.name not in out and n.reachable and not n.cordoned
+        ]
+        most, where = max(rooms, key=lambda r: (r[0], r[1]), default=(0, ""))
+        return sum(room for room, _name in rooms), most, where
+
+
+def size_of(request: RollRequest, vm: VM) -> float:
+    """MiB that its migration sends if nothing is written meanwhile. An inactive VM sends none."""
+    if not vm.active:
+        return 0.0
+    return request.sizes.get(vm.uuid, float(vm.memory_mib))
+
+
+def transfer_of(request: RollRequest, placed: Placed) -> Transfer:
+    """Its migration, as the model of the links has it."""
+    return Transfer(
+        placed.vm.uuid,
+        placed.vm.node,
+        placed.target,
+        size_of(request, placed.vm),
+        request.dirty.get(placed.vm.uuid, 0.0),
+        placed.priority,
+        placed.settings or request.policy.migration,
+    )
+
+
+def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:
+    return begin(None, host, intent.value, "plan", 0.0, "", only=only)
+
+
+def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
+    """What the drain of these hosts at once would decide."""
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS)
+    records = {host: _record(host, Intent.DRAINED) for host in hosts}
+    obs = fleet.observe(hosts)
+    decision = decide(obs, records, policy)
+    trial = Trial(list(hosts), [], [], 0, set())
+    acts = {a.vm: a for a in decision.actions if a.do in _ACTS}
+    for action in acts.values():  # in the order in which they would be started
+        placed = _placed(decision, obs.vms[action.vm], action)
+        trial.placed.append(placed)
+        _check_convergence(trial, fleet, placed)
+    for host, record in decision.records.items():
+        _left(trial, fleet, record, acts)
+        for finding in decision.node_findings.get(host, ()):
+            # Of one that can be read it is said that it is not cordoned yet, and the like.
+            if not fleet.nodes[host].reachable:
+                _unreadable(trial, host, finding)
+    for placed in trial.placed:
+        if placed.moves and _is_to_come(fleet, placed.target, hosts):
+            trial.second += 1
+            trial.culprits.add(placed.vm.node)
+    trial.culprits |= _over_budget(fleet, trial)
+    return trial
+
+
+def _placed(decision: Decision, vm: VM, action: Action) -> Placed:
+    entry = decision.records[action.node].vms[vm.uuid]
+    way = _ACTS[action.do]
+    if action.do is Do.SHUTDOWN and action.target:
+        way = Way.COLD_MIGRATE.value
+    return Placed(
+        vm,
+        way,
+        action.target,
+        _why(entry),
+        action.priority,
+        action.settings,
+        entry.reason,
+    )
+
+
+def _why(entry: VMRecord) -> str:
+    """Who decided it, and what stands against a migration."""
+    text = f"{entry.strategy}, {entry.decided_by}" if entry.strategy else ""
+    return "; ".join(part for part in (text, entry.message or entry.reason) if part)
+
+
+def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: dict[str, Action]) -> None:
+    """VMs for which there is nothing to do, or nothing that can be done."""
+    for vm in fleet.on(record.node):
+        if vm.uuid in acts:
+            continue
+        entry = record.vms[vm.uuid]
+        if entry.ending == Ending.OFF.value:
+            trial.placed.append(Placed(vm, OFF, "", "it is off and stays where it is"))
+            continue
+        if entry.way == Way.EXTERNAL.value:
+            why = f"{entry.strategy}, {entry.decided_by}; its owner moves it"
+            trial.placed.append(Placed(vm, Way.EXTERNAL.value, "", why))
+            continue
+        reason = Reason(entry.reason) if entry.reason else Reason.NO_TARGET
+        sentence = entry.message or CATALOGUE[reason].sentence
+        trial.misfits.append((vm, Finding(reason, sentence)))
+        trial.culprits.add(record.node)
+
+
+def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
+    """One that writes faster than the link carries would be tried in vain, and block."""
+    request = fleet.request
+    if placed.way != Way.MIGRATE.value or placed.vm.uuid not in request.dirty:
+        return
+    transfer = transfer_of(request, placed)
+    if converges(transfer, request.speeds):
+        return
+    text = (
+        f"It writes {transfer.dirty:.0f} MiB/s, and the way to {placed.target} carries "
+        f"{width(transfer, request.speeds):.0f} MiB/s."
+    )
+    trial.misfits.append((placed.vm, Finding(Reason.COMPLETION_TIMEOUT, text)))
+    trial.culprits.add(placed.vm.node)
+
+
+def _unreadable(trial: Trial, host: str, finding: Finding) -> None:
+    """Nothing is known of its VMs: it stands for one that cannot leave."""
+    trial.misfits.append((VM("", host, host), finding))
+    trial.culprits.add(host)
+
+
+def _is_to_come(fleet: Fleet, target: str, hosts: Sequence[str]) -> bool:
+    node = fleet.nodes[target]
+    return node.roll_rank is not None and not node.roll_done and target not in hosts
+
+
+def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
+    """Hosts whose VMs would break a budget together with hosts before them."""
+    if len(trial.hosts) < 2:
+        return set()
+    over: set[str] = set()
+    for budget in fleet.request.budgets:
+        used = 0
+        for host in trial.hosts:
+            used += sum(vm.uuid in budget.vms for vm in fleet.on(host))
+            if used > budget.at_once and host != trial.hosts[0]:
+                over.add(host)
+    return over
+
+
+def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
+    """Move one VM by itself, as virt_migration would, while `out` take no VMs."""
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS)
+    nodes = {
+        name: replace(node, cordoned=True) if name in out else node
+        for name, node in fleet.nodes.items()
+    }
+    obs = Observation(nodes=nodes, vms={vm.uuid: vm})
+    record = _record(vm.node, Intent.MIGRATED, vm.uuid)
+    decision = decide(obs, {vm.node: record}, policy)
+    for action in decision.actions:
+        if action.do is Do.MIGRATE:
+            return _placed(decision, vm, action)
+    return None

@@ -1,0 +1,368 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: maintenance_plan
+short_description: Plan the maintenance of many hosts, or say why it does not fit
+description:
+  - Plays the roll through on a model of the fleet, by the same decisions that
+    M(virtops.maintenance.virt_drain) takes, and tells the order of the hosts, which of them go
+    together, and for each VM what happens to it, why, where it goes, when, and how long it takes.
+  - If a step does not fit, it says which, for want of what, and what would help.
+  - It reads nothing and changes nothing but the file O(dest). Run it on the controller.
+  - The action plugin of the same name prints the plan as a table.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  hosts:
+    description:
+      - All hosts of the fleet. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
+      - C(name) is required. C(memory_mib), C(reserve_mib); C(committed_mib) of VMs that are not
+        listed; C(link_mib_s) of its network; C(version) of its hypervisor; C(labels), C(taints);
+        C(cordoned), C(reachable) and C(message).
+    type: list
+    elements: dict
+    required: true
+  vms:
+    description:
+      - All VMs. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
+      - C(name) and C(host) are required. C(uuid), C(memory_mib), C(state), C(group) of
+        anti-affinity, C(strategy) that it declares, C(migratable), C(reasons) why not,
+        C(refused_by) with the reasons of single hosts, C(needs), C(document) that rules see;
+        C(dirty_rate) in MiB/s and C(sent_mib), what a migration sends if it is less than the
+        memory.
+    type: list
+    elements: dict
+    required: true
+  roll:
+    description: Hosts that are to be emptied, in any order.
+    type: list
+    elements: str
+    required: true
+  max_unavailable:
+    description: Hosts that may be out at once.
+    type: int
+    default: 1
+  link:
+    description: MiB/s of the hosts of which C(link_mib_s) is not known. The default is 1 Gbit/s.
+    type: float
+    default: 110
+  setup:
+    description: Seconds that a migration takes before its first byte.
+    type: float
+    default: 1
+  budgets:
+    description: How many VMs of a set may be disturbed in one step.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the budget.
+        type: str
+        required: true
+      vms:
+        description: Names or UUIDs of its VMs.
+        type: list
+        elements: str
+        required: true
+      at_once:
+        description: So many of them.
+        type: int
+        default: 1
+  dest:
+    description:
+      - File on the machine where the module runs, into which the plan is written as JSON.
+      - Not written in check mode.
+    type: path
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details: Where each VM is before the roll, and after it.
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Plan the roll over all hosts
+  virtops.maintenance.maintenance_plan:
+    hosts: "{{ fleet.hosts }}"
+    vms: "{{ fleet.vms }}"
+    roll: "{{ groups['kvm'] }}"
+    max_unavailable: 2
+    dest: /tmp/plan.json
+  vars:
+    fleet: >-
+      {{ groups['kvm'] | map('extract', hostvars, 'host') | map(attribute='fleet') | list
+      | virtops.maintenance.plan_fleet(hostvars) }}
+  delegate_to: localhost
+  run_once: true
+  register: plan
+
+- name: Stop here if it does not fit
+  ansible.builtin.assert:
+    that: plan.fits
+    fail_msg: "{{ plan.summary }}"
+"""
+
+RETURN = r"""
+fits:
+  description: Whether every step was played through and fits.
+  returned: success
+  type: bool
+summary:
+  description: The plan, or why it does not fit, in one line.
+  returned: success
+  type: str
+  sample: >-
+    step 4 does not fit: db-2 (96 GiB) has no target once host-c is out; free 12 GiB or allow
+    cold_migrate
+table:
+  description: The plan as a table for people, a line each.
+  returned: success
+  type: list
+  elements: str
+refusal:
+  description: Why it does not fit. None if it does.
+  returned: success
+  type: dict
+  contains:
+    step:
+      description: The step that does not fit.
+      type: int
+    host:
+      description: The host that would be out.
+      type: str
+    vm:
+      description: UUID of the VM that has no place.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    memory_mib:
+      description: Its memory.
+      type: int
+    missing_mib:
+      description: MiB that would have to be free. None if it is not room that is missing.
+      type: int
+    sentence:
+      description: All of it in a sentence.
+      type: str
+    reason:
+      description: Typed reason.
+      type: str
+    detail:
+      description: What each host lacks.
+      type: str
+steps:
+  description: The steps in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    number:
+      description: Counted from 1.
+      type: int
+    hosts:
+      description: Hosts that are emptied together.
+      type: list
+      elements: str
+    begins:
+      description: Seconds of transfers before it.
+      type: float
+    duration:
+      description: Seconds of its transfers and stops.
+      type: float
+    spare_mib:
+      description: Room that is left on all other hosts while these are out.
+      type: int
+    largest_mib:
+      description: Room on the one of them that has most.
+      type: int
+    largest_on:
+      description: Its name.
+      type: str
+    second_moves:
+      description: VMs that land on a host that is still to come, and so move again.
+      type: int
+    moves:
+      description: What becomes of each VM, in the order in which it begins.
+      type: list
+      elements: dict
+      contains:
+        vm:
+          description: UUID.
+          type: str
+        name:
+          description: Name.
+          type: str
+        way:
+          description:
+            - V(migrate), V(shutdown), V(save), V(cold_migrate), V(external), V(off), or V(swap) if
+              it moves out of the way of another one.
+          type: str
+        swap_for:
+          description: The VM for which it makes room.
+          type: str
+        why:
+          description: Strategy and who decided it, and the reason if it is not simply migrated.
+          type: str
+        reason:
+          description: Typed reason, empty if it is simply migrated.
+          type: str
+        source:
+          description: From.
+          type: str
+        target:
+          description: To. Empty if it stays.
+          type: str
+        order:
+          description: Counted from 1.
+          type: int
+        memory_mib:
+          description: Its memory.
+          type: int
+        start:
+          description: Seconds from the beginning of the step. None if it cannot be foreseen.
+          type: float
+        duration:
+          description: Seconds. None if it cannot be foreseen.
+          type: float
+        pause_ms:
+          description: Expected pause of the guest. None if it stays off or is not known.
+          type: float
+        sent_mib:
+          description: MiB that cross the link.
+          type: float
+hosts_left:
+  description: Hosts of the roll that have no step.
+  returned: success
+  type: list
+  elements: str
+moves:
+  description: Moves in all.
+  returned: success
+  type: int
+vms_moved:
+  description: VMs that move at least once.
+  returned: success
+  type: int
+moves_per_vm:
+  description: Moves of each of them on average.
+  returned: success
+  type: float
+duration:
+  description: Seconds of transfers and stops in all steps. The work on the hosts is not in it.
+  returned: success
+  type: float
+warnings_of_plan:
+  description: VMs that will not converge, and the like.
+  returned: success
+  type: list
+  elements: str
+diff:
+  description: Where each VM is before the roll and after it.
+  returned: in diff mode
+  type: dict
+  contains:
+    before:
+      description: A line a VM.
+      type: str
+    after:
+      description: A line a VM.
+      type: str
+"""
+
+import json
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
+    JMESPathMissing,
+)
+
+BUDGET = {
+    "name": {"type": "str", "required": True},
+    "vms": {"type": "list", "elements": "str", "required": True},
+    "at_once": {"type": "int", "default": 1},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "hosts": {"type": "list", "elements": "dict", "required": True},
+            "vms": {"type": "list", "elements": "dict", "required": True},
+            "roll": {"type": "list", "elements": "str", "required": True},
+            "max_unavailable": {"type": "int", "default": 1},
+            "link": {"type": "float", "default": 110.0},
+            "setup": {"type": "float", "default": 1.0},
+            "budgets": {"type": "list", "elements": "dict", "default": [], "options": BUDGET},
+            "dest": {"type": "path"},
+            **options.POLICY_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        request = request_of(
+            params["hosts"],
+            params["vms"],
+            params["roll"],
+            options.policy(params),
+            params["max_unavailable"],
+            params["link"],
+            params["budgets"],
+            params["setup"],
+        )
+    except (PolicyError, JMESPathMissing) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    plan = plan_roll(request).to_dict()
+    result = {**plan, "warnings_of_plan": plan["warnings"]}
+    del result["warnings"]  # Ansible prints those by itself, and the table has them
+    changed = write(module, plan) if params["dest"] else False
+    if module._diff:
+        result["diff"] = plan_text.diff(params["vms"], plan)
+    module.exit_json(
+        changed=changed, summary=plan_text.summary(plan), table=plan_text.table(plan), **result
+    )
+
+
+def write(module: AnsibleModule, plan: dict) -> bool:
+    """Whole or not at all. True: it is (or would be) another one than before."""
+    dest = module.params["dest"]
+    text = json.dumps(plan, indent=2, sort_keys=True) + "\n"
+    try:
+        with open(dest, encoding="utf-8") as stream:
+            if stream.read() == text:
+                return False
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as exc:
+        module.fail_json(msg=f"dest {dest} cannot be read: {exc}", error="Dest")
+    if module.check_mode:
+        return True
+    new = os.path.join(module.tmpdir, "plan.json")
+    with open(new, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    module.atomic_move(new, dest)
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The golden plans: small clusters as YAML, and the plan of each beside it.
+
+NAME.yml is written by hand; NAME.plan.yml by this program, and read in review:
+
+    make golden        writes the plans again; `git diff tests/golden` shows what changed
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    MigrationSettings,
+    Placing,
+    Policy,
+    Profile,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+
+HERE = Path(__file__).parent / "plans"
+HEAD = """\
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+---
+# Written by `make golden`.
+"""
+
+
+class _Indented(yaml.SafeDumper):
+    """Lists stand further in than their key, as yamllint wants them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def names() -> list[str]:
+    return sorted(p.stem for p in HERE.glob("*.yml") if not p.stem.endswith(".plan"))
+
+
+def read(name: str) -> dict[str, Any]:
+    return yaml.safe_load((HERE / f"{name}.yml").read_text(encoding="utf-8"))
+
+
+def expected(name: str) -> str:
+    return (HERE / f"{name}.plan.yml").read_text(encoding="utf-8")
+
+
+def mib(text: str) -> int:
+    found = re.fullmatch(r"(\d+) (GiB|MiB)", text)
+    assert found, f"{text!r}: for example '16 GiB'"
+    return int(found[1]) * (1024 if found[2] == "GiB" else 1)
+
+
+def request(raw: dict[str, Any]) -> Any:
+    """The cluster in the core's words."""
+    hosts = [
+        {**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]
+    ]
+    vms = [{**v, "memory_mib": mib(v["memory"])} for v in raw["vms"]]
+    policy = Policy(
+        on_not_migratable=OnNotMigratable(raw.get("on_not_migratable", "block")),
+        allow_stop=raw.get("allow_stop", False),
+        limits=Limits(**raw.get("limits", {})),
+        placing=Placing(
+            Profile(raw.get("placement_profile", "LowNodeUtilization")),
+            raw.get("anti_affinity") == "required",
+        ),
+        migration=MigrationSettings(**raw.get("migration", {})),
+    )
+    return request_of(
+        hosts,
+        vms,
+        raw["roll"],
+        policy,
+        max_unavailable=raw.get("max_unavailable", 1),
+        link=1000.0,
+        budgets=raw.get("budgets", ()),
+    )
+
+
+def render(raw: dict[str, Any]) -> str:
+    """The plan as readable YAML."""
+    plan = plan_roll(request(raw)).to_dict()
+    shown = {
+        "summary": plan_text.summary(plan),
+        "steps": [
+            {
+                "hosts": step["hosts"],
+                "seconds": round(step["duration"], 1),
+                "spare_gib": step["spare_mib"] // 1024,
+                "largest": f"{step['largest_mib'] // 1024} GiB on {step['largest_on']}",
+                "moves": [_line(move) for move in step["moves"]],
+            }
+            for step in plan["steps"]
+        ],
+        "warnings": plan["warnings"],
+        "refusal": (plan["refusal"] or {}).get("detail", ""),
+    }
+    return HEAD + yaml.dump(shown, Dumper=_Indented, sort_keys=False, width=100)
+
+
+def _line(move: dict[str, Any]) -> str:
+    text = f"{move['order']}. {move['name']}: {move['way']}"
+    text += f" for {move['swap_for']}" if move["swap_for"] else ""
+    text += f" {move['source']} -> {move['target']}" if move["target"] else ""
+    if move["duration"] is not None:
+        text += f", {move['start']:.1f} s + {move['duration']:.1f} s"
+    if move["pause_ms"] is not None:
+        text += f", pause {move['pause_ms']:.0f} ms"
+    return f"{text} ({move['why']})"
+
+
+def main() -> int:
+    for name in names():
+        (HERE / f"{name}.plan.yml").write_text(render(read(name)), encoding="utf-8")
+    print(f"golden: {len(names())} plans written; see git diff tests/golden")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
