@@ -21,6 +21,7 @@ from .preflight_cluster import cluster_findings, node_findings
 from .preflight_facts import Facts, VMSeen
 from .preflight_vm import inactive_findings, vm_findings
 from .preflight_words import About, Check, Found, Severity
+from .record import NodeRecord
 from .strategy import choose
 
 _ORDER = {Severity.BLOCKER: 0, Severity.WARNING: 1}
@@ -46,6 +47,14 @@ def check(facts: Facts, policy: Policy) -> list[Found]:
         found += vm_findings(facts, vm, seen, choices[uuid])
     found += node_findings(facts, policy, choices)
     return found
+
+
+def record_text(record: NodeRecord | None) -> str:
+    """A maintenance that stands on a node, in words."""
+    if record is None:
+        return ""
+    who = f" of {record.requester}" if record.requester else ""
+    return f"Run {record.run_id}{who} since {record.started_wall}, wants it {record.intent}."
 
 
 # Severity is policy

@@ -98,12 +98,19 @@ def _twice(facts: Facts) -> Iterator[Found]:
 
 def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
     """Necessary, not sufficient: that it all fits is for the plan to say."""
-    needs = sum(facts.observation.vms[uuid].memory_mib for uuid in moving)
+    needs = sum(_mib(facts, uuid) for uuid in moving)
     if facts.room_mib is not None and needs > facts.room_mib:
         text = f"{len(moving)} VMs need {needs} MiB; {', '.join(facts.targets[:5])} have"
         yield Found(
             Check.FLEET_TOO_FULL, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
         )
+
+
+def _mib(facts: Facts, uuid: str) -> int:
+    seen = facts.vms.get(uuid)
+    if seen is not None and seen.pod_mib is not None:
+        return seen.pod_mib
+    return facts.observation.vms[uuid].memory_mib
 
 
 def _versions(facts: Facts) -> Iterator[Found]:

@@ -64,6 +64,7 @@ class VMSeen:
     left_mark: str = ""
     foreign: str = ""
     tried: Optional[tuple[Check, str]] = None
+    pod_mib: Optional[int] = None
 
 
 @dataclass(frozen=True)
