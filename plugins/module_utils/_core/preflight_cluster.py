@@ -50,9 +50,7 @@ def _stuck(facts: Facts) -> Iterator[Found]:
         yield Found(Check.STUCK, f"VM {work.vm}", work.why, soft=not full)
 
 
-def node_findings(
-    facts: Facts, policy: Policy, choices: Mapping[str, Choice]
-) -> Iterator[Found]:
+def node_findings(facts: Facts, policy: Policy, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """The node itself, and whether the others together can take its VMs."""
     own, subject = facts.own, f"node {facts.node}"
     for check, text in (

@@ -18,7 +18,6 @@ from . import facts, names
 from .client import Client
 from .cluster import read_cluster
 from .errors import AccessDenied, NodeUnknown
-from .observe import ANYWHERE, HUGE
 from .preflight_asks import first, missing_rights, runs_us, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
@@ -35,6 +34,8 @@ from .records import Records
 from .service import Request
 
 Obj = dict[str, Any]
+# The node that stands for what the scheduler finds; whether a VM fits is asked of each target.
+_ANYWHERE, _HUGE = "", 10**9
 
 
 def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _observation(
 ) -> Observation:
     nodes = {name: Node(name, cordoned=bool((node.get("spec") or {}).get("unschedulable")))}
     if takers:
-        nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
+        nodes[_ANYWHERE] = Node(_ANYWHERE, capacity_mib=_HUGE)
     return Observation(nodes=nodes, vms=vms, inbound=arriving)
 
 

@@ -203,7 +203,8 @@ def runs_us(client: Client, node: str, vmis: Iterable[Obj], server: str) -> str:
         if own and str(firmware.get("uuid", "")).lower() == own:
             return f"VM {namespace}/{name} is the machine that this runs on (the same UUID)."
         for interface in facts.status(vmi).get("interfaces") or []:
-            if address and address in (interface.get("ipAddresses") or [interface.get("ipAddress")]):
+            told = interface.get("ipAddresses") or [interface.get("ipAddress")]
+            if address and address in told:
                 return f"VM {namespace}/{name} has the address {address}, from which this runs."
     return ""
 

@@ -76,9 +76,8 @@ def gather(
     record = platform.load()
     obs = platform.observe(record)
     node = request.own.name
-    targets = tuple(
-        sorted(n.name for n in obs.nodes.values() if n.name != node and n.reachable and not n.cordoned)
-    )
+    others = (n for n in obs.nodes.values() if n.name != node)
+    targets = tuple(sorted(n.name for n in others if n.reachable and not n.cordoned))
     here = [vm for vm in obs.vms.values() if vm.node == node]
     copied = {vm.uuid: platform.observer.copied(vm.uuid) for vm in here}
     return Facts(
