@@ -12,8 +12,8 @@ description:
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
     decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
     given the same policy.
-  - Lists objects, asks for access reviews, and evicts each VM as a dry run on the server. Nothing is
-    changed by any of these.
+  - Lists objects, asks for access reviews, and evicts each VM as a dry run on the server. None of
+    these changes anything.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ options:
   severity:
     description:
       - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
-      - A code that is not named keeps its default. docs/reasons.md of the collection has all codes
+      - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
         with their defaults.
     type: dict
     default: {}
@@ -110,7 +110,7 @@ blockers:
   type: list
   elements: str
   sample:
-    - "BLOCKER StopNotAllowed VM db: Emptying the node would stop this VM, and nothing allows that. -> Set allow_stop"
+    - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
 node_blockers:
   description: Those of the blockers that are not about a single VM. They keep every VM.
   returned: success

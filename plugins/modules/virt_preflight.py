@@ -25,7 +25,7 @@ options:
   severity:
     description:
       - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
-      - A code that is not named keeps its default. docs/reasons.md of the collection has all codes
+      - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
         with their defaults.
     type: dict
     default: {}
@@ -74,7 +74,7 @@ EXAMPLES = r"""
     that: preflight.blockers | length == 0
     fail_msg: "{{ preflight.blockers }}"
 
-- name: The same, where a host that runs an older QEMU does not matter, and a clock that differs does
+- name: The same, where an older QEMU does not matter, and a clock that differs does
   virtops.maintenance.virt_preflight:
     node: host-a
     peers:
@@ -137,7 +137,7 @@ blockers:
   type: list
   elements: str
   sample:
-    - "BLOCKER StopNotAllowed VM db: Emptying the node would stop this VM, and nothing allows that. -> Set allow_stop"
+    - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
 node_blockers:
   description: Those of the blockers that are not about a single VM. They keep every VM.
   returned: success

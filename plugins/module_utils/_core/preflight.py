@@ -45,7 +45,7 @@ def check(facts: Facts, policy: Policy) -> list[Found]:
         refusals = placement.refusals(vm) if facts.targets else ()
         choices[uuid] = choose(vm, policy, refusals)
         found += vm_findings(facts, vm, seen, choices[uuid])
-    found += node_findings(facts, policy, choices)
+    found += node_findings(facts, choices)
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .policy import Policy
 from .preflight_facts import Facts, HostSeen
 from .preflight_words import Check, Found, Platform
 from .strategy import Choice, Way
@@ -50,7 +49,7 @@ def _stuck(facts: Facts) -> Iterator[Found]:
         yield Found(Check.STUCK, f"VM {work.vm}", work.why, soft=not full)
 
 
-def node_findings(facts: Facts, policy: Policy, choices: Mapping[str, Choice]) -> Iterator[Found]:
+def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """The node itself, and whether the others together can take its VMs."""
     own, subject = facts.own, f"node {facts.node}"
     for check, text in (

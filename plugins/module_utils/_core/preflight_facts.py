@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Optional
 
 from .model import Observation
 from .preflight_words import Check, Platform
@@ -26,7 +25,7 @@ class Budget:
 
     name: str
     never: str = ""
-    left: Optional[int] = None
+    left: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class VMSeen:
     budgets: tuple[Budget, ...] = ()
     left_mark: str = ""
     foreign: str = ""
-    tried: Optional[tuple[Check, str]] = None
-    pod_mib: Optional[int] = None
+    tried: tuple[Check, str] | None = None
+    pod_mib: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ class HostSeen:
     name: str
     hypervisor_version: int = 0
     libvirt_version: int = 0
-    userfaultfd: Optional[bool] = None
-    clock: Optional[float] = None
+    userfaultfd: bool | None = None
+    clock: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class Facts:
     hosts: tuple[HostSeen, ...] = ()
     cluster: ClusterSeen = field(default_factory=ClusterSeen)
     targets: tuple[str, ...] = ()
-    room_mib: Optional[int] = None
+    room_mib: int | None = None
     stuck: tuple[StuckWork, ...] = ()
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

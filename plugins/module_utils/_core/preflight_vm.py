@@ -102,7 +102,7 @@ def _way(facts: Facts, vm: VM, choice: Choice, tell: _Tell) -> Iterator[Found]:
 
 def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
     """A VM that is to be migrated: is there a place for it?"""
-    if seen.refused and set(facts.targets) <= set(seen.refused):
+    if facts.targets and set(facts.targets) <= set(seen.refused):
         nearest = max((check for check, _text in seen.refused.values()), key=_NEARER.index)
         parts = [f"{node}: {text}" for node, (_check, text) in sorted(seen.refused.items())]
         more = f"; and {len(parts) - _LISTED} more" if len(parts) > _LISTED else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Optional
+from typing import Any
 
 from .._core.model import VM, Node, Observation, OnNotMigratable, Reservation
 from .._core.preflight import check, record_text, result
@@ -18,7 +18,7 @@ from . import facts, names
 from .client import Client
 from .cluster import read_cluster
 from .errors import AccessDenied, NodeUnknown
-from .preflight_asks import first, missing_rights, runs_us, try_evictions, webhook_trouble
+from .preflight_asks import missing_rights, runs_us, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
     Read,
@@ -96,12 +96,12 @@ def gather(client: Client, request: Request) -> Facts:
             runs_us(client, request.node, here, client.server),
         ),
         vms=seen,
-        cluster=cluster_seen(found, first(webhook, tried.webhook)),
+        cluster=cluster_seen(found, webhook or tried.webhook),
         targets=tuple(sorted(target.name for target in takers)),
         room_mib=_room(takers),
         stuck=tuple(stuck(found)),
-        missing=tuple([*missing, *denied]),
-        unread=tuple([*found.unread, *unread, *tried.unread]),
+        missing=(*missing, *denied),
+        unread=(*found.unread, *unread, *tried.unread),
     )
 
 
@@ -152,7 +152,7 @@ def _observation(
     return Observation(nodes=nodes, vms=vms, inbound=arriving)
 
 
-def _room(takers: list[Any]) -> Optional[int]:
+def _room(takers: list[Any]) -> int | None:
     """What the targets have free together; None where one does not tell."""
     if any("memory" not in target.free for target in takers):
         return None

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from .._core.preflight_words import Check
@@ -232,8 +232,3 @@ def own_address(server: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return ""
-
-
-def first(*texts: Optional[str]) -> str:
-    """The first that says something."""
-    return next((text for text in texts if text), "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from .._core.model import VM, State
 from .._core.preflight_facts import ClusterSeen, NodeSeen, StuckWork, VMSeen
@@ -50,7 +50,7 @@ class Read:
     pods: list[Obj] = field(default_factory=list)
     vmis: list[Obj] = field(default_factory=list)
     migrations: list[Obj] = field(default_factory=list)
-    kubevirt: Optional[Obj] = None
+    kubevirt: Obj | None = None
     vms: dict[tuple[str, str], Obj] = field(default_factory=dict)
     quotas: dict[str, list[Obj]] = field(default_factory=dict)
     budgets: dict[str, list[Obj]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def _optional(client: Client, found: Read, path: str, what: str) -> list[Obj]:
 
 
 def node_seen(
-    node: Obj, nodes: Sequence[Obj], kubevirt: Optional[Obj], record: str, runs_us: str
+    node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, runs_us: str
 ) -> NodeSeen:
     """What the Node object says of its own state and of who works on it."""
     ready = facts.condition(node, "Ready") or {}
@@ -273,7 +273,7 @@ class Around:
     found: Read
     node: Obj
     targets: Sequence[Target]
-    record: Optional[NodeRecord]
+    record: NodeRecord | None
     moving: dict[tuple[str, str], Obj] = field(default_factory=dict)
     _pods: dict[str, list[Obj]] = field(default_factory=dict)
     _taken: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -295,7 +295,7 @@ class Around:
                 self.moving[at] = migration
 
 
-def vm_seen(vmi: Obj, pod: Optional[Obj], around: Around) -> VMSeen:
+def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
     """More of a VM. `pod`: its launcher pod on the node."""
     found, key = around.found, facts.key(vmi)
     vm = found.vms.get(key) if facts.owner(vmi) is not None else None
@@ -329,7 +329,7 @@ def _paused(vmi: Obj) -> tuple[str, bool]:
     return f"It is paused ({reason}).", reason != "PausedIOError"
 
 
-def _stays_off(vmi: Obj, vm: Optional[Obj]) -> str:
+def _stays_off(vmi: Obj, vm: Obj | None) -> str:
     if facts.owner(vmi) is None:
         return "It has no VirtualMachine that would start it again."
     if vm is None:
@@ -347,7 +347,7 @@ def _backup(vmi: Obj) -> str:
     return f"Backup {backup.get('backupName', '')} runs; an evacuation aborts it."
 
 
-def _snapshot(vm: Optional[Obj]) -> str:
+def _snapshot(vm: Obj | None) -> str:
     status = facts.status(vm) if vm is not None else {}
     if status.get("snapshotInProgress"):
         return f"Snapshot {status['snapshotInProgress']}."

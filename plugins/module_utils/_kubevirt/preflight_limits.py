@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from .._core.preflight_facts import Budget, QuotaLeft
 from . import facts
@@ -40,7 +40,7 @@ def amount(quantity: Any) -> float:
     return float(found.group(1)) * _FACTORS[found.group(2) or ""] if found else 0.0
 
 
-def pod_needs(pod: Optional[Obj], kind: str = "requests") -> dict[str, float]:
+def pod_needs(pod: Obj | None, kind: str = "requests") -> dict[str, float]:
     """What a pod asks for, as the scheduler and quotas count it."""
     spec = (pod or {}).get("spec") or {}
     total: dict[str, float] = {}
@@ -61,7 +61,7 @@ def _listed(container: Obj, kind: str) -> dict[str, float]:
 
 
 def quotas_left(
-    quotas: Iterable[Obj], pod: Optional[Obj], used_by_pods: Callable[[str], float]
+    quotas: Iterable[Obj], pod: Obj | None, used_by_pods: Callable[[str], float]
 ) -> list[QuotaLeft]:
     """What each quota of the pod's namespace leaves, against one more pod like it.
 
@@ -85,7 +85,7 @@ def quotas_left(
     return found
 
 
-def _needs(resource: str, pod: Optional[Obj]) -> Optional[float]:
+def _needs(resource: str, pod: Obj | None) -> float | None:
     """None: it is not a pod's resource, or the pod asks for none of it."""
     if resource in _PODS:
         return 1.0
@@ -103,7 +103,7 @@ def taken(pods: Sequence[Obj], resource: str) -> float:
     return sum(_needs(resource, pod) or 0.0 for pod in live)
 
 
-def _applies(quota: Obj, pod: Optional[Obj]) -> bool:
+def _applies(quota: Obj, pod: Obj | None) -> bool:
     """A launcher pod has no end of its own and asks for resources."""
     spec = quota.get("spec") or {}
     scopes = set(spec.get("scopes") or ())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from .._core.preflight_words import Check
 from . import facts, names
@@ -74,7 +74,7 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
     return list(found.values())
 
 
-def wants(vmi: Obj, pod: Optional[Obj], source: Obj) -> Wants:
+def wants(vmi: Obj, pod: Obj | None, source: Obj) -> Wants:
     """What the target pod of this VMI's migration will ask. `source`: the node it runs on."""
     spec = (pod or {}).get("spec") or {}
     labels = dict(spec.get("nodeSelector") or vmi["spec"].get("nodeSelector") or {})
@@ -111,7 +111,7 @@ def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, s
     return refused
 
 
-def refusal(target: Target, wanted: Wants) -> Optional[tuple[Check, str]]:
+def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     """Why this node does not take the pod; None: it does."""
     lacks = [k for k, v in wanted.labels.items() if target.labels.get(k) != v]
     plain = [k for k in lacks if not k.startswith((VENDOR, *_MODELS))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .._core.model import VM, Observation
 from .._core.policy import PolicyError
@@ -40,8 +40,8 @@ class Measured:
     """
 
     name: str
-    clock: Optional[float] = None
-    userfaultfd: Optional[int] = None
+    clock: float | None = None
+    userfaultfd: int | None = None
 
 
 def preflight(
@@ -103,7 +103,7 @@ def gather(
     )
 
 
-def vm_seen(vm: VM, record: Optional[NodeRecord], copied: Sequence[str] = ()) -> VMSeen:
+def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VMSeen:
     """What a VM's own facts say beyond the drain's questions."""
     volumes = vm.document.get("volumes") or []
     paths = {volume["target"]: volume["source"] for volume in volumes}

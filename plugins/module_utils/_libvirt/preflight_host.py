@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .._core.model import VM
 from .connection import libvirt
@@ -30,7 +30,7 @@ def own_userfaultfd(path: str = USERFAULTFD) -> int:
         return -1
 
 
-def qemu_is_root(capabilities: str) -> Optional[bool]:
+def qemu_is_root(capabilities: str) -> bool | None:
     """Does QEMU run as root there? From the base label of the DAC driver; None: not told."""
     for model in ET.fromstring(capabilities).findall("host/secmodel"):
         if model.findtext("model") != "dac":
@@ -41,7 +41,7 @@ def qemu_is_root(capabilities: str) -> Optional[bool]:
     return None
 
 
-def permits_userfaultfd(setting: Optional[int], root: Optional[bool]) -> Optional[bool]:
+def permits_userfaultfd(setting: int | None, root: bool | None) -> bool | None:
     """May QEMU there have what post-copy needs? None: not known."""
     if root or setting in (1, -1):
         return True
@@ -72,7 +72,7 @@ def _addresses(domain: Callable[[], Any]) -> Iterator[str]:
 
 
 def ssh_client(
-    environ: Optional[Mapping[str, str]] = None, proc: str = PROC, pid: Optional[int] = None
+    environ: Mapping[str, str] | None = None, proc: str = PROC, pid: int | None = None
 ) -> str:
     """The address from which ssh comes. sudo takes it out of the environment, so the
     processes above are asked too; empty: it is not ssh."""
