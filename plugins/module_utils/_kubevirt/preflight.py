@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core.model import VM, Node, Observation, OnNotMigratable, Reservation
 from .._core.preflight import check, record_text, result
-from .._core.preflight_facts import Facts, NodeSeen
+from .._core.preflight_facts import Budget, Facts, NodeSeen
 from .._core.preflight_words import Check, Platform, Severity
 from . import facts, names
 from .client import Client
@@ -81,8 +81,9 @@ def gather(client: Client, request: Request) -> Facts:
         uuid = facts.identity(vmi)
         one = vm_seen(vmi, pods.get(uuid), around)
         answer = tried.found.get(uuid)
-        told_before = answer is not None and answer[0] is Check.DISRUPTION_BUDGET and one.budgets
-        seen[uuid] = one if told_before else replace(one, tried=answer)
+        if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
+            answer = None  # the budget's own object says it better
+        seen[uuid] = replace(one, tried=answer)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
         platform=Platform.KUBEVIRT,
@@ -103,6 +104,10 @@ def gather(client: Client, request: Request) -> Facts:
         missing=(*missing, *denied),
         unread=(*found.unread, *unread, *tried.unread),
     )
+
+
+def _told(budgets: tuple[Budget, ...]) -> bool:
+    return len(budgets) > 1 or any(budget.never or budget.left == 0 for budget in budgets)
 
 
 def _only_rights(node: str, missing: list[str], unread: list[str]) -> Facts:
