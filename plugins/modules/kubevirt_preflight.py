@@ -116,8 +116,8 @@ node_blockers:
   returned: success
   type: list
   elements: str
-warnings:
-  description: The warnings as one line each, with the remedy.
+cautions:
+  description: The warnings as one line each, with the remedy. (C(warnings) is a key of Ansible itself.)
   returned: success
   type: list
   elements: str

@@ -480,7 +480,7 @@ def test_who_may_not_even_look_is_told_what_is_missing(still: Still) -> None:
     still.sim.api.access.rules[TOKEN] = [r for r in rules if "pods" not in r["resources"]]
     told = still.look()
     assert any("list pods" in line for line in told["blockers"])
-    assert any("Everything else" in line for line in told["warnings"])
+    assert any("Everything else" in line for line in told["cautions"])
 
 
 def test_rights_in_the_namespace_of_the_vms_are_enough(still: Still, monkeypatch) -> None:

@@ -145,7 +145,7 @@ def result(
         "node": facts.node,
         "findings": listed,
         "blockers": [line(row) for row in blockers],
-        "warnings": [line(row) for row in listed if row not in blockers],
+        "cautions": [line(row) for row in listed if row not in blockers],
         "node_blockers": [line(r) for r in blockers if r["about"] != About.VM.value],
         "vms_checked": sum(1 for _ in _here(facts)),
         "changed": False,

@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         if os.environ["FAULT"] == f"{host} {step} gone":
             raise AnsibleConnectionFailure("no route to host")
         failed = os.environ["FAULT"] == f"{host} {step} failed"
-        found = {"findings": [], "blockers": [], "node_blockers": [], "warnings": []}
+        found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
         return {"failed": failed, "msg": "said by the step", **found}
 """
 

@@ -422,6 +422,6 @@ def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
         "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + CATALOGUE[Reason.DISKS].remedy,
     ]
     assert told["node_blockers"] == told["blockers"][:1]
-    assert told["warnings"][0].startswith("WARNING CordonedByOthers node a: ")
+    assert told["cautions"][0].startswith("WARNING CordonedByOthers node a: ")
     assert told["vms_checked"] == 2
     assert CHECKS[Check.DISKS].about is About.VM
