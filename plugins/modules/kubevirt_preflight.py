@@ -117,7 +117,7 @@ node_blockers:
   type: list
   elements: str
 cautions:
-  description: The warnings as one line each, with the remedy. (C(warnings) is a key of Ansible itself.)
+  description: The warnings as one line each, with the remedy.
   returned: success
   type: list
   elements: str
