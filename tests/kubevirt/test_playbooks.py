@@ -109,7 +109,10 @@ def test_check_mode_writes_nothing(sim, plays) -> None:
     before = len(sim.log)
     done = plays.own("drain", "--check", "--diff", maintenance_hosts="n1")
     assert done.returncode == 0, done.stdout
-    assert {call.method for call in sim.log[before:]} == {"GET"}
+    for call in sim.log[before:]:
+        review = call.path.endswith("/selfsubjectaccessreviews")
+        dry = call.path.endswith("/eviction") and "dryRun=All" in call.query
+        assert call.method == "GET" or review or dry, call
     assert "+host n1: cordoned" in done.stdout
 
 
@@ -133,3 +136,25 @@ def test_rules_are_refused_and_not_left_out_in_silence(sim, plays) -> None:
     assert "are not applied to KubeVirt" in " ".join(done.stdout.split())
     assert {call.method for call in sim.log[before:]} <= {"GET"}
     assert sim.node_of("db") == "n1"
+
+
+def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:
+    """Blockers first, a line each, with the remedy."""
+    sim.add_vm("stuck", "n1", not_migratable_reason="HostDeviceNotLiveMigratable")
+    sim.add_vm("well", "n1")
+    sim.edit(NODES, "n1", lambda node: node["spec"].update(unschedulable=True))
+    options = {"maintenance_hosts": "n1", "maintenance_preflight_fail_on": "blockers"}
+    done = plays.own("drain", **options)
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    assert text.index("BLOCKER HostDevice") < text.index("WARNING CordonedByOthers node n1")
+    assert "VM default/stuck" in text and "-> Detach the device" in text
+    assert "n1 is not ready for a drain. Nothing was changed." in text
+    assert sim.node_of("well") == "n1"
+    # Told to be no blocker, and the drain says the rest.
+    severity = {"HostDeviceNotLiveMigratable": "warning"}
+    done = plays.own("drain", maintenance_preflight_severity=severity, **options)
+    assert "n1 is Blocked, not Drained." in done.stdout
+    assert sim.node_of("well") != "n1"
+    done = plays.own("drain", maintenance_preflight_severity={"HostDevice": "warning"}, **options)
+    assert "'HostDevice', which is no code of the preflight" in " ".join(done.stdout.split())

@@ -16,6 +16,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Check,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     CATALOGUE,
     Reason,
@@ -54,6 +60,27 @@ def reasons() -> str:
     for reason in Reason:
         info = CATALOGUE[reason]
         lines.append(f"| `{reason.value}` | {info.plane.value} | {info.sentence} | {info.remedy} |")
+    return "\n".join(lines) + "\n\n" + preflight()
+
+
+def preflight() -> str:
+    lines = [
+        "## Preflight\n",
+        "What `virt_preflight`, `kubevirt_preflight` and the role `preflight` find before anything",
+        "moves. Codes that are also above mean the same. `severity` is the default; the option of",
+        "that name changes it code by code (`blocker`, `warning`, `ignore`). What the drain gets",
+        "over by itself, for example because policy says what to do with a VM that cannot migrate,",
+        "is a warning at most.\n",
+        "Made from `plugins/module_utils/_core/preflight_catalogue.py` by `make reference`.\n",
+        "| code | on | about | severity | plane | it means | what to do | what decides it |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for check in Check:
+        info = CHECKS[check]
+        where = ", ".join(platform.value for platform in info.platforms)
+        words = (info.about.value, info.severity.value, info.plane.value)
+        texts = (info.sentence, info.remedy, info.decides)
+        lines.append(f"| `{check.value}` | {where} | {' | '.join((*words, *texts))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -64,6 +64,11 @@ class Client:
         if self._api is not None:
             self._api.rest_client.pool_manager.clear()
 
+    @property
+    def server(self) -> str:
+        """URL of the API."""
+        return str(self._connect().configuration.host)
+
     # Requests
 
     def request(

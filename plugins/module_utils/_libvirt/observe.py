@@ -39,6 +39,7 @@ class Observer:
         self._vm_facts: dict[str, VMFacts] = {}
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
+        self.reads: dict[str, HostNow] = {}  # of the last observation
 
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
@@ -69,7 +70,7 @@ class Observer:
         held: frozenset[str],
         outcomes: Mapping[tuple[str, int], Outcome],
     ) -> Observation:
-        reads = self.read_hosts()
+        reads = self.reads = self.read_hosts()
         mine = reads[self._source.name]
         wanted = set(mine.domains) | set(record.vms if record else ())
         obs = Observation(

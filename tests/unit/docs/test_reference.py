@@ -13,6 +13,9 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Check,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     CATALOGUE,
     Reason,
@@ -41,8 +44,10 @@ def test_the_catalogue_of_reasons_is_current() -> None:
 
 def test_every_reason_is_in_it() -> None:
     assert set(CATALOGUE) == set(Reason)
-    rows = [line for line in tool.reasons().splitlines() if line.startswith("| `")]
-    assert len(rows) == len(Reason)
+    reasons, preflight = tool.reasons().split("## Preflight")
+    for text, members in ((reasons, Reason), (preflight, Check)):
+        rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+        assert rows == [member.value for member in members]
 
 
 def test_the_fields_of_the_document_are_current() -> None:

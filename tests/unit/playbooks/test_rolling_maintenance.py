@@ -31,7 +31,8 @@ class ActionModule(ActionBase):
         if os.environ["FAULT"] == f"{host} {step} gone":
             raise AnsibleConnectionFailure("no route to host")
         failed = os.environ["FAULT"] == f"{host} {step} failed"
-        return {"failed": failed, "msg": "said by the step", "unreachable_hosts": []}
+        found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
+        return {"failed": failed, "msg": "said by the step", **found}
 """
 
 
@@ -46,7 +47,7 @@ class Roll:
             shutil.copytree(ROOT / name, here / name)
         shutil.copy(ROOT / "galaxy.yml", here)
         (here / "plugins" / "action").mkdir()
-        for name in ("virt_drain", "virt_host_info"):
+        for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
         hosts = {
             name: {

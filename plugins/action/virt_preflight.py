@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
+
+MODULE = "virtops.maintenance.virt_preflight"
+PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
+
+
+class ActionModule(ActionBase):
+    """Checks the rules here, says which machine this is, then calls virt_preflight."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+        check_rules(self._task.args)
+        args = {"controller_uuid": own_uuid(), **self._task.args}
+        result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        return {**base, **result}
+
+
+def own_uuid(path: str = PRODUCT_UUID) -> str:
+    """Of the controller, as its firmware tells it; mostly only root may read it."""
+    try:
+        with open(path, encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""

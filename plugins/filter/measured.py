@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+DOCUMENTATION = r"""
+name: measured
+short_description: What the hosts of a fleet answered, as virt_preflight wants it
+version_added: 0.1.0
+author:
+  - The virtops.maintenance contributors (@virtops)
+description:
+  - Makes the O(virtops.maintenance.virt_preflight#module:measured) list of the results of a command
+    that was run on each host.
+  - Each host's output is the time of whoever asked, its own time, both in seconds, and its
+    C(vm.unprivileged_userfaultfd), V(-1) if it has none.
+  - A host that could not be reached, or answered something else, is left out.
+  - The role P(virtops.maintenance.preflight#role) uses it.
+options:
+  _input:
+    description: Results of a loop over the names of the hosts.
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Read the clock and the setting of each host
+  ansible.builtin.command:
+    argv:
+      - sh
+      - -c
+      - echo {{ now().timestamp() }} $(date +%s.%N) $(cat /proc/sys/vm/unprivileged_userfaultfd)
+  delegate_to: "{{ item }}"
+  loop: "{{ groups['kvm'] }}"
+  register: answers
+  changed_when: false
+
+- name: Look
+  virtops.maintenance.virt_preflight:
+    node: "{{ inventory_hostname }}"
+    peers: "{{ groups['kvm'] | virtops.maintenance.peers(hostvars, inventory_hostname) }}"
+    measured: "{{ answers.results | virtops.maintenance.measured }}"
+"""
+
+RETURN = r"""
+_value:
+  description: One entry a host, with C(name), C(clock) and C(userfaultfd).
+  type: list
+  elements: dict
+"""
+
+
+def measured(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`clock`: of the host less that of whoever asked."""
+    found = []
+    for result in results:
+        words = str(result.get("stdout") or "").split()
+        try:
+            asked, told, setting = float(words[0]), float(words[1]), int(words[2])
+        except (IndexError, ValueError):
+            continue
+        name = result[result.get("ansible_loop_var", "item")]
+        found.append({"name": name, "clock": round(told - asked, 3), "userfaultfd": setting})
+    return found
+
+
+class FilterModule:
+    """Filters of the collection."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"measured": measured}

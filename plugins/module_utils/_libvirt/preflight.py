@@ -1,0 +1,211 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight of a libvirt host: one pass of reads, put into the core's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.model import VM, Observation
+from .._core.policy import PolicyError
+from .._core.preflight import check, record_text, result
+from .._core.preflight_facts import (
+    ClusterSeen,
+    Facts,
+    HostSeen,
+    NodeSeen,
+    StuckWork,
+    VMSeen,
+)
+from .._core.preflight_words import Check, Platform, Severity
+from .._core.reasons import Reason
+from .._core.record import NodeRecord
+from .connection import HostUnreachable, libvirt
+from .cordon import by_others
+from .host import Host, HostNow
+from .platform import LibvirtPlatform
+from .preflight_host import own_userfaultfd, permits_userfaultfd, qemu_is_root, runs_us
+from .service import Request
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was read on a host by other means than libvirt. clock: less the asker's, seconds.
+
+    userfaultfd: the kernel's setting; -1: this kernel has none.
+    """
+
+    name: str
+    clock: float | None = None
+    userfaultfd: int | None = None
+
+
+def preflight(
+    request: Request,
+    severity: Mapping[Check, Severity],
+    measured: Sequence[Measured] = (),
+    controller_uuid: str = "",
+) -> dict[str, Any]:
+    """Blockers and warnings. Only reads. Raises HostUnreachable, RecordError, StoreError,
+    PolicyError when `measured` names a host that is none of the fleet."""
+    known = {request.own.name, *(peer.name for peer in request.peers)}
+    for one in measured:
+        if one.name not in known:
+            raise PolicyError(
+                f"measured names {one.name}, which is neither node nor one of the peers"
+            )
+    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    try:
+        facts = gather(platform, request, measured, controller_uuid)
+        return result(facts, check(facts, request.policy), severity)
+    finally:
+        platform.close()
+
+
+def gather(
+    platform: LibvirtPlatform,
+    request: Request,
+    measured: Sequence[Measured] = (),
+    controller_uuid: str = "",
+) -> Facts:
+    """Everything that one pass reads."""
+    record = platform.load()
+    obs = platform.observe(record)
+    node = request.own.name
+    others = (n for n in obs.nodes.values() if n.name != node)
+    targets = tuple(sorted(n.name for n in others if n.reachable and not n.cordoned))
+    here = [vm for vm in obs.vms.values() if vm.node == node]
+    copied = {vm.uuid: platform.observer.copied(vm.uuid) for vm in here}
+    return Facts(
+        platform=Platform.LIBVIRT,
+        node=node,
+        observation=obs,
+        own=NodeSeen(
+            cordoned_by_others=by_others(obs.nodes[node], record),
+            record=record_text(record),
+            runs_us=_runs_us(platform.source, here, controller_uuid),
+        ),
+        vms={vm.uuid: vm_seen(vm, record, copied[vm.uuid]) for vm in here},
+        hosts=tuple(_hosts(platform.hosts.values(), node, obs, measured)),
+        cluster=ClusterSeen(
+            slots=request.policy.limits.cluster, outbound=request.policy.limits.outbound
+        ),
+        targets=targets,
+        room_mib=sum(
+            max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets
+        ),
+        stuck=_stuck(platform, obs),
+        left_claims=() if record is not None else tuple(_left_claims(obs)),
+    )
+
+
+def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VMSeen:
+    """What a VM's own facts say beyond the drain's questions."""
+    volumes = vm.document.get("volumes") or []
+    paths = {volume["target"]: volume["source"] for volume in volumes}
+    entry = record.vms.get(vm.uuid) if record is not None else None
+    adopted = entry is not None and entry.last is not None and not entry.last.ended
+    foreign = vm.job is not None and vm.job.outgoing and not adopted
+    return VMSeen(
+        stays_off="Its autostart is off."
+        if not vm.autostart
+        else "The drain disarms its autostart.",
+        local_disks=tuple(f"{dev} ({paths.get(dev) or '?'})" for dev in copied),
+        local_media=tuple(
+            f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)
+        ),
+        left_mark="Marked in its metadata." if vm.marked and record is None else "",
+        foreign="Its job runs since " + _seconds(vm) if foreign else "",
+    )
+
+
+def _seconds(vm: VM) -> str:
+    return f"{vm.job.elapsed:.0f} s." if vm.job is not None else "?"
+
+
+def _missed(vm: VM, volume: Mapping[str, Any]) -> bool:
+    """A medium that a target says it does not have."""
+    if volume["device"] not in ("cdrom", "floppy") or not volume["source"]:
+        return False
+    return any(
+        finding.reason is Reason.DISKS and finding.message.startswith(f"Disk {volume['target']} (")
+        for refused in vm.refused_by.values()
+        for finding in refused
+    )
+
+
+def _runs_us(source: Host, here: Iterable[VM], controller_uuid: str) -> str:
+    for vm in here:
+        if vm.active:
+            text = runs_us(lambda uuid=vm.uuid: source.domain(uuid), vm, controller_uuid)
+            if text:
+                return text
+    return ""
+
+
+def _hosts(
+    hosts: Iterable[Host], node: str, obs: Observation, measured: Sequence[Measured]
+) -> Iterable[HostSeen]:
+    by_name = {one.name: one for one in measured}
+    for host in hosts:
+        if not obs.nodes[host.name].reachable:
+            continue
+        told = by_name.get(host.name, Measured(host.name))
+        setting = told.userfaultfd
+        if host.name == node and setting is None:
+            setting = own_userfaultfd()
+        try:
+            root = qemu_is_root(host.conn.getCapabilities())
+            facts = host.facts
+        except (HostUnreachable, libvirt.libvirtError):
+            continue  # it went away between two reads; the next run says so
+        yield HostSeen(
+            host.name,
+            facts.hypervisor_version,
+            facts.libvirt_version,
+            permits_userfaultfd(setting, root),
+            told.clock,
+        )
+
+
+def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]:
+    """Slots whose VM is not being migrated. What is so in one read only may just be starting."""
+    reads = platform.observer.reads
+    first = stale_slots(reads, platform.slots_on, obs.held)
+    if not first:
+        return ()
+    again = stale_slots(platform.observer.read_hosts(), platform.slots_on, obs.held)
+    return tuple(work for work in first if work in again)
+
+
+def stale_slots(
+    reads: Mapping[str, HostNow], slots_on: str, held: frozenset[str]
+) -> list[StuckWork]:
+    """`held`: VMs that the holder of this host works on."""
+    where = reads.get(slots_on)
+    found = []
+    for slot in where.slots if where is not None and not where.error else ():
+        source = reads.get(slot.source)
+        if source is None or source.error or slot.vm in held:
+            continue
+        domain = source.domains.get(slot.vm)
+        if domain is not None and domain.job is not None:
+            continue
+        name = domain.name if domain is not None else slot.vm
+        text = (
+            f"slot.{slot.vm}.{slot.source} on {slots_on} is taken,"
+            f" and no migration of it runs on {slot.source}."
+        )
+        found.append(StuckWork(name, slot.source, text))
+    return found
+
+
+def _left_claims(obs: Observation) -> Iterable[str]:
+    for claim in obs.claims.values():
+        vm = obs.vms.get(claim.vm)
+        if (vm is None or vm.job is None) and claim.vm not in obs.held:
+            yield f"resv.{claim.vm}.{claim.memory_mib}.{claim.owner} on {claim.target}"

@@ -1,0 +1,178 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_preflight
+short_description: Find out what stands in the way of draining a Kubernetes node of its VMs
+description:
+  - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
+    decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
+    given the same policy.
+  - Lists objects, asks for access reviews, and evicts each VM as a dry run on the server. None of
+    these changes anything.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtgroup
+options:
+  node:
+    description: Name of the node.
+    type: str
+    required: true
+  severity:
+    description:
+      - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
+      - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
+        with their defaults.
+    type: dict
+    default: {}
+notes:
+  - Whether a node takes a VM is told from labels, taints, CPU and room. Affinity to other pods and
+    the zones of volumes are left to the scheduler.
+"""
+
+EXAMPLES = r"""
+- name: Can this node be drained?
+  virtops.maintenance.kubevirt_preflight:
+    node: node-1
+  register: preflight
+
+- name: Stop here if not
+  ansible.builtin.assert:
+    that: preflight.blockers | length == 0
+    fail_msg: "{{ preflight.blockers }}"
+
+- name: The same, where a descheduler has to be stopped first
+  virtops.maintenance.kubevirt_preflight:
+    node: node-1
+    severity:
+      DeschedulerAtWork: blocker
+      StorageOnlyHere: ignore
+"""
+
+RETURN = r"""
+node:
+  description: The node.
+  returned: success
+  type: str
+findings:
+  description: Everything that was found, blockers first, then by what it is about.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: Typed code, see docs/reasons.md.
+      type: str
+    severity:
+      description:
+        - V(blocker), or V(warning).
+        - A default blocker is a warning where the drain gets over it by itself, for example because
+          policy says what to do with a VM that cannot migrate.
+      type: str
+    about:
+      description: V(cluster), V(node) or V(vm).
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    node:
+      description: The node that was looked at.
+      type: str
+    subject:
+      description: What it is about, by name.
+      type: str
+    sentence:
+      description: What the code means.
+      type: str
+    message:
+      description: The particulars. Empty if there are none.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+    decided_by:
+      description:
+        - What decides it. For a VM the effective strategy and who set it, then the fact that it
+          hangs on.
+      type: str
+blockers:
+  description: The blockers as one line each, with the remedy.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
+node_blockers:
+  description: Those of the blockers that are not about a single VM. They keep every VM.
+  returned: success
+  type: list
+  elements: str
+cautions:
+  description: The warnings as one line each, with the remedy.
+  returned: success
+  type: list
+  elements: str
+vms_checked:
+  description: How many VMs of the node were looked at.
+  returned: success
+  type: int
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
+    parse_severity,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+    preflight,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
+    FAILURES,
+    Request,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            "severity": {"type": "dict", "default": {}},
+            **AUTH_SPEC,
+            **options.POLICY_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        severity = parse_severity(params["severity"])
+        request = Request(
+            auth=options.auth(params),
+            node=params["node"],
+            policy=options.policy(params),
+            intent=Intent.DRAINED,
+            run_id="preflight",
+        )
+        result = preflight(request, severity)
+    except (PolicyError, RecordError, *FAILURES) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
