@@ -91,6 +91,21 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     return text
 
 
+def foreseen(result: Mapping[str, Any]) -> list[str]:
+    """Check mode: a line for each act, and for each VM that is in the way and is not acted on."""
+    planned = result.get("planned", [])
+    lines = []
+    for act in planned:
+        text = f"{act['vm'] or result['node']}  would {act['do']}"
+        lines.append(f"{text}  -> {act['target']}" if act["target"] else text)
+    acted_on = {act["vm"] for act in planned}
+    for vm in _in_the_way(result.get("vms", [])):
+        if vm["name"] not in acted_on:
+            lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
+    lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
+    return lines
+
+
 def summary(result: Mapping[str, Any], wanted: str) -> str:
     """Why the state was not reached: every VM that is in the way, with its remedy."""
     lines = [f"{result['node']} is {result['phase']}, not {wanted}."]

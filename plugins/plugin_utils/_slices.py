@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, summary
+from ._progress import Progress, foreseen, summary
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -49,6 +49,8 @@ def run_slices(
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:
+            for line in foreseen(result):
+                display.display(line)
             return result
         progress.update(result)
         if result.get("ended") == "final":

@@ -30,6 +30,8 @@ from lab.names import lab_name
 
 BEGAN = time.monotonic()
 PATCH = Path(__file__).with_name("patch.yml")
+# Seconds for one play. A hang has to end; with a load of 14 on two cores 300 were not enough.
+PATIENCE = 1200.0
 # Left out: empty lines, skipped tasks, checks of arguments and of the connection.
 NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*(Validating arguments|was the host reached)")
 
@@ -70,7 +72,7 @@ def _interrupted(number: int, _frame: FrameType | None) -> None:
 
 def _play(lab: Lab, playbook: str, variables: Mapping[str, Any]) -> plays.Ended:
     play = plays.Play(lab, playbook, variables)
-    return plays.watch(play, Screen().show)
+    return plays.watch(play, Screen().show, PATIENCE)
 
 
 def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
@@ -194,6 +196,9 @@ def main() -> int:
         return demo(Lab.up(name, 3))
     except LabError as error:
         print(f"demo: the lab failed: {error}", file=sys.stderr)
+        return 1
+    except TimeoutError as error:
+        print(f"demo: {error}. Is the machine busy with something else?", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+ROLL = "rolling_maintenance"
 # A step that succeeds, unless FAULT names it and the host: then it fails, or the host is gone.
 STAND_IN = """
 import os
@@ -58,10 +59,10 @@ class Roll:
         }
         (folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts}}))
 
-    def run(self, fault: str = "") -> tuple[int, str]:
+    def run(self, fault: str = "", *words: str, playbook: str = ROLL) -> tuple[int, str]:
         """(exit code, all that was said in one line)."""
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.json"]
-        argv += ["-e", "maintenance_reboot=false", "virtops.maintenance.rolling_maintenance"]
+        argv += ["-e", "maintenance_reboot=false", *words, f"virtops.maintenance.{playbook}"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
         mine = {
             "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
@@ -115,3 +116,17 @@ def test_it_says_what_is_done(roll: Roll) -> None:
     assert code != 0
     assert roll.steps == steps("host-a") + steps("host-b")[:2]
     assert "Done: host-a. Not done: host-b." in text
+
+
+@pytest.mark.parametrize("playbook", ["drain", "restore", ROLL])
+def test_a_pattern_that_matches_no_host_is_an_error(roll: Roll, playbook: str) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=host-aa", playbook=playbook)
+    assert code != 0
+    assert "No host of the inventory matches maintenance_hosts: host-aa" in text
+    assert not roll.steps_file.exists()
+
+
+def test_a_pattern_says_which_hosts(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=all:!host-a")
+    assert code == 0, text
+    assert roll.steps == steps("host-b")

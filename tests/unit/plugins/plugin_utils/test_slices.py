@@ -94,3 +94,34 @@ def test_a_failed_slice_ends_it() -> None:
     host = Host({"failed": True, "msg": "no libvirt"}, slice_of("Drained"))
     assert host.run()["msg"] == "no libvirt"
     assert len(host.calls) == 1
+
+
+def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(_slices.Display, "display", lambda _self, msg, **_kw: said.append(msg))
+    stays = {"verdict": "blocked", "phase": "", "target": "", "at": "host-a"}
+    moves = {
+        **stays,
+        "verdict": "pending",
+        "name": "web",
+        "reason": "",
+        "message": "",
+        "remedy": "",
+    }
+    stays |= {"name": "old", "reason": "Paused", "message": "It is paused.", "remedy": "Resume it."}
+    answer = {
+        **slice_of("Draining", changed=True),
+        "vms": [moves, stays],
+        "planned": [
+            {"do": "cordon", "vm": "", "target": ""},
+            {"do": "migrate", "vm": "web", "target": "host-b"},
+        ],
+    }
+    run_slices(Host(answer).call, {"state": "drained"}, GOOD, True)
+    assert said == [
+        "host-a  would cordon",
+        "web  would migrate  -> host-b",
+        "old  blocked  Paused: It is paused. Resume it.",
+    ]
