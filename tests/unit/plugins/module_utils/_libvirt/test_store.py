@@ -229,6 +229,7 @@ def connection(pool: Pool) -> SimpleNamespace:
         storagePoolLookupByName=lambda _name: pool,
         newStream=lambda _f: Stream(),
         isAlive=lambda: True,
+        getVersion=lambda: 9000000,
     )
 
 
