@@ -74,7 +74,7 @@ class Actor:
         """Ours, with what was before; the version that was read, so that of two one wins."""
         node = self._client.get(self._node())
         if (node.get("spec") or {}).get("unschedulable"):
-            self._observer.nodes.put(node)
+            self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
             return None
         mine = {**self._request(record), "before": {"unschedulable": False}}
@@ -86,13 +86,13 @@ class Actor:
             },
             "spec": {"unschedulable": True},
         }
-        self._observer.nodes.put(self._client.merge(self._node(), patch))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
         return None
 
     def _uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
         node = self._client.get(self._node())
         if names.CORDON not in facts.annotations(node):
-            self._observer.nodes.put(node)
+            self._observer.watches.nodes.put(node)
             return None  # it is not ours (any more): left as it is
         patch = {
             "metadata": {
@@ -101,11 +101,11 @@ class Actor:
             },
             "spec": {"unschedulable": None},
         }
-        self._observer.nodes.put(self._client.merge(self._node(), patch))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
         return None
 
     def _forget(self, _action: Action, _record: NodeRecord) -> Finding | None:
-        self._observer.nodes.put(self._records.forget())
+        self._observer.watches.nodes.put(self._records.forget())
         return None
 
     # Migrations
@@ -138,7 +138,7 @@ class Actor:
         path = names.kubevirt(namespace, "virtualmachineinstances", name)
         patch = {"metadata": {"annotations": {names.REQUEST: note}}}
         new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
-        self._observer.vmis.put(new)
+        self._observer.watches.vmis.put(new)
         return new
 
     def _migrate(self, action: Action, record: NodeRecord) -> Finding | None:
@@ -161,7 +161,7 @@ class Actor:
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
-        for vmi in self._observer.vmis.items():
+        for vmi in self._observer.watches.vmis.items():
             if vmi["metadata"]["uid"] == self._known(action).uid:
                 return dict(vmi)
         return None
@@ -190,7 +190,7 @@ class Actor:
         uid, node = vmi["metadata"]["uid"], facts.status(vmi).get("nodeName")
         pods = [
             pod
-            for pod in facts.live_launchers(self._observer.pods.items())
+            for pod in facts.live_launchers(self._observer.watches.pods.items())
             if facts.labels(pod).get(names.CREATED_BY) == uid
             and (pod.get("spec") or {}).get("nodeName") == node
         ]
@@ -227,7 +227,7 @@ class Actor:
     def nudge(self) -> None:
         """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may."""
         note = {"metadata": {"annotations": {names.NUDGE: self._wall()}}}
-        self._observer.nodes.put(self._client.merge(self._node(), note))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), note))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:
         """External: the mark tells the owner. Where somebody set it, it is left."""

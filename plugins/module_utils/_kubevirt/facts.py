@@ -205,6 +205,20 @@ def live_launchers(pods: Sequence[Obj]) -> list[Obj]:
     return [p for p in pods if labels(p).get("kubevirt.io") == "virt-launcher" and not final(p)]
 
 
+def restarts(vm: Obj, ended: str) -> bool:
+    """Does KubeVirt start this VM anew after its instance ended so?"""
+    spec, requests = vm.get("spec") or {}, status(vm).get("stateChangeRequests") or []
+    if any(r.get("action") == "Start" for r in requests):
+        return True
+    strategy = run_strategy(spec)
+    return strategy == "Always" or (strategy == "RerunOnFailure" and ended == "Failed")
+
+
+def run_strategy(spec: Obj) -> str:
+    """Of a VirtualMachine's spec, the older `running` included."""
+    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
+
+
 def document(vmi: Obj) -> dict[str, Any]:
     """What rules see: the same keys as on libvirt, as far as a VMI tells them."""
     namespace, name = key(vmi)

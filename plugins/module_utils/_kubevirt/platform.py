@@ -81,7 +81,7 @@ class KubeVirtPlatform:
         return self.records.load(node)
 
     def save(self, record: NodeRecord) -> None:
-        self.observer.nodes.put(self.records.save(record))
+        self.observer.watches.nodes.put(self.records.save(record))
 
     # Observe, claim, apply
 
