@@ -20,10 +20,14 @@ from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict
 from .observe import Observer
 from .records import Instance, Records
+from .signature import Signature
 
 Obj = dict[str, Any]
 # A withdrawal takes a moment to be seen; asking again sooner only makes noise.
 _ASK_AGAIN = 2.0
+# How long a migration that was deleted may stay in the preparation of its target.
+_STUCK = 5.0
+_AT_ONCE = {"gracePeriodSeconds": 1}
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 
 
@@ -37,7 +41,9 @@ class Actor:
         self._observer = observer
         self._records = records
         self._wall = wall
+        self._signature = Signature(client, observer.watches, wall)
         self._withdrawn: dict[str, float] = {}
+        self._stuck: dict[str, float] = {}  # UID of a deleted migration -> since when
         self._acts: Mapping[Do, Callable[[Action, NodeRecord], Finding | None]] = {
             Do.CORDON: self._cordon,
             Do.UNCORDON: self._uncordon,
@@ -47,6 +53,7 @@ class Actor:
             Do.UNMARK: self._withdraw,
             Do.ABORT: self._withdraw,
             Do.SHUTDOWN: self._shutdown,
+            Do.FORCE_OFF: self._force_off,
             Do.START: self._start,
         }
 
@@ -77,7 +84,7 @@ class Actor:
             self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
             return None
-        mine = {**self._request(record), "before": {"unschedulable": False}}
+        mine = {**self._signature.request(record), "before": {"unschedulable": False}}
         version = node["metadata"]["resourceVersion"]
         patch = {
             "metadata": {
@@ -105,19 +112,17 @@ class Actor:
         return None
 
     def _forget(self, _action: Action, _record: NodeRecord) -> Finding | None:
+        """The label goes from the VMs that we moved; the annotation stays, it says who did it."""
+        label = f"{names.FROM_NODE}={names.label(self._observer.node)}"
+        moved, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        for vmi in moved:
+            path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
+            gone = {"metadata": {"labels": {names.FROM_NODE: None}}}
+            self._gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
         self._observer.watches.nodes.put(self._records.forget())
         return None
 
     # Migrations
-
-    def _request(self, record: NodeRecord) -> dict[str, Any]:
-        return {
-            "run": record.run_id,
-            "by": record.requester,
-            "reason": record.reason,
-            "node": record.node,
-            "at": self._wall(),
-        }
 
     def _known(self, action: Action) -> Instance:
         return self._records.instances[action.vm]
@@ -131,16 +136,6 @@ class Actor:
             return None
         return vmi
 
-    def _sign(self, vmi: Obj, record: NodeRecord) -> Obj:
-        """Who asks, when and why stand on the VMI before anything is asked. The VMI as it is."""
-        namespace, name = facts.key(vmi)
-        note = json.dumps(self._request(record), sort_keys=True)
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        patch = {"metadata": {"annotations": {names.REQUEST: note}}}
-        new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
-        self._observer.watches.vmis.put(new)
-        return new
-
     def _migrate(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict once where KubeVirt then migrates; else a migration object of our own."""
         found = self._known(action)
@@ -151,8 +146,8 @@ class Actor:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
-        vmi = self._sign(vmi, record)
-        strategy = vmi["spec"].get("evictionStrategy") or self._default()
+        vmi = self._signature.sign(vmi, record, "evacuation", action.priority)
+        strategy = self._strategy(vmi)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
         found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
@@ -166,9 +161,11 @@ class Actor:
                 return dict(vmi)
         return None
 
-    def _default(self) -> str:
+    def _strategy(self, vmi: Obj) -> str:
+        """What KubeVirt goes by, whatever our rules say."""
         cluster = self._observer.cluster
-        return cluster.default_strategy if cluster else "None"
+        default = cluster.default_strategy if cluster else "None"
+        return str(vmi["spec"].get("evictionStrategy") or default)
 
     def _evict_to_migrate(self, action: Action, vmi: Obj) -> Finding | None:
         if not facts.is_true(vmi, "LiveMigratable"):
@@ -199,7 +196,7 @@ class Actor:
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
         namespace, name = facts.key(vmi)
-        note = json.dumps(self._request(record), sort_keys=True)
+        note = json.dumps(self._signature.request(record, "evacuation"), sort_keys=True)
         spec: dict[str, Any] = {"vmiName": name}
         if action.target:
             spec["addedNodeSelector"] = {"kubernetes.io/hostname": action.target}
@@ -224,19 +221,34 @@ class Actor:
         self._observer.evicted[action.vm] = time.monotonic()
         return None
 
+    def sign_migrations(self, record: NodeRecord) -> None:
+        """Those that KubeVirt made for requests of ours. Raises AccessDenied."""
+        for uuid, known in self._records.instances.items():
+            if not known.asked:
+                continue
+            for migration in self._observer.unfinished(uuid):
+                notes = facts.annotations(migration)
+                ours = notes.get(names.EVACUATION) == self._observer.node
+                if ours and names.REQUEST not in notes and not _deleted(migration):
+                    self._signature.sign_migration(migration, record)
+
     def nudge(self) -> None:
         """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may."""
         note = {"metadata": {"annotations": {names.NUDGE: self._wall()}}}
         self._observer.watches.nodes.put(self._client.merge(self._node(), note))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:
-        """External: the mark tells the owner. Where somebody set it, it is left."""
+        """External: the mark tells the owner. Where somebody set it, it is left.
+
+        Where only a rule says External, an eviction would make KubeVirt migrate or stop the VM:
+        then the signature alone tells the owner.
+        """
         vmi = self._vmi(action)
         if vmi is None or facts.mark(vmi):
             return None
-        vmi = self._sign(vmi, record)
+        vmi = self._signature.sign(vmi, record, "request to the owner to move it because")
         pod = self._pod(vmi)
-        if pod is None:
+        if pod is None or self._strategy(vmi) != "External":
             return None
         self._known(action).asked = True
         answer, finding = evict(self._client, pod)
@@ -244,21 +256,46 @@ class Actor:
 
     # Withdrawing: first the mark, or KubeVirt makes a new migration for it; then the migration
 
-    def _withdraw(self, action: Action, _record: NodeRecord) -> Finding | None:
+    def _withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
         if time.monotonic() - self._withdrawn.get(action.vm, -1e9) < _ASK_AGAIN:
             return None
         self._withdrawn[action.vm] = time.monotonic()
         known, vmi = self._known(action), self._vmi(action)
+        ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
         if vmi is not None and known.asked and facts.mark(vmi):
             self._cancel(vmi)
-        for migration in self._observer.unfinished(action.vm):
-            notes = facts.annotations(migration)
-            kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
-            if (names.REQUEST in notes or kubevirts) and not _deleted(migration):
+        for migration in ours:
+            if _deleted(migration):
+                self._end_stuck(migration)
+            else:
                 namespace, name = facts.key(migration)
                 path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
                 self._gone("DELETE", path)
+        if vmi is not None and facts.request(vmi):
+            self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
+            self._signature.take_back(vmi)
         return None
+
+    def _is_ours(self, known: Instance, migration: Obj) -> bool:
+        notes = facts.annotations(migration)
+        kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
+        return kubevirts or (names.REQUEST in notes and names.EVACUATION not in notes)
+
+    def _end_stuck(self, migration: Obj) -> None:
+        """Deleted while the target is being prepared, and the preparation does not end: KubeVirt
+        would abort it once it runs, which may be never. Without its target pod it fails."""
+        uid = migration["metadata"]["uid"]
+        if facts.phase(migration) not in facts.PREPARING:
+            self._stuck.pop(uid, None)
+            return
+        since = self._stuck.setdefault(uid, time.monotonic())
+        if time.monotonic() - since < _STUCK:
+            return
+        path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
+        pods, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
+        for pod in pods:
+            if not facts.final(pod):
+                self._gone("DELETE", names.pod(*facts.key(pod)), _only(pod))
 
     def _cancel(self, vmi: Obj) -> None:
         namespace, name = facts.key(vmi)
@@ -276,15 +313,26 @@ class Actor:
         ]
         self._client.request("PATCH", path, patch, content_type=JSON_PATCH)
 
-    def _gone(self, method: str, path: str, body: Any = None) -> None:
+    def _gone(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> None:
         """A request for which 404 is as good."""
         try:
-            self._client.request(method, path, body)
+            self._client.request(method, path, body, content_type=content_type)
         except KubeError as exc:
             if exc.code != 404:
                 raise
 
     # Stopping and starting
+
+    def _force_off(self, action: Action, _record: NodeRecord) -> Finding | None:
+        """End the guest without waiting for its grace period. The pod is not removed by force:
+        its object stays until the node says that the guest has ended."""
+        vmi = self._vmi(action)
+        pod = self._pod(vmi) if vmi is not None else None
+        if pod is not None:
+            self._gone("DELETE", names.pod(*facts.key(pod)), {**_only(pod), **_AT_ONCE})
+        return None
 
     def _shutdown(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict where KubeVirt then stops the guest; else delete the instance.
@@ -296,8 +344,8 @@ class Actor:
             return None
         if facts.status(vmi).get("nodeName") not in (None, "", self._observer.node):
             return None  # it has moved on its own
-        vmi = self._sign(vmi, record)
-        strategy = vmi["spec"].get("evictionStrategy") or self._default()
+        vmi = self._signature.sign(vmi, record, "stop because")
+        strategy = self._strategy(vmi)
         able = facts.is_true(vmi, "LiveMigratable")
         evictable = strategy == "None" or (strategy == "LiveMigrateIfPossible" and not able)
         pod = self._pod(vmi)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from .records import Instance
 from .watches import Watches
 
 Obj = dict[str, Any]
+_HINT = "virtops.maintenance/told-by-migration"
+_ASK_AGAIN = 1.0
 ANYWHERE = ""  # the node that stands for what the scheduler finds
 
 
@@ -36,27 +39,74 @@ class Away:
         self._node = node
         self._watches = watches
         self._instances = instances
+        self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
 
     def locate(self, uuids: Sequence[str], fresh: bool) -> None:
-        """Read their VMIs, and where there is none or it has ended, their VMs."""
+        """Read their VMIs, and where there is none or it has ended, their VMs.
+
+        `fresh`: by reading all of them anew, those that we signed with one request. Else what
+        their migrations say is enough while these are under way.
+        """
         if fresh:
             self._away.clear()
+            self._asked.clear()
+        moved = self._moved() if fresh and uuids else {}
         known = self._instances()
         for uuid in uuids:
             found = known.get(uuid)
-            vmi, _vm = self._away.get(uuid, (None, None))
-            settled = vmi is not None and facts.phase(vmi) == "Running"
-            if found is None or (settled and uuid in self._away):
+            if found is None or self._settled(uuid):
                 continue
-            vmi = self._client.find(
-                names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
-            )
+            vmi = moved.get((found.namespace, found.name))
+            if vmi is None and not fresh:
+                vmi = self._told_by_migration(found)
+                if vmi is None and not self._due(uuid):
+                    continue
+            if vmi is None:
+                vmi = self._client.find(
+                    names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
+                )
             vm = None
-            if vmi is None or facts.final(vmi) or facts.phase(vmi) != "Running":
+            moving = vmi is not None and _HINT in vmi
+            if not moving and (vmi is None or facts.phase(vmi) != "Running"):
                 vm = self.machine(found)
             self._away[uuid] = (vmi, vm)
+
+    def _settled(self, uuid: str) -> bool:
+        vmi, _vm = self._away.get(uuid, (None, None))
+        return vmi is not None and facts.phase(vmi) == "Running"
+
+    def _due(self, uuid: str) -> bool:
+        """Asked for once in a while: no watch tells of it."""
+        now = time.monotonic()
+        if now - self._asked.get(uuid, -1e9) < _ASK_AGAIN:
+            return False
+        self._asked[uuid] = now
+        return True
+
+    def _moved(self) -> dict[tuple[str, str], Obj]:
+        """All VMIs that a run of ours moved from this node."""
+        label = f"{names.FROM_NODE}={names.label(self._node)}"
+        found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        return {facts.key(vmi): vmi for vmi in found}
+
+    def _told_by_migration(self, found: Instance) -> Obj | None:
+        """The VMI as its last migration tells it; it left our watch with the switch-over."""
+        moves = self._watches.migrations_of(found.namespace, found.name)
+        if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):
+            return None
+        state = facts.status(moves[-1]).get("migrationState") or {}
+        over = facts.phase(moves[-1]) == "Succeeded" and state.get("targetNode")
+        if facts.phase(moves[-1]) == "Succeeded" and not over:
+            return None
+        meta = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
+        status = {
+            "phase": "Running" if over else "Scheduled",
+            "nodeName": state.get("targetNode") or ANYWHERE,
+            "migrationState": state,
+        }
+        return {"metadata": meta, "spec": {}, "status": status, _HINT: True}
 
     def machine(self, found: Instance) -> Obj | None:
         """The VirtualMachine; None where there is none."""

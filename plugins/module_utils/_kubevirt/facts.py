@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,9 +14,12 @@ from typing import Any
 
 from .._core.model import Job, MigrationMethod, Mode
 from .._core.reasons import Finding, Reason
+from . import names
 
 Obj = dict[str, Any]
 FINAL = ("Succeeded", "Failed")
+# Phases of a migration whose target is not ready; an abort waits for their end.
+PREPARING = ("PreparingTarget", "TargetReady")
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
 _REASONS["CPUModeLiveMigratable"] = Reason.CPU_MODEL
@@ -133,6 +137,15 @@ def mark(vmi: Obj) -> str:
     return str(status(vmi).get("evacuationNodeName") or "")
 
 
+def request(obj: Obj) -> Obj:
+    """Our signature on it; empty when there is none that can be read."""
+    try:
+        found = json.loads(annotations(obj).get(names.REQUEST, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def state_of(vmi: Obj, migration: Obj) -> Obj:
     """The migration state that is this migration's: a VMI keeps that of the one before."""
     for found in (status(vmi).get("migrationState"), status(migration).get("migrationState")):
@@ -217,25 +230,6 @@ def restarts(vm: Obj, ended: str) -> bool:
 def run_strategy(spec: Obj) -> str:
     """Of a VirtualMachine's spec, the older `running` included."""
     return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
-
-
-def document(vmi: Obj) -> dict[str, Any]:
-    """What rules see: the same keys as on libvirt, as far as a VMI tells them."""
-    namespace, name = key(vmi)
-    able, found = migratable(vmi)
-    return {
-        "name": name,
-        "namespace": namespace,
-        "labels": labels(vmi),
-        "annotations": annotations(vmi),
-        "memory_mib": memory_mib(vmi),
-        "strategy": vmi["spec"].get("evictionStrategy"),
-        "migratable": able,
-        "reasons": [finding.reason.value for finding in found],
-        "method": method(vmi).value,
-        "spec": vmi["spec"],
-        "status": status(vmi),
-    }
 
 
 def version(text: str) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from . import facts, names
 from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, another_node, read_cluster
+from .document import vmi_document
 from .errors import KubeError
 from .records import Instance
 from .watches import Watches
@@ -37,10 +38,17 @@ class Observer:
     """Reads one node. Keeps watches for the length of a slice; `close` ends them."""
 
     def __init__(
-        self, client: Client, node: str, instances: Callable[[], dict[str, Instance]]
+        self,
+        client: Client,
+        node: str,
+        instances: Callable[[], dict[str, Instance]],
+        machines: bool = False,
     ) -> None:
+        """`machines`: rules ask for what only the VirtualMachines tell, so they are read."""
         self._client = client
         self.node = node
+        self._reads_machines = machines
+        self._machines: dict[str, Obj | None] = {}
         self._instances = instances
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
@@ -177,7 +185,7 @@ class Observer:
             migratable=able,
             findings=findings,
             job=job,
-            document=facts.document(vmi),
+            document=vmi_document(vmi, self._machine(uuid)),
         )
         if marked:
             self.evicted.pop(uuid, None)
@@ -188,6 +196,12 @@ class Observer:
         asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    def _machine(self, uuid: str) -> Obj | None:
+        """The VirtualMachine behind a VMI, read once in a slice."""
+        if self._reads_machines and uuid not in self._machines:
+            self._machines[uuid] = self._away.machine(self._instances()[uuid])
+        return self._machines.get(uuid)
 
     def _hidden(self, uuid: str, entry: VMRecord | None, newest: Obj) -> bool:
         """The attempt of the record has failed and is not closed yet: that is told first."""

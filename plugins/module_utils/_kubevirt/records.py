@@ -41,6 +41,7 @@ class Records:
         self._client = client
         self._node = node
         self.instances: dict[str, Instance] = {}
+        self.pods: dict[str, dict[str, Any]] = {}  # namespace/name of those that had to go
 
     def load(self, node: dict[str, Any]) -> NodeRecord | None:
         """From the Node object."""
@@ -51,6 +52,7 @@ class Records:
         try:
             found = json.loads(_unpack(notes.get(names.INSTANCES, "{}")))
             self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
+            self.pods = dict(json.loads(_unpack(notes.get(names.PODS, "{}"))))
         except (ValueError, TypeError) as exc:
             raise RecordError(
                 f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
@@ -64,11 +66,14 @@ class Records:
             names.RECORD: _pack(record.to_json()),
             names.INSTANCES: _pack(json.dumps(known, separators=(",", ":"))),
         }
+        if self.pods:
+            notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": notes}})
 
     def forget(self) -> dict[str, Any]:
-        gone = {names.RECORD: None, names.INSTANCES: None, names.NUDGE: None}
-        self.instances = {}
+        ours = (names.RECORD, names.INSTANCES, names.PODS, names.NUDGE)
+        gone: dict[str, None] = dict.fromkeys(ours)
+        self.instances, self.pods = {}, {}
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
 
 
