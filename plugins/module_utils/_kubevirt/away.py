@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._core.model import VM, Observation, Outcome, Sighting, State
@@ -43,7 +43,7 @@ class Away:
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
 
-    def locate(self, uuids: Sequence[str], fresh: bool) -> None:
+    def locate(self, entries: Mapping[str, VMRecord], fresh: bool) -> None:
         """Read their VMIs, and where there is none or it has ended, their VMs.
 
         `fresh`: by reading all of them anew, those that we signed with one request. Else what
@@ -52,15 +52,15 @@ class Away:
         if fresh:
             self._away.clear()
             self._asked.clear()
-        moved = self._moved() if fresh and uuids else {}
+        moved = self._moved() if fresh and entries else {}
         known = self._instances()
-        for uuid in uuids:
+        for uuid, entry in entries.items():
             found = known.get(uuid)
             if found is None or self._settled(uuid):
                 continue
             vmi = moved.get((found.namespace, found.name))
             if vmi is None and not fresh:
-                vmi = self._told_by_migration(found)
+                vmi = self._told_by_migration(found, entry)
                 if vmi is None and not self._due(uuid):
                     continue
             if vmi is None:
@@ -91,10 +91,15 @@ class Away:
         found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
         return {facts.key(vmi): vmi for vmi in found}
 
-    def _told_by_migration(self, found: Instance) -> Obj | None:
-        """The VMI as its last migration tells it; it left our watch with the switch-over."""
+    def _told_by_migration(self, found: Instance, entry: VMRecord) -> Obj | None:
+        """The VMI as the migration of this run tells it; it left our watch with the switch-over.
+
+        Never as one from before tells it: since then the VM may have been stopped.
+        """
         moves = self._watches.migrations_of(found.namespace, found.name)
         if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):
+            return None
+        if entry.last is None or entry.last.work != moves[-1]["metadata"]["uid"]:
             return None
         state = facts.status(moves[-1]).get("migrationState") or {}
         over = facts.phase(moves[-1]) == "Succeeded" and state.get("targetNode")

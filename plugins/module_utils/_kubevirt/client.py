@@ -267,6 +267,8 @@ def _asked(method: str, path: str, query: Mapping[str, Any] | None) -> tuple[str
     verb = _VERBS[method]
     if method == "GET" and len(rest) == 1:
         verb = "watch" if query and query.get("watch") else "list"
+    if method == "DELETE" and len(rest) == 1:
+        verb = "deletecollection"
     resource = "/".join([rest[0], *rest[2:]])
     return verb, f"{resource}.{group}" if group else resource
 

@@ -58,6 +58,10 @@ def budgets(namespace: str) -> str:
     return f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
 
 
+def quotas(namespace: str) -> str:
+    return f"{CORE}/namespaces/{namespace}/resourcequotas"
+
+
 def kubevirt(namespace: str, plural: str, name: str = "") -> str:
     return f"{KUBEVIRT}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
 

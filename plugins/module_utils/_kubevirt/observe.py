@@ -22,16 +22,14 @@ from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, another_node, read_cluster
 from .document import vmi_document
-from .errors import KubeError
 from .records import Instance
+from .waits import Waits
 from .watches import Watches
 
 Obj = dict[str, Any]
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
 # After our eviction the mark is there; how long the watch may take to tell us.
 _SETTLES = 5.0
-# A target pod that is not scheduled after this time is looked at, and again after it.
-_LOOK_AT_TARGET = 2.0
 
 
 class Observer:
@@ -53,9 +51,9 @@ class Observer:
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
-        self._target: tuple[float, bool] = (-1e9, False)
+        self._target: tuple[float, bool] = (-1.0, False)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
-        self._targets: dict[str, tuple[float, Obj | None]] = {}
+        self._waits = Waits(client, node, self.watches)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -79,22 +77,23 @@ class Observer:
         self.watches.ready(fresh=quiet)
         vmis = {facts.identity(v): v for v in self.watches.vmis.items()}
         entries = record.vms if record is not None else {}
-        self._remember(vmis)
+        self._remember(vmis, record)
         known = self._instances()
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
+        self._waits.look([m for m in self.watches.migrations() if not facts.final(m)])
         obs = Observation(nodes={}, vms={}, now=now)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
-        if self._any_target(quiet):
+        if self._any_target(vmis, quiet):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         held = set()
         pods = facts.live_launchers(self.watches.pods.items())
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
-        away = [u for u in entries if u not in vmis]
+        away = {u: entry for u, entry in entries.items() if u not in vmis}
         self._away.locate(away, quiet)
         for uuid in away:
             self._away.sight(obs, uuid, entries[uuid])
@@ -110,13 +109,18 @@ class Observer:
             self._away.outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
 
-    def _remember(self, vmis: Mapping[str, Obj]) -> None:
+    def _remember(self, vmis: Mapping[str, Obj], record: NodeRecord | None) -> None:
+        """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
         known = self._instances()
+        runs = record.runs if record is not None else []
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
                 namespace, name = facts.key(vmi)
                 known[uuid] = Instance(namespace, name, uid, facts.owner(vmi) is None)
+            signed = facts.request(vmi)
+            if facts.mark(vmi) == self.node and signed.get("node") == self.node:
+                known[uuid].asked |= signed.get("run") in runs
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
@@ -135,9 +139,11 @@ class Observer:
             boot_id=info.get("bootID", ""),
         )
 
-    def _any_target(self, fresh: bool) -> bool:
+    def _any_target(self, vmis: Mapping[str, Obj], fresh: bool) -> bool:
+        """Asked again only while there is a VM that nobody moves yet."""
         asked, found = self._target
-        if fresh or time.monotonic() - asked > 10.0:
+        waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
+        if fresh or asked < 0 or (waits and time.monotonic() - asked > 10.0):
             found = another_node(self._client, self.node)
             self._target = (time.monotonic(), found)
         return found
@@ -153,6 +159,20 @@ class Observer:
         found = self._instances().get(uuid)
         return [] if found is None else self.watches.migrations_of(found.namespace, found.name)
 
+    def priorities_waiting(self) -> list[int]:
+        """Of the VMs that a run of ours asked to move and that have no slot yet."""
+        found = []
+        for vmi in self.watches.vmis.items():
+            moving = self.unfinished(facts.identity(vmi))
+            if moving and (
+                facts.phase(moving[-1]) not in ("", "Pending")
+                or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
+            ):
+                continue  # it has a slot, or it waits for something else
+            if facts.mark(vmi) == self.node:
+                found.append(int(facts.request(vmi).get("priority") or 0))
+        return found
+
     def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
         """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
         known = self._instances()[uuid]
@@ -166,7 +186,9 @@ class Observer:
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
-            job = facts.job(vmi, migration, self._pod_of(migration), self._ours(known, migration))
+            ours = self._ours(known, migration)
+            waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
+            job = facts.job(vmi, migration, waits, ours)
         gone = facts.final(vmi) and not self._away.comes_back(uuid, vmi)
         namespace, name = facts.key(vmi)
         strategy = vmi["spec"].get("evictionStrategy")
@@ -215,23 +237,6 @@ class Observer:
         if names.EVACUATION in notes:
             return known.asked and notes[names.EVACUATION] == self.node
         return names.REQUEST in notes
-
-    def _pod_of(self, migration: Obj) -> Obj | None:
-        """The target pod of a migration that waits for it for some time. Asked for seldom."""
-        uid, now = migration["metadata"]["uid"], time.monotonic()
-        if facts.phase(migration) != "Scheduling":
-            return None
-        asked, pod = self._targets.get(uid, (now, None))
-        if now - asked >= _LOOK_AT_TARGET:
-            path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
-            asked = now
-            try:
-                found, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
-                pod = found[0] if found else None
-            except KubeError:
-                pod = None  # a reason less
-        self._targets[uid] = (asked, pod)
-        return pod
 
     def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
         """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""

@@ -91,13 +91,14 @@ def policy(params: Mapping[str, Any]) -> Policy:
         "pending_timeout",
         "drain_timeout",
     )
-    _no_migration_settings(params["rules"])
-    outbound = (params["limits"] or {}).get("outbound")
+    rules = params.get("rules") or []
+    _no_migration_settings(rules)
+    outbound = (params.get("limits") or {}).get("outbound")
     return Policy(
-        rules=compile_rules(params["rules"]),
+        rules=compile_rules(rules),
         on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
         limits=_KUBEVIRTS if outbound is None else Limits(_ALL, outbound, _ALL),
-        **{name: params[name] for name in names},
+        **{name: params[name] for name in names if name in params},
     )
 
 
@@ -114,12 +115,13 @@ def _no_migration_settings(rules: Sequence[Mapping[str, Any]]) -> None:
 
 def asks_the_machine(params: Mapping[str, Any]) -> bool:
     """Must the VirtualMachines be read, because a rule asks for what only they tell?"""
-    return any(word in (r.get("when") or "") for r in params["rules"] for word in _OF_THE_MACHINE)
+    texts = [rule.get("when") or "" for rule in params.get("rules") or []]
+    return any(word in text for text in texts for word in _OF_THE_MACHINE)
 
 
 def pods(params: Mapping[str, Any]) -> PodOptions:
     """What kubectl drain's flags say about the other pods. Raises PolicyError."""
-    given = {key: value for key, value in (params["pods"] or {}).items() if value is not None}
+    given = {key: value for key, value in (params.get("pods") or {}).items() if value is not None}
     if given.get("grace_period", -1) < -1:
         raise PolicyError(
             f"pods.grace_period is {given['grace_period']}: seconds are expected, or -1 for each "

@@ -10,6 +10,7 @@ others do not wait for it.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,10 +106,24 @@ class PodDrain:
         """What kubectl drain would refuse before it begins. Raises KubeError."""
         return tuple(j.finding for j in self.judged() if j.finding is not None)
 
+    def look(self) -> Others:
+        """What would become of them. Only reads."""
+        judged = self.judged()
+        refused = any(j.fate is Fate.REFUSED for j in judged)
+        return self._result(NodePhase.BLOCKED if refused else NodePhase.EMPTY, judged, False)
+
     # Making them go
 
     def run(self, record: NodeRecord, deadline: float) -> Others:
         """Until none is left, nothing more can be done, or `deadline` (the platform's clock)."""
+        self._acted = False
+        before = json.dumps(self._platform.records.pods)
+        others = self._until(record, deadline)
+        if json.dumps(self._platform.records.pods) != before:
+            self._platform.save(record)
+        return others
+
+    def _until(self, record: NodeRecord, deadline: float) -> Others:
         while True:
             self._watches.clear()
             judged = self.judged()
