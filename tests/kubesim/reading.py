@@ -51,7 +51,9 @@ def add_pod(
     volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
     spec = {"nodeName": node, "volumes": volumes, "containers": [{"name": "app"}], **more}
     ready = [{"type": "Ready", "status": "True"}]
-    sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}})
+    sim.add(
+        "pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}}
+    )
 
 
 def add_budget(sim: Kubesim, name: str, least: Any, **labels: str) -> None:

@@ -6,10 +6,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,21 +16,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     NodeRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    AccessDenied,
-    KubeError,
     LockHeld,
-    NodeUnknown,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import Lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
     KubeVirtPlatform,
 )
-from kubesim import Kubesim
-from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS, VMS
-from kubesim.reading import DISKS, clean, evictions, row
+from kubesim.kinds import NODES, VMIMS, VMIS
+from kubesim.reading import clean, evictions, row
 
 
 def test_an_abort_cancels_the_mark_first_and_leaves_nothing(sim, operator) -> None:

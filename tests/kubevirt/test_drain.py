@@ -8,31 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
-from typing import Any
 
-import pytest
-
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
-    NodeRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    AccessDenied,
-    KubeError,
-    LockHeld,
-    NodeUnknown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import Lock
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
-    KubeVirtPlatform,
-)
-from kubesim import Kubesim
-from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS, VMS
+from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, clean, evictions, row
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from kubesim.kinds import NODES, PDBS, PODS
 from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row
@@ -161,7 +161,9 @@ def test_an_attachment_pod_goes_with_its_vm(sim, operator) -> None:
     add_pod(sim, "hp-volume-x", "n1", owner="", labels={"kubevirt.io": "hotplug-disk"})
     owner = {"kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
     owner["uid"] = launcher["metadata"]["uid"]
-    sim.edit(PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default")
+    sim.edit(
+        PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default"
+    )
     found = operator.drain()
     assert found["phase"] == "Drained" and left(sim) == []
     calls = sim.requests("POST", "hp-volume-x/eviction")

@@ -6,34 +6,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from dataclasses import replace
-from typing import Any
-
-import pytest
-
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
-    NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    AccessDenied,
-    KubeError,
-    LockHeld,
-    NodeUnknown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import Lock
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
-    KubeVirtPlatform,
-)
-from kubesim import Kubesim
-from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS, VMS
-from kubesim.reading import DISKS, add_budget, clean, evictions, row
+from kubesim.kinds import NODES, QUOTAS, VMIS
+from kubesim.reading import add_budget, clean, evictions, row
 
 
 def test_a_quota_is_named_and_waited_for(sim, operator) -> None:
@@ -145,7 +122,9 @@ def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
     from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import facts
 
     told = [{"type": "PodScheduled", "status": "False"}]
-    told[0]["message"] = "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    told[0]["message"] = (
+        "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    )
     spec = {"nodeSelector": {"cpu-model-migration.node.kubevirt.io/Skylake": "true"}}
     pod = {"metadata": {}, "spec": spec, "status": {"phase": "Pending", "conditions": told}}
     migration = {"metadata": {"uid": "m"}, "status": {"phase": "Scheduling"}}

@@ -244,15 +244,13 @@ def quota_lines(quota: Obj) -> list[str]:
 
 
 def from_descheduler(vmi: Obj) -> bool:
-    """Did the descheduler ask for the eviction? (A VMI without annotations gets the key escaped.)"""
+    """Did it ask for the eviction? A VMI that had no annotations gets the key escaped."""
     notes = annotations(vmi)
     keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
     return any(notes.get(key) == "descheduler" for key in keys)
 
 
-def asked_by_others(
-    vmi: Obj, migration: Obj, node: str, asked: bool, ours: bool
-) -> Finding | None:
+def asked_by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
     """Who moves it besides us or instead of us. `asked`: the mark on it comes from us."""
     notes, name = annotations(migration), migration["metadata"]["name"]
     if names.UPDATE in notes:

@@ -179,7 +179,7 @@ class PodDrain:
             self._acted = True
         left = attachments_left(pods)
         for pod in left:
-            if self._due(pod["metadata"]["uid"]):
+            if not pod["metadata"].get("deletionTimestamp") and self._due(pod["metadata"]["uid"]):
                 evict(self._client, pod)
                 self._acted = True
         return bool(ended or left)
@@ -197,9 +197,7 @@ class PodDrain:
             return
         stage = min(j.stage for j in going)
         now = [
-            j
-            for j in going
-            if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")
+            j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")
         ]
         for j in going:
             if j.pod["metadata"].get("deletionTimestamp"):
@@ -276,7 +274,7 @@ class PodDrain:
         return None
 
     def _budget(self, pod: Obj, finding: Finding) -> Finding:
-        """"Still being processed" looks transient; the budget's own condition tells whether."""
+        """ "Still being processed" looks transient; the budget's own condition tells whether."""
         namespace = pod["metadata"]["namespace"]
         if "still being processed" not in finding.message:
             return finding
@@ -298,9 +296,7 @@ class PodDrain:
         here = {j.name for j in judged}
         rows = [self._row(j) for j in judged if j.why != "it belongs to a VM"]
         rows += [
-            _row(name, "gone", "", None)
-            for name in self._platform.records.pods
-            if name not in here
+            _row(name, "gone", "", None) for name in self._platform.records.pods if name not in here
         ]
         findings = [j.finding for j in judged if j.finding is not None]
         if phase is not NodePhase.EMPTY:

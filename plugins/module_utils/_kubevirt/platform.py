@@ -109,9 +109,7 @@ class KubeVirtPlatform:
         first = max([*waiting, *(a.priority for a in wanted if a.do is Do.MIGRATE)], default=0)
         text = f"VMs of priority {first} go first and have no slots yet."
         later = Finding(Reason.WAITING_FOR_SLOT, text)
-        return {
-            a.vm: later if a.do is Do.MIGRATE and a.priority < first else None for a in wanted
-        }
+        return {a.vm: later if a.do is Do.MIGRATE and a.priority < first else None for a in wanted}
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}

@@ -197,7 +197,6 @@ def attachments_left(pods: Collection[Obj]) -> list[Obj]:
         pod
         for pod in pods
         if facts.labels(pod).get("kubevirt.io") == HOTPLUG
-        and not pod["metadata"].get("deletionTimestamp")
         and (controller(pod) or {}).get("uid") not in alive
     ]
 

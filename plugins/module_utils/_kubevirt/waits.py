@@ -75,7 +75,7 @@ class Waits:
         if found is None and facts.phase(migration) in facts.PREPARING and self._long(migration):
             found = self._preparation(vmi, migration)
         if found is None:
-            return facts.asked_by_others(vmi, migration, self._node, asked, ours)
+            return facts.asked_by_others(vmi, migration, asked, ours)
         if found.reason is Reason.QUOTA:
             return Finding(Reason.QUOTA, self._quota(migration["metadata"]["namespace"]))
         if found.reason is Reason.WAITING_FOR_SLOT:
