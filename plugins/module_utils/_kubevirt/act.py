@@ -15,18 +15,15 @@ from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import facts, names
-from .client import JSON_PATCH, MERGE, Client
+from .client import MERGE, Client, only
 from .errors import AccessDenied, KubeError
-from .eviction import Answer, classify, evict
+from .eviction import Answer, classify, evict, explain_budget
 from .observe import Observer
-from .records import Instance, Records
+from .records import Instance, Records, instance_of
 from .signature import Signature
+from .withdraw import Withdrawal
 
 Obj = dict[str, Any]
-# A withdrawal takes a moment to be seen; asking again sooner only makes noise.
-_ASK_AGAIN = 2.0
-# How long a migration that was deleted may stay in the preparation of its target.
-_STUCK = 5.0
 _AT_ONCE = {"gracePeriodSeconds": 1}
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 
@@ -42,16 +39,15 @@ class Actor:
         self._records = records
         self._wall = wall
         self._signature = Signature(client, observer.watches, wall)
-        self._withdrawn: dict[str, float] = {}
-        self._stuck: dict[str, float] = {}  # UID of a deleted migration -> since when
+        withdrawal = Withdrawal(client, observer, records, self._signature)
         self._acts: Mapping[Do, Callable[[Action, NodeRecord], Finding | None]] = {
             Do.CORDON: self._cordon,
             Do.UNCORDON: self._uncordon,
             Do.FORGET: self._forget,
             Do.MIGRATE: self._migrate,
             Do.MARK: self._mark,
-            Do.UNMARK: self._withdraw,
-            Do.ABORT: self._withdraw,
+            Do.UNMARK: withdrawal.withdraw,
+            Do.ABORT: withdrawal.withdraw,
             Do.SHUTDOWN: self._shutdown,
             Do.FORCE_OFF: self._force_off,
             Do.START: self._start,
@@ -118,7 +114,7 @@ class Actor:
         for vmi in moved:
             path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
             gone = {"metadata": {"labels": {names.FROM_NODE: None}}}
-            self._gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
+            self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
         self._observer.watches.nodes.put(self._records.forget())
         return None
 
@@ -128,13 +124,7 @@ class Actor:
         return self._records.instances[action.vm]
 
     def _vmi(self, action: Action) -> Obj | None:
-        found = self._known(action)
-        vmi = self._client.find(
-            names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
-        )
-        if vmi is None or vmi["metadata"]["uid"] != found.uid:
-            return None
-        return vmi
+        return instance_of(self._client, self._known(action))
 
     def _migrate(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict once where KubeVirt then migrates; else a migration object of our own."""
@@ -229,7 +219,7 @@ class Actor:
             for migration in self._observer.unfinished(uuid):
                 notes = facts.annotations(migration)
                 ours = notes.get(names.EVACUATION) == self._observer.node
-                if ours and names.REQUEST not in notes and not _deleted(migration):
+                if ours and names.REQUEST not in notes and not facts.deleted(migration):
                     self._signature.sign_migration(migration, record)
 
     def nudge(self) -> None:
@@ -254,75 +244,6 @@ class Actor:
         answer, finding = evict(self._client, pod)
         return None if answer in _EVICTED else finding
 
-    # Withdrawing: first the mark, or KubeVirt makes a new migration for it; then the migration
-
-    def _withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
-        if time.monotonic() - self._withdrawn.get(action.vm, -1e9) < _ASK_AGAIN:
-            return None
-        self._withdrawn[action.vm] = time.monotonic()
-        known, vmi = self._known(action), self._vmi(action)
-        ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
-        if vmi is not None and known.asked and facts.mark(vmi):
-            self._cancel(vmi)
-        for migration in ours:
-            if _deleted(migration):
-                self._end_stuck(migration)
-            else:
-                namespace, name = facts.key(migration)
-                path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
-                self._gone("DELETE", path)
-        if vmi is not None and facts.request(vmi):
-            self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
-            self._signature.take_back(vmi)
-        return None
-
-    def _is_ours(self, known: Instance, migration: Obj) -> bool:
-        notes = facts.annotations(migration)
-        kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
-        return kubevirts or (names.REQUEST in notes and names.EVACUATION not in notes)
-
-    def _end_stuck(self, migration: Obj) -> None:
-        """Deleted while the target is being prepared, and the preparation does not end: KubeVirt
-        would abort it once it runs, which may be never. Without its target pod it fails."""
-        uid = migration["metadata"]["uid"]
-        if facts.phase(migration) not in facts.PREPARING:
-            self._stuck.pop(uid, None)
-            return
-        since = self._stuck.setdefault(uid, time.monotonic())
-        if time.monotonic() - since < _STUCK:
-            return
-        path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
-        pods, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
-        for pod in pods:
-            if not facts.final(pod):
-                self._gone("DELETE", names.pod(*facts.key(pod)), _only(pod))
-
-    def _cancel(self, vmi: Obj) -> None:
-        namespace, name = facts.key(vmi)
-        cluster = self._observer.cluster
-        if cluster is None or cluster.can_cancel:
-            path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
-            body = {"evacuationNodeName": facts.mark(vmi)}
-            self._client.request("PUT", path, body, accept="*/*")
-            return
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        field = "/status/evacuationNodeName"
-        patch = [
-            {"op": "test", "path": field, "value": facts.mark(vmi)},
-            {"op": "remove", "path": field},
-        ]
-        self._client.request("PATCH", path, patch, content_type=JSON_PATCH)
-
-    def _gone(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
-    ) -> None:
-        """A request for which 404 is as good."""
-        try:
-            self._client.request(method, path, body, content_type=content_type)
-        except KubeError as exc:
-            if exc.code != 404:
-                raise
-
     # Stopping and starting
 
     def _force_off(self, action: Action, _record: NodeRecord) -> Finding | None:
@@ -331,7 +252,7 @@ class Actor:
         vmi = self._vmi(action)
         pod = self._pod(vmi) if vmi is not None else None
         if pod is not None:
-            self._gone("DELETE", names.pod(*facts.key(pod)), {**_only(pod), **_AT_ONCE})
+            self._client.gone("DELETE", names.pod(*facts.key(pod)), {**only(pod), **_AT_ONCE})
         return None
 
     def _shutdown(self, action: Action, record: NodeRecord) -> Finding | None:
@@ -351,12 +272,12 @@ class Actor:
         pod = self._pod(vmi)
         if evictable and pod is not None:
             answer, finding = evict(self._client, pod)
-            if answer in (Answer.ACCEPTED, Answer.GONE):
+            if answer in (Answer.ACCEPTED, Answer.GONE) or finding is None:
                 return None
-            return finding
+            return explain_budget(self._client, pod, finding)
         namespace, name = facts.key(vmi)
         path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        self._gone("DELETE", path, _only(vmi))
+        self._client.gone("DELETE", path, only(vmi))
         return None
 
     def _start(self, action: Action, _record: NodeRecord) -> Finding | None:
@@ -373,7 +294,7 @@ class Actor:
         if strategy == "Once":
             vmi = self._client.find(path)
             if vmi is not None and facts.final(vmi):
-                self._gone("DELETE", path, _only(vmi))  # the controller then starts a new one
+                self._client.gone("DELETE", path, only(vmi))  # the controller then starts a new one
             return None
         if strategy in ("Manual", "RerunOnFailure"):
             start = names.subresource(known.namespace, "virtualmachines", known.name, "start")
@@ -389,19 +310,6 @@ class Actor:
         if strategy == "Always":
             return None
         return Finding(Reason.CANNOT_START, f"its runStrategy is {strategy or 'not set'}")
-
-
-def _deleted(obj: Obj) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))
-
-
-def _only(obj: Obj) -> Obj:
-    """DeleteOptions for this very object."""
-    return {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": obj["metadata"]["uid"]},
-    }
 
 
 def failure(exc: KubeError) -> Finding:

@@ -170,6 +170,16 @@ class Client:
     def merge(self, path: str, patch: Obj) -> Obj:
         return self.request("PATCH", path, patch, content_type=MERGE)
 
+    def gone(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> None:
+        """A request for which 404 is as good."""
+        try:
+            self.request(method, path, body, content_type=content_type)
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+
     def list(self, path: str, labels: str = "", fields: str = "") -> tuple[list[Obj], str]:
         """All items, page by page, and the version of the list."""
         query: dict[str, Any] = {"limit": PAGE}
@@ -223,6 +233,15 @@ class Client:
             raise KubeError(0, str(exc), f"watch {path}") from exc
         finally:
             response.close()
+
+
+def only(obj: Obj) -> Obj:
+    """DeleteOptions for this very object."""
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": obj["metadata"]["uid"]},
+    }
 
 
 def _lines(response: Any) -> Iterator[bytes]:

@@ -49,6 +49,11 @@ def final(obj: Obj) -> bool:
     return phase(obj) in FINAL
 
 
+def deleted(obj: Obj) -> bool:
+    """Is it on its way out?"""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
 def key(obj: Obj) -> tuple[str, str]:
     """Namespace and name."""
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]

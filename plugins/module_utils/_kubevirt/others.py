@@ -21,7 +21,7 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import facts, names
 from .errors import AccessDenied, KubeError
-from .eviction import Answer, evict
+from .eviction import Answer, evict, explain_budget
 from .platform import KubeVirtPlatform
 from .pods import (
     Fate,
@@ -71,7 +71,6 @@ class PodDrain:
         self._asked: dict[str, float] = {}  # UID -> when (this slice's clock)
         self._told: dict[str, Finding] = {}  # UID -> why it has not gone
         self._orphans: dict[str, bool] = {}  # UID of a DaemonSet -> is it gone?
-        self._budgets: dict[str, Finding] = {}
         self._acted = False
 
     # Which
@@ -253,7 +252,7 @@ class PodDrain:
                 return Finding(Reason.POD_TERMINATING, exc.message)  # with its namespace
             return Finding(Reason.FORBIDDEN, str(exc))
         if answer is Answer.BUDGET and finding is not None:
-            return self._budget(pod, finding)
+            return explain_budget(self._client, pod, finding)
         return None if answer in (Answer.ACCEPTED, Answer.GONE) else finding
 
     def _delete(self, pod: Obj, grace: int | None) -> Finding | None:
@@ -272,23 +271,6 @@ class PodDrain:
         except KubeError as exc:
             return None if exc.code in (404, 409) else Finding(Reason.API_ERROR, str(exc))
         return None
-
-    def _budget(self, pod: Obj, finding: Finding) -> Finding:
-        """ "Still being processed" looks transient; the budget's own condition tells whether."""
-        namespace = pod["metadata"]["namespace"]
-        if "still being processed" not in finding.message:
-            return finding
-        if namespace not in self._budgets:
-            self._budgets[namespace] = finding
-            budgets, _version = self._client.list(names.budgets(namespace))
-            for budget in budgets:
-                state = facts.condition(budget, "DisruptionAllowed") or {}
-                if state.get("reason") == "SyncFailed" and (
-                    f" {budget['metadata']['name']} " in finding.message
-                ):
-                    text = f"{finding.message} {state.get('message', '')}".strip()
-                    self._budgets[namespace] = Finding(Reason.BUDGET_NOT_COMPUTED, text)
-        return self._budgets[namespace]
 
     # What became of them
 

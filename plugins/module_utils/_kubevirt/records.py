@@ -34,6 +34,13 @@ class Instance:
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
 
 
+def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:
+    """Its VMI; None if it is gone or was started anew. Raises KubeError."""
+    path = names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
+    vmi = client.find(path)
+    return vmi if vmi is not None and vmi["metadata"]["uid"] == found.uid else None
+
+
 class Records:
     """Reads and writes them. Raises KubeError, RecordError."""
 
