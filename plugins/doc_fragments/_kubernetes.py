@@ -119,7 +119,7 @@ options:
       - Seconds after which one call hands back, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
-    default: 12
+    default: 15
   lock_namespace:
     description: Namespace of the Lease that lets one run at a time work on a node.
     type: str

@@ -81,11 +81,17 @@ class Engine:
     """Runs one node towards its record's intent. Keeps nothing that a crash may not lose."""
 
     def __init__(
-        self, platform: Platform, policy: Policy, record: NodeRecord, save_every: float = 0.0
+        self,
+        platform: Platform,
+        policy: Policy,
+        record: NodeRecord,
+        save_every: float = 0.0,
+        seen: Observation | None = None,
     ) -> None:
         """`save_every`: seconds between two writes of the record while nothing is to be done.
 
         Before an act it is always written. What it then lacks after a kill is what is read again.
+        `seen`: a full read of an empty node, as the first of the two that a certificate needs.
         """
         self._save_every = save_every
         self._saved_at = float("-inf")
@@ -94,7 +100,7 @@ class Engine:
         self._record = record
         self._saved = ""
         self._before: Mapping[str, Situation] | None = None
-        self._empty: Observation | None = None
+        self._empty = seen
         self._last: list[Action] = []
         self._first: Observation | None = None
         self.done: list[Action] = []

@@ -102,9 +102,10 @@ class Away:
         if entry.last is None or entry.last.work != moves[-1]["metadata"]["uid"]:
             return None
         state = facts.status(moves[-1]).get("migrationState") or {}
-        over = facts.phase(moves[-1]) == "Succeeded" and state.get("targetNode")
-        if facts.phase(moves[-1]) == "Succeeded" and not over:
-            return None
+        over = facts.phase(moves[-1]) == "Succeeded" and bool(state.get("targetNode"))
+        done = facts.phase(moves[-1]) == "Succeeded"
+        if done and not over and not moves[-1]["metadata"].get("finalizers"):
+            return None  # KubeVirt would have copied the state before it let go of it
         meta = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
         status = {
             "phase": "Running" if over else "Scheduled",

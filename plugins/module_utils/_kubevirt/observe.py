@@ -86,7 +86,7 @@ class Observer:
         obs = Observation(nodes={}, vms={}, now=now)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
-        if self._any_target(vmis, quiet):
+        if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         held = set()
         pods = facts.live_launchers(self.watches.pods.items())
@@ -139,11 +139,11 @@ class Observer:
             boot_id=info.get("bootID", ""),
         )
 
-    def _any_target(self, vmis: Mapping[str, Obj], fresh: bool) -> bool:
+    def _any_target(self, vmis: Mapping[str, Obj]) -> bool:
         """Asked again only while there is a VM that nobody moves yet."""
         asked, found = self._target
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        if fresh or asked < 0 or (waits and time.monotonic() - asked > 10.0):
+        if asked < 0 or (waits and time.monotonic() - asked > 10.0):
             found = another_node(self._client, self.node)
             self._target = (time.monotonic(), found)
         return found

@@ -23,7 +23,7 @@ RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
-    "slice": {"type": "int", "default": 12},
+    "slice": {"type": "int", "default": 15},
     "lock_namespace": {"type": "str", "default": "default"},
 }
 ON_NOT_MIGRATABLE = ["block", "shutdown", "skip"]

@@ -29,7 +29,7 @@ from .pods import PodOptions
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
-SAVE_EVERY = 5.0
+SAVE_EVERY = 10.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
 
@@ -68,7 +68,7 @@ class Request:
     run_id: str
     requester: str = ""
     reason: str = ""
-    seconds: float = 12.0
+    seconds: float = 15.0
     begun: bool = False
     lock_namespace: str = "default"
     pods: PodOptions = field(default_factory=PodOptions)
@@ -87,11 +87,9 @@ def run_slice(request: Request) -> dict[str, Any]:
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
     try:
-        old = platform.load()
-        _check_owner(old, request)
         if request.intent is Intent.DRAINED:
             _refuse_own_node(client, request.node)
-        if old is None and request.intent is Intent.ACTIVE:
+        if not request.begun and platform.load() is None and request.intent is Intent.ACTIVE:
             return _nothing_to_undo(platform, request)
         lock.take(lease + 5.0)
         try:
@@ -123,9 +121,10 @@ def _work(
     (how the VMs are, how the pods are, was anything changed?)
     """
     until = platform.now() + request.seconds
-    changed = False
+    changed, seen = False, None
     while True:
-        engine = Engine(platform, request.policy, record, SAVE_EVERY)
+        # The first read of two may lie before what only concerned other pods; the second may not.
+        engine = Engine(platform, request.policy, record, SAVE_EVERY, seen)
         outcome = engine.run(until)
         changed = changed or any(a.do not in _QUIET for a in outcome.actions_done)
         if request.intent is not Intent.DRAINED or outcome.phase is not NodePhase.DRAINED:
@@ -136,7 +135,7 @@ def _work(
             return outcome, others, changed
         if platform.now() >= until:
             return outcome, replace(others, phase=NodePhase.DRAINING), changed
-        record = outcome.record
+        record, seen = outcome.record, outcome.observation
 
 
 def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:

@@ -18,7 +18,7 @@ _CHUNK = 80  # VM names in one selector
 
 
 class Watches:
-    """The node, its pods, its VMIs, and the migrations of the VMs of the run."""
+    """The node (read, not watched), its pods, its VMIs, and the migrations of the VMs of the run."""
 
     def __init__(self, client: Client, node: str) -> None:
         self._client = client
@@ -53,7 +53,10 @@ class Watches:
     def ready(self, fresh: bool) -> None:
         """List when first called, then watch. `fresh`: list again. Raises KubeError."""
         first = not self.started
-        for cache in (self.nodes, self.pods, self.vmis):
+        if first or fresh:
+            # Not watched: its heartbeats would wake us, and each write of the record shows it anew.
+            self.nodes.refresh()
+        for cache in (self.pods, self.vmis):
             if first:
                 cache.start()
             elif fresh:
