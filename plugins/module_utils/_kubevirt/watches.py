@@ -18,7 +18,7 @@ _CHUNK = 80  # VM names in one selector
 
 
 class Watches:
-    """The node (read, not watched), its pods, its VMIs, and the migrations of the VMs of the run."""
+    """The node (not watched), its pods, its VMIs, and the migrations of the VMs of the run."""
 
     def __init__(self, client: Client, node: str) -> None:
         self._client = client
