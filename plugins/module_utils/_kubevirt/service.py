@@ -104,10 +104,13 @@ def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()  # again: what was read before the lock may be old
     _check_owner(old, request)
     pods = PodDrain(platform, request.pods, request.policy)
-    if old is None and request.intent is Intent.DRAINED:
+    untouched = not request.begun and (old is None or not old.vms)
+    if untouched and request.intent is Intent.DRAINED:
         platform.observer.watches.ready(fresh=False)
         if pods.refused():  # nothing was asked for yet, and nothing is
-            return _plan(platform, request)[0]
+            found = _plan(platform, request)[0]
+            del found["planned"]
+            return {**found, "changed": False}
     record = _begin(platform, request, old)
     outcome, others, changed = _work(platform, request, record, pods)
     return result(outcome, request, others, sorted(platform.records.pods), changed)
