@@ -79,8 +79,7 @@ def test_those_who_hold_the_slots_of_the_cluster_are_named(sim, operator) -> Non
     meta = {"name": "stuck", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "far"}}
     sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "far"}})
     sim.add_vm("vm", "n1")
-    operator.slice(Intent.DRAINED, 1.0, "r")
-    found = row(operator.slice(Intent.DRAINED, 1.0, "r"), "vm")
+    found = row(operator.slice(Intent.DRAINED, 5.0), "vm")
     assert found["reason"] == "WaitingForSlot"
     assert "1 of 1 migrations of the cluster are taken: default/far" in found["message"]
 

@@ -41,6 +41,7 @@ class Waits:
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
         self._looked = -1e9
         self._quotas: dict[str, tuple[float, str]] = {}  # namespace -> when read, text
+        self._free_since: float | None = None  # this node has free places, and one waits
         self._cluster: tuple[float, list[Obj]] = (-1e9, [])
 
     def look(self, moving: Sequence[Obj]) -> None:
@@ -113,10 +114,14 @@ class Waits:
         if cluster is None:
             return Finding(Reason.WAITING_FOR_SLOT)
         here = [m for m in self._watches.migrations() if _holds_a_slot(m)]
+        now = time.monotonic()
         if len(here) >= cluster.outbound:
+            self._free_since = None
             what = f"outbound migrations of {self._node}"
             return _slots(cluster.outbound, what, here)
-        if self._long(migration):
+        # A slot that was just freed is taken within a tenth of a second.
+        self._free_since = self._free_since or now
+        if now - self._free_since >= _LOOK_AFTER:
             everywhere = self._everywhere()
             if len(everywhere) >= cluster.cluster:
                 return _slots(cluster.cluster, "migrations of the cluster", everywhere)
