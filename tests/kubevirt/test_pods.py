@@ -40,6 +40,13 @@ def test_vms_go_first_then_the_other_pods(sim, operator) -> None:
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
+def test_no_pod_goes_while_a_vm_still_moves(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    add_pod(sim, "web", "n1")
+    assert operator.slice(Intent.DRAINED, 1.5)["phase"] == "Draining"
+    assert sim.requests("POST", "web/eviction") == [] and "web" in left(sim)
+
+
 @pytest.mark.parametrize(
     ("pod", "options", "reason"),
     [
