@@ -119,7 +119,7 @@ options:
       - Seconds after which one call hands back, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
-    default: 12
+    default: 15
   lock_namespace:
     description: Namespace of the Lease that lets one run at a time work on a node.
     type: str
@@ -145,6 +145,116 @@ options:
         true of VMs of strategy V(None), which KubeVirt stops when they are evicted.
     type: bool
     default: false
+  force_stop:
+    description:
+      - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is switched
+        off. Its pod is then given one second.
+    type: bool
+    default: false
+  limits:
+    description:
+      - How many migrations are asked for at once. Default is all, since KubeVirt queues by its own
+        limits and uses them best so.
+    type: dict
+    default: {}
+    suboptions:
+      outbound:
+        description: From this node. More than KubeVirt's own limit changes nothing.
+        type: int
+  rules:
+    description:
+      - What to do with which VMs, in order. The first rule that matches a VM decides; what it does
+        not set is left to the VM's own strategy, then to the other options.
+      - A rule changes what this run does, never the VM. Where it says V(LiveMigrate) of a VM that
+        KubeVirt would stop, the run makes a migration of its own.
+      - Needs the Python package C(jmespath) where the module runs.
+      - A wrong rule is an error that names it, and nothing is touched.
+      - The fields of a document are documented with
+        RV(virtops.maintenance.virt_host_info#module:documents).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the rule, for results. Each has another.
+        type: str
+        required: true
+      when:
+        description:
+          - JMESPath on the VM's document. Without it the rule matches all VMs; only the last rule
+            may be without.
+          - C(run_strategy) and C(autostart) cost a request for each VM.
+        type: str
+      strategy:
+        description: The eviction strategy instead of the one that the VM has.
+        type: str
+        choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
+      on_not_migratable:
+        description: Instead of O(on_not_migratable).
+        type: str
+        choices: [block, shutdown, skip]
+      allow_stop:
+        description: Instead of O(allow_stop). V(false) forbids what O(allow_stop) allows.
+        type: bool
+      priority:
+        description:
+          - VMs with a higher one migrate first. Those of a lower one are asked for when the
+            others have a slot. Default is 0.
+        type: int
+      migration:
+        description:
+          - Refused. KubeVirt takes these settings from its own object and from MigrationPolicies.
+        type: dict
+      unknown:
+        description:
+          - What to do with a VM for which O(rules[].when) cannot be told, because a value is not
+            known.
+          - V(block) leaves it where it is, with reason V(Undecided).
+          - V(match) applies the rule. V(next) goes on with the next rule.
+          - Default is V(block).
+        type: str
+        choices: [block, match, next]
+  pods:
+    description:
+      - The other pods of the node. The options are those of C(kubectl drain).
+      - Pods of VMs are never touched by these; attachment pods go with their VM, and launcher pods
+        that have ended are removed.
+    type: dict
+    default: {}
+    suboptions:
+      selector:
+        description:
+          - Label selector. Pods that it does not match stay. Default is all pods.
+        type: str
+        default: ''
+      ignore_daemonsets:
+        description:
+          - Leave pods of DaemonSets where they are. V(false) makes them an error, as they are for
+            C(kubectl drain). Other than there it is the default, because virt-handler is one.
+        type: bool
+        default: true
+      delete_emptydir_data:
+        description: Let pods go that have an emptyDir. Its data is lost.
+        type: bool
+        default: false
+      force:
+        description: Let pods go that have no controller, or whose DaemonSet is gone.
+        type: bool
+        default: false
+      grace_period:
+        description: Seconds for each pod to end. V(-1) is the pod's own.
+        type: int
+        default: -1
+      disable_eviction:
+        description: Delete instead of evict, past all PodDisruptionBudgets.
+        type: bool
+        default: false
+      skip_wait_for_delete_timeout:
+        description:
+          - Do not wait for pods that have been terminating for longer than so many seconds. V(0)
+            waits for all.
+        type: int
+        default: 0
   max_attempts:
     description:
       - How often one VM's migration is tried in one run. KubeVirt's own retries count.

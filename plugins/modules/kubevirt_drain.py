@@ -17,7 +17,14 @@ description:
     that the run ever saw is accounted for.
   - Intent and progress stand in annotations on the Node, not in a process. A run that was killed
     is carried on by running it again.
-  - Only VMs are looked after. Other pods stay on the node.
+  - VMs go first. Then the other pods go, by the filters of C(kubectl drain), all at once, and again
+    those that a PodDisruptionBudget holds back. What the VMs and the API need (virt-api,
+    virt-controller, webhooks, storage, network) goes last, and only while another replica is Ready
+    elsewhere. virt-handler stays.
+  - A pod that C(kubectl drain) would refuse (without a controller, with an emptyDir) is told before
+    anything is asked for. See O(pods).
+  - Who asks, when and why stands on each VM and its migrations as the annotation
+    C(virtops.maintenance/request), and as an Event.
   - The module works in slices. The action plugin of the same name calls it until the state is
     final and prints a line for each change.
 author:
@@ -65,6 +72,23 @@ EXAMPLES = r"""
     node: node-1
     allow_stop: true
     kubeconfig: ~/.kube/production
+
+- name: Empty a node of VMs and of pods with scratch data, batch VMs by a stop
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    rules:
+      - name: batch
+        when: labels.tier == 'batch'
+        strategy: None
+        allow_stop: true
+    pods:
+      delete_emptydir_data: true
+
+- name: Only the VMs, other pods stay
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    pods:
+      selector: kubevirt.io=virt-launcher
 
 - name: Put it back, or abort a drain
   virtops.maintenance.kubevirt_drain:
@@ -137,6 +161,10 @@ certificate:
     vms:
       description: UID of the VirtualMachine (of the instance, if it is bare) to where it is.
       type: dict
+    pods:
+      description: Namespace and name of the other pods that had to go. None of them is left.
+      type: list
+      elements: str
 findings:
   description: Reasons that concern the node itself.
   returned: success
@@ -147,6 +175,33 @@ counts:
   returned: success
   type: dict
   sample: {moved: 3, blocked: 0, total: 3}
+pods:
+  description:
+    - The other pods of the node. Those of VMs are left out, finished ones among them.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Namespace and name.
+      type: str
+    verdict:
+      description:
+        - V(gone) if the run made it go, V(pending) if it has to go, V(stays) if a filter leaves it
+          where it is, V(blocked) if it has to go and cannot.
+      type: str
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars; of a pod that stays, why.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
 planned:
   description: What would be done first.
   returned: in check mode
@@ -277,6 +332,8 @@ def main() -> None:
             auth=options.auth(params),
             node=params["node"],
             policy=options.policy(params),
+            pods=options.pods(params),
+            machines=options.asks_the_machine(params),
             intent=Intent(params["state"]),
             run_id=options.run_id(params),
             requester=options.requester(params),

@@ -93,8 +93,42 @@ kubevirt:
     upgrading:
       description: Whether KubeVirt is being upgraded. Maintenance should then wait.
       type: bool
+pods:
+  description:
+    - The other pods of the node. Those of VMs are left out, finished ones among them.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Namespace and name.
+      type: str
+    verdict:
+      description:
+        - V(pending) if it has to go, V(stays) if a filter leaves it
+          where it is, V(blocked) if it has to go and cannot.
+      type: str
+    reason:
+      description: Typed reason, empty if nothing is wrong.
+      type: str
+    plane:
+      description: V(control) or V(data).
+      type: str
+    message:
+      description: The particulars; of a pod that stays, why.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+findings:
+  description: Reasons that concern the node itself, and pods that a drain would refuse.
+  returned: success
+  type: list
+  elements: dict
 documents:
-  description: The VMs as rules see them.
+  description:
+    - The VMs as rules see them, with the fields of
+      RV(virtops.maintenance.virt_host_info#module:documents).
   returned: success
   type: list
   elements: dict
@@ -233,6 +267,8 @@ def main() -> None:
             auth=options.auth(params),
             node=params["node"],
             policy=options.policy(params),
+            pods=options.pods(params),
+            machines=options.asks_the_machine(params),
             intent=Intent.DRAINED,
             run_id=options.run_id(params),
             requester=options.requester(params),

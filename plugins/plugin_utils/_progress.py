@@ -88,6 +88,10 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     moving = [vm for vm in result.get("vms", []) if vm.get("progress")]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
+    pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
+    if pods:
+        first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
+        text += f"  {len(pods)} pods to go: {first}"
     return text
 
 

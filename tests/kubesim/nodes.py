@@ -245,9 +245,16 @@ class NodeAgent:
         if vmi is None or vmi["status"].get("nodeName") != pod["spec"]["nodeName"]:
             seconds = float(words.knob("terminate-seconds", "1", pod))
         else:
-            grace = float(vmi["spec"].get("terminationGracePeriodSeconds", 30))
-            seconds = min(float(words.knob("shutdown-seconds", "1", vmi)), grace)
-        self._once(pod, "end", seconds, self._ended)
+            seconds = min(float(words.knob("shutdown-seconds", "1", vmi)), self._grace(pod, vmi))
+        step = f"end {pod['metadata'].get('deletionGracePeriodSeconds')}"
+        self._once(pod, step, seconds, self._ended)
+
+    @staticmethod
+    def _grace(pod: Obj, vmi: Obj) -> float:
+        """Of the guest; less if the pod itself was given less."""
+        grace = float(vmi["spec"].get("terminationGracePeriodSeconds", 30))
+        given = float(pod["metadata"].get("deletionGracePeriodSeconds", grace))
+        return min(grace, given)
 
     def _ended(self, namespace: str, name: str) -> None:
         pod = self._store.find(PODS, namespace, name)
@@ -255,8 +262,7 @@ class NodeAgent:
             return
         vmi = self._vmi(pod) if words.is_launcher(pod) else None
         if vmi is not None and vmi["status"].get("nodeName") == pod["spec"]["nodeName"]:
-            grace = float(vmi["spec"].get("terminationGracePeriodSeconds", 30))
-            killed = float(words.knob("shutdown-seconds", "1", vmi)) > grace
+            killed = float(words.knob("shutdown-seconds", "1", vmi)) > self._grace(pod, vmi)
             ran = words.phase(vmi) == "Running"
             stamp = self._world.clock.stamp()
             phase = "Failed" if killed or not ran else "Succeeded"

@@ -180,6 +180,8 @@ class Server:
         method, kind = request.method, place.kind
         watch = request.query.get("watch") in ("true", "1")
         verb = _CALLS.get(method, "get" if place.name else "watch" if watch else "list")
+        if method == "DELETE" and not place.name:
+            verb = "deletecollection"
         resource = f"{kind.plural}/{place.sub}" if place.sub else kind.plural
         self.access.check(token, verb, kind.group, resource, place.name, place.namespace)
         if method == "GET" and place.name:
@@ -188,6 +190,8 @@ class Server:
             return await self._watch(request, place, began)
         if method == "GET":
             return self._list(request, place)
+        if method == "DELETE" and not place.name:
+            return self._delete_all(request, place)
         if method == "DELETE":
             return await self._delete(request, place)
         body = await request.json()
@@ -226,9 +230,23 @@ class Server:
             return web.json_response(new)
         return web.json_response(store.replace(place.kind, old, new))
 
+    def _delete_all(self, request: web.Request, place: Place) -> web.Response:
+        """A collection, by its selectors."""
+        query, store, kind = request.query, self.world.store, place.kind
+        test = make_test(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        items = [obj for obj in store.all(kind, place.namespace) if test(obj)]
+        for obj in items:
+            if kind is PODS:
+                self.world.delete_pod(obj)
+            else:
+                store.delete(kind, place.namespace, obj["metadata"]["name"])
+        body = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": {}}
+        return web.json_response({**body, "items": items})
+
     async def _delete(self, request: web.Request, place: Place) -> web.Response:
         text = await request.text()
-        wanted = (json.loads(text) if text else {}).get("preconditions") or {}
+        options = json.loads(text) if text else {}
+        wanted = options.get("preconditions") or {}
         store, kind = self.world.store, place.kind
         obj = store.get(kind, place.namespace, place.name)
         for key in ("uid", "resourceVersion"):
@@ -236,7 +254,7 @@ class Server:
                 note = f"Precondition failed: {key} in precondition: {wanted[key]}"
                 raise status(409, note, "Conflict")
         if kind is PODS:
-            self.world.delete_pod(obj)
+            self.world.delete_pod(obj, grace=options.get("gracePeriodSeconds"))
             return web.json_response(obj)
         last, gone = store.delete(kind, place.namespace, place.name)
         if not gone and not kind.custom:

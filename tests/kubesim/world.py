@@ -126,15 +126,21 @@ class World:
         pods = self.store.all(PODS, vmi["metadata"]["namespace"])
         return [p for p in pods if words.labels(p).get(words.CREATED_BY) == uid]
 
-    def delete_pod(self, pod: Obj, dry: bool = False) -> None:
-        """Ask its node to end it; what has ended, or is on no node, goes at once."""
+    def delete_pod(self, pod: Obj, dry: bool = False, grace: int | None = None) -> None:
+        """Ask its node to end it; what has ended, or is on no node, goes at once.
+
+        `grace`: seconds; asked again with fewer, it has only these.
+        """
         if dry:
             return
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         if words.final(pod) or not pod["spec"].get("nodeName"):
             self.store.delete(PODS, namespace, name)
-        elif not pod["metadata"].get("deletionTimestamp"):
+            return
+        if grace is None:
             grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        left = pod["metadata"].get("deletionGracePeriodSeconds")
+        if left is None or grace < left:
             stamp = self.clock.stamp()
             self.store.change(
                 PODS,

@@ -18,6 +18,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     options,
     service,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from kubesim import Kubesim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,10 +48,27 @@ class Operator:
         self.auth = auth.settings({"kubeconfig": str(kubeconfig)}, {})
         self.runs = 0
 
-    def request(self, intent: Intent, run_id: str, seconds: float, **policy: Any) -> Any:
+    def request(
+        self,
+        intent: Intent,
+        run_id: str,
+        seconds: float,
+        pods: PodOptions | None = None,
+        rules: Any = (),
+        **policy: Any,
+    ) -> Any:
         settings = {"limits": options._KUBEVIRTS, "backoff": 0.5, **policy}
         return service.Request(
-            self.auth, "n1", Policy(**settings), intent, run_id, "me", "why", seconds
+            self.auth,
+            "n1",
+            Policy(rules=compile_rules(rules), **settings),
+            intent,
+            run_id,
+            "me",
+            "why",
+            seconds,
+            pods=pods or PodOptions(),
+            machines=options.asks_the_machine({"rules": rules}),
         )
 
     def slice(self, intent: Intent, seconds: float = 5.0, run_id: str = "", **policy: Any) -> Any:

@@ -63,6 +63,17 @@ def plays(sim: Kubesim, tmp_path: Path) -> Plays:
     return Plays(sim, tmp_path)
 
 
+def written(calls) -> list:
+    """The requests that change something: no read, no access review, no dry run."""
+    return [
+        call
+        for call in calls
+        if call.method != "GET"
+        and not call.path.endswith("/selfsubjectaccessreviews")
+        and "dryRun=All" not in call.query
+    ]
+
+
 def test_drain_and_restore_by_the_collections_playbooks(sim, plays) -> None:
     for number in range(3):
         sim.add_vm(f"vm{number}", "n1")
@@ -109,10 +120,7 @@ def test_check_mode_writes_nothing(sim, plays) -> None:
     before = len(sim.log)
     done = plays.own("drain", "--check", "--diff", maintenance_hosts="n1")
     assert done.returncode == 0, done.stdout
-    for call in sim.log[before:]:
-        review = call.path.endswith("/selfsubjectaccessreviews")
-        dry = call.path.endswith("/eviction") and "dryRun=All" in call.query
-        assert call.method == "GET" or review or dry, call
+    assert written(sim.log[before:]) == []
     assert "+host n1: cordoned" in done.stdout
 
 
@@ -124,18 +132,48 @@ def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
     assert "max_attempts must be 1 or more, not 0" in done.stdout
 
 
-def test_rules_are_refused_and_not_left_out_in_silence(sim, plays) -> None:
+def test_rules_of_the_inventory_are_applied(sim, plays) -> None:
     """A rule may be what keeps a VM from being stopped."""
-    sim.add_vm("db", "n1", strategy="None")
-    before = len(sim.log)
-    rules = [{"name": "never stop", "allow_stop": False}]
+    sim.add_vm("db", "n1", strategy="None", labels={"tier": "db"})
+    sim.add_vm("web", "n1")
+    rules = [{"name": "never stop", "when": "labels.tier == 'db'", "allow_stop": False}]
     done = plays.own(
         "drain", maintenance_hosts="n1", maintenance_rules=rules, drain_allow_stop=True
     )
     assert done.returncode != 0
-    assert "are not applied to KubeVirt" in " ".join(done.stdout.split())
-    assert {call.method for call in sim.log[before:]} <= {"GET"}
-    assert sim.node_of("db") == "n1"
+    assert "StopNotAllowed" in done.stdout
+    assert sim.node_of("db") == "n1" and sim.node_of("web") != "n1"
+    wrong = [{"name": "typo", "when": "labels.tier = 'db'", "allow_stop": False}]
+    done = plays.own("drain", maintenance_hosts="n2", maintenance_rules=wrong)
+    assert done.returncode != 0 and "rules[0] (typo)" in done.stdout
+
+
+def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
+    sim.add_vm("vm", "n1")
+    before = len(sim.log)
+    done = plays.own(
+        "drain",
+        maintenance_hosts="n1",
+        drain_migration={"post_copy": True},
+        drain_limits={"outbound": 1, "inbound": 3},
+        drain_move_inactive=True,
+    )
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    for word in ("drain_migration (make a MigrationPolicy)", "drain_move_inactive", "drain_limits"):
+        assert word in text
+    assert written(sim.log[before:]) == []
+    assert sim.node_of("vm") == "n1"
+
+
+def test_what_is_not_done_in_time_is_no_success(sim, plays) -> None:
+    """k8s_drain says changed=true and exits 0 once its wait is over."""
+    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    sim.add_vm("slow", "n1")
+    done = plays.own("drain", maintenance_hosts="n1", drain_timeout=2)
+    assert done.returncode != 0
+    assert "n1 is Blocked, not Drained." in done.stdout and "WaitingForSlot" in done.stdout
+    assert sim.node_of("slow") == "n1" and sim.leftovers() == []
 
 
 def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:

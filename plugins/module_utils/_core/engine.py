@@ -80,13 +80,27 @@ class Slice:
 class Engine:
     """Runs one node towards its record's intent. Keeps nothing that a crash may not lose."""
 
-    def __init__(self, platform: Platform, policy: Policy, record: NodeRecord) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        policy: Policy,
+        record: NodeRecord,
+        save_every: float = 0.0,
+        seen: Observation | None = None,
+    ) -> None:
+        """`save_every`: seconds between two writes of the record while nothing is to be done.
+
+        Before an act it is always written. What it then lacks after a kill is what is read again.
+        `seen`: a full read of an empty node, as the first of the two that a certificate needs.
+        """
+        self._save_every = save_every
+        self._saved_at = float("-inf")
         self._platform = platform
         self._policy = policy
         self._record = record
         self._saved = ""
         self._before: Mapping[str, Situation] | None = None
-        self._empty: Observation | None = None
+        self._empty = seen
         self._last: list[Action] = []
         self._first: Observation | None = None
         self.done: list[Action] = []
@@ -98,6 +112,7 @@ class Engine:
             last = self._last
             outcome = self.step()
             if outcome.ended is Ended.FINAL:
+                self._save()
                 return outcome
             # A second read follows at once, or short slices would never come to it.
             if outcome.decision.read_again and again < _READS_IN_A_ROW:
@@ -105,6 +120,7 @@ class Engine:
                 continue
             again = 0
             if self._platform.now() >= deadline:
+                self._save()
                 return outcome
             # What was just done is looked at; what was done before in the same words, and is
             # still to be done, can wait.
@@ -132,7 +148,8 @@ class Engine:
         self._record = decision.records[node]
         phase = decision.phases[node]
         actions = self._last = self._admit(decision, obs)
-        self._save()
+        if actions or self._platform.now() - self._saved_at >= self._save_every:
+            self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
         for uuid, finding in refused.items():
@@ -199,7 +216,7 @@ class Engine:
         text = self._record.to_json()
         if text != self._saved:
             self._platform.save(self._record)
-            self._saved = text
+            self._saved, self._saved_at = text, self._platform.now()
 
 
 def begin(

@@ -84,8 +84,18 @@ class Reason(str, Enum):
     UTILITY_VOLUMES = "UtilityVolumesPresent"
     DISRUPTION_BUDGET = "DisruptionBudget"
     WEBHOOK_UNAVAILABLE = "WebhookUnavailable"
+    BUDGET_NOT_COMPUTED = "DisruptionBudgetNotComputed"
+    HOST_MODEL = "HostModelNotElsewhere"
+    ADOPTED = "AdoptedMigration"
+    TWO_LOOPS = "TwoLoops"
     FORBIDDEN = "Forbidden"
     API_ERROR = "APIError"
+    # Other pods of the node.
+    POD_UNMANAGED = "PodNotManaged"
+    POD_LOCAL_DATA = "PodHasLocalData"
+    POD_OF_DAEMONSET = "PodOfDaemonSet"
+    POD_TERMINATING = "PodStillTerminating"
+    LAST_REPLICA = "LastReadyReplica"
     # The node.
     INBOUND = "InboundMigration"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -118,7 +128,9 @@ LASTING = frozenset(
 
 
 # A migration that waits for one of these is in a queue: only the node's deadline ends it.
-PATIENT = frozenset({Reason.WAITING_FOR_SLOT, Reason.RETRY_BACKOFF})
+PATIENT = frozenset(
+    {Reason.WAITING_FOR_SLOT, Reason.RETRY_BACKOFF, Reason.ADOPTED, Reason.TWO_LOOPS}
+)
 
 
 @dataclass(frozen=True)
@@ -350,6 +362,42 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.WEBHOOK_UNAVAILABLE: _c(
         "virt-api does not answer, so the API refuses what needs its webhooks.",
         "Bring virt-api back, then run again.",
+    ),
+    Reason.BUDGET_NOT_COMPUTED: _c(
+        "A PodDisruptionBudget cannot be computed, so it never allows an eviction.",
+        "Give the budget an integer minAvailable; VMIs have no scale for the other forms.",
+    ),
+    Reason.HOST_MODEL: _c(
+        "The VM has the CPU model of its node (host-model), and no other node has it.",
+        "Add a node with this CPU model, or give the VM a named model.",
+    ),
+    Reason.ADOPTED: _c(
+        "A migration that somebody else asked for is under way; it is waited for.",
+        "Nothing. It is left to those who asked for it, also by an abort.",
+    ),
+    Reason.TWO_LOOPS: _c(
+        "Somebody else asks to move this VM too.",
+        "Pause the other one during the maintenance: the message names it.",
+    ),
+    Reason.POD_UNMANAGED: _c(
+        "A pod has no controller, so nothing would bring it back.",
+        "Set pods.force if it may go for good, or remove it by hand.",
+    ),
+    Reason.POD_LOCAL_DATA: _c(
+        "A pod has data in an emptyDir, which is lost when it goes.",
+        "Set pods.delete_emptydir_data if that may be.",
+    ),
+    Reason.POD_OF_DAEMONSET: _c(
+        "A pod belongs to a DaemonSet, which would bring it back at once.",
+        "Set pods.ignore_daemonsets to leave it; pods.force if its DaemonSet is gone.",
+    ),
+    Reason.POD_TERMINATING: _c(
+        "A pod was asked to end and has not ended yet.",
+        "Wait for its grace period; then look at its finalizers and at the kubelet.",
+    ),
+    Reason.LAST_REPLICA: _c(
+        "The VMs or the API need this pod, and no other replica is Ready elsewhere.",
+        "Scale its controller up, or bring the other replica back; then run again.",
     ),
     Reason.FORBIDDEN: _c(
         "The account is not allowed to do this.",

@@ -17,6 +17,12 @@ from .verdict import Situation
 # A shutdown request can get lost in a booting guest; asking again is harmless.
 ASK_AGAIN_SECONDS = 10.0
 
+# The platform refused to ask the guest: that is why it still runs.
+_NOT_EVEN_ASKED = frozenset(
+    {Reason.DISRUPTION_BUDGET, Reason.BUDGET_NOT_COMPUTED, Reason.WEBHOOK_UNAVAILABLE}
+    | {Reason.FORBIDDEN, Reason.API_ERROR}
+)
+
 
 def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     """Write the intent into the record; the acts follow in the same step, after the write."""
@@ -99,7 +105,10 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     _undo(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
-    entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+    finding = Finding(Reason.SHUTDOWN_TIMED_OUT, text)
+    if entry.finding is not None and entry.finding.reason in _NOT_EVEN_ASKED:
+        finding = entry.finding
+    entry.end(Ending.BLOCKED, vm.node, finding)
 
 
 def off_here(step: Step, uuid: str) -> None:

@@ -15,15 +15,16 @@ from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import facts, names
-from .client import JSON_PATCH, MERGE, Client
+from .client import MERGE, Client, only
 from .errors import AccessDenied, KubeError
-from .eviction import Answer, classify, evict
+from .eviction import Answer, classify, evict, explain_budget
 from .observe import Observer
-from .records import Instance, Records
+from .records import Instance, Records, instance_of
+from .signature import Signature
+from .withdraw import Withdrawal
 
 Obj = dict[str, Any]
-# A withdrawal takes a moment to be seen; asking again sooner only makes noise.
-_ASK_AGAIN = 2.0
+_AT_ONCE = {"gracePeriodSeconds": 1}
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 
 
@@ -37,16 +38,18 @@ class Actor:
         self._observer = observer
         self._records = records
         self._wall = wall
-        self._withdrawn: dict[str, float] = {}
+        self._signature = Signature(client, observer.watches, wall)
+        withdrawal = Withdrawal(client, observer, records, self._signature)
         self._acts: Mapping[Do, Callable[[Action, NodeRecord], Finding | None]] = {
             Do.CORDON: self._cordon,
             Do.UNCORDON: self._uncordon,
             Do.FORGET: self._forget,
             Do.MIGRATE: self._migrate,
             Do.MARK: self._mark,
-            Do.UNMARK: self._withdraw,
-            Do.ABORT: self._withdraw,
+            Do.UNMARK: withdrawal.withdraw,
+            Do.ABORT: withdrawal.withdraw,
             Do.SHUTDOWN: self._shutdown,
+            Do.FORCE_OFF: self._force_off,
             Do.START: self._start,
         }
 
@@ -74,10 +77,10 @@ class Actor:
         """Ours, with what was before; the version that was read, so that of two one wins."""
         node = self._client.get(self._node())
         if (node.get("spec") or {}).get("unschedulable"):
-            self._observer.nodes.put(node)
+            self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
             return None
-        mine = {**self._request(record), "before": {"unschedulable": False}}
+        mine = {**self._signature.request(record), "before": {"unschedulable": False}}
         version = node["metadata"]["resourceVersion"]
         patch = {
             "metadata": {
@@ -86,13 +89,13 @@ class Actor:
             },
             "spec": {"unschedulable": True},
         }
-        self._observer.nodes.put(self._client.merge(self._node(), patch))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
         return None
 
     def _uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
         node = self._client.get(self._node())
         if names.CORDON not in facts.annotations(node):
-            self._observer.nodes.put(node)
+            self._observer.watches.nodes.put(node)
             return None  # it is not ours (any more): left as it is
         patch = {
             "metadata": {
@@ -101,45 +104,27 @@ class Actor:
             },
             "spec": {"unschedulable": None},
         }
-        self._observer.nodes.put(self._client.merge(self._node(), patch))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
         return None
 
     def _forget(self, _action: Action, _record: NodeRecord) -> Finding | None:
-        self._observer.nodes.put(self._records.forget())
+        """The label goes from the VMs that we moved; the annotation stays, it says who did it."""
+        label = f"{names.FROM_NODE}={names.label(self._observer.node)}"
+        moved, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        for vmi in moved:
+            path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
+            gone = {"metadata": {"labels": {names.FROM_NODE: None}}}
+            self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
+        self._observer.watches.nodes.put(self._records.forget())
         return None
 
     # Migrations
-
-    def _request(self, record: NodeRecord) -> dict[str, Any]:
-        return {
-            "run": record.run_id,
-            "by": record.requester,
-            "reason": record.reason,
-            "node": record.node,
-            "at": self._wall(),
-        }
 
     def _known(self, action: Action) -> Instance:
         return self._records.instances[action.vm]
 
     def _vmi(self, action: Action) -> Obj | None:
-        found = self._known(action)
-        vmi = self._client.find(
-            names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
-        )
-        if vmi is None or vmi["metadata"]["uid"] != found.uid:
-            return None
-        return vmi
-
-    def _sign(self, vmi: Obj, record: NodeRecord) -> Obj:
-        """Who asks, when and why stand on the VMI before anything is asked. The VMI as it is."""
-        namespace, name = facts.key(vmi)
-        note = json.dumps(self._request(record), sort_keys=True)
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        patch = {"metadata": {"annotations": {names.REQUEST: note}}}
-        new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
-        self._observer.vmis.put(new)
-        return new
+        return instance_of(self._client, self._known(action))
 
     def _migrate(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict once where KubeVirt then migrates; else a migration object of our own."""
@@ -151,8 +136,8 @@ class Actor:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
-        vmi = self._sign(vmi, record)
-        strategy = vmi["spec"].get("evictionStrategy") or self._default()
+        vmi = self._signature.sign(vmi, record, "evacuation", action.priority)
+        strategy = self._strategy(vmi)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
         found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
@@ -161,14 +146,16 @@ class Actor:
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
-        for vmi in self._observer.vmis.items():
+        for vmi in self._observer.watches.vmis.items():
             if vmi["metadata"]["uid"] == self._known(action).uid:
                 return dict(vmi)
         return None
 
-    def _default(self) -> str:
+    def _strategy(self, vmi: Obj) -> str:
+        """What KubeVirt goes by, whatever our rules say."""
         cluster = self._observer.cluster
-        return cluster.default_strategy if cluster else "None"
+        default = cluster.default_strategy if cluster else "None"
+        return str(vmi["spec"].get("evictionStrategy") or default)
 
     def _evict_to_migrate(self, action: Action, vmi: Obj) -> Finding | None:
         if not facts.is_true(vmi, "LiveMigratable"):
@@ -190,7 +177,7 @@ class Actor:
         uid, node = vmi["metadata"]["uid"], facts.status(vmi).get("nodeName")
         pods = [
             pod
-            for pod in facts.live_launchers(self._observer.pods.items())
+            for pod in facts.live_launchers(self._observer.watches.pods.items())
             if facts.labels(pod).get(names.CREATED_BY) == uid
             and (pod.get("spec") or {}).get("nodeName") == node
         ]
@@ -199,7 +186,7 @@ class Actor:
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
         namespace, name = facts.key(vmi)
-        note = json.dumps(self._request(record), sort_keys=True)
+        note = json.dumps(self._signature.request(record, "evacuation"), sort_keys=True)
         spec: dict[str, Any] = {"vmiName": name}
         if action.target:
             spec["addedNodeSelector"] = {"kubernetes.io/hostname": action.target}
@@ -224,67 +211,49 @@ class Actor:
         self._observer.evicted[action.vm] = time.monotonic()
         return None
 
+    def sign_migrations(self, record: NodeRecord) -> None:
+        """Those that KubeVirt made for requests of ours. Raises AccessDenied."""
+        for uuid, known in self._records.instances.items():
+            if not known.asked:
+                continue
+            for migration in self._observer.unfinished(uuid):
+                notes = facts.annotations(migration)
+                ours = notes.get(names.EVACUATION) == self._observer.node
+                if ours and names.REQUEST not in notes and not facts.deleted(migration):
+                    self._signature.sign_migration(migration, record)
+
     def nudge(self) -> None:
         """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may."""
         note = {"metadata": {"annotations": {names.NUDGE: self._wall()}}}
-        self._observer.nodes.put(self._client.merge(self._node(), note))
+        self._observer.watches.nodes.put(self._client.merge(self._node(), note))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:
-        """External: the mark tells the owner. Where somebody set it, it is left."""
+        """External: the mark tells the owner. Where somebody set it, it is left.
+
+        Where only a rule says External, an eviction would make KubeVirt migrate or stop the VM:
+        then the signature alone tells the owner.
+        """
         vmi = self._vmi(action)
         if vmi is None or facts.mark(vmi):
             return None
-        vmi = self._sign(vmi, record)
+        vmi = self._signature.sign(vmi, record, "request to the owner to move it because")
         pod = self._pod(vmi)
-        if pod is None:
+        if pod is None or self._strategy(vmi) != "External":
             return None
         self._known(action).asked = True
         answer, finding = evict(self._client, pod)
         return None if answer in _EVICTED else finding
 
-    # Withdrawing: first the mark, or KubeVirt makes a new migration for it; then the migration
-
-    def _withdraw(self, action: Action, _record: NodeRecord) -> Finding | None:
-        if time.monotonic() - self._withdrawn.get(action.vm, -1e9) < _ASK_AGAIN:
-            return None
-        self._withdrawn[action.vm] = time.monotonic()
-        known, vmi = self._known(action), self._vmi(action)
-        if vmi is not None and known.asked and facts.mark(vmi):
-            self._cancel(vmi)
-        for migration in self._observer.unfinished(action.vm):
-            notes = facts.annotations(migration)
-            kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
-            if (names.REQUEST in notes or kubevirts) and not _deleted(migration):
-                namespace, name = facts.key(migration)
-                path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
-                self._gone("DELETE", path)
-        return None
-
-    def _cancel(self, vmi: Obj) -> None:
-        namespace, name = facts.key(vmi)
-        cluster = self._observer.cluster
-        if cluster is None or cluster.can_cancel:
-            path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
-            body = {"evacuationNodeName": facts.mark(vmi)}
-            self._client.request("PUT", path, body, accept="*/*")
-            return
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        field = "/status/evacuationNodeName"
-        patch = [
-            {"op": "test", "path": field, "value": facts.mark(vmi)},
-            {"op": "remove", "path": field},
-        ]
-        self._client.request("PATCH", path, patch, content_type=JSON_PATCH)
-
-    def _gone(self, method: str, path: str, body: Any = None) -> None:
-        """A request for which 404 is as good."""
-        try:
-            self._client.request(method, path, body)
-        except KubeError as exc:
-            if exc.code != 404:
-                raise
-
     # Stopping and starting
+
+    def _force_off(self, action: Action, _record: NodeRecord) -> Finding | None:
+        """End the guest without waiting for its grace period. The pod is not removed by force:
+        its object stays until the node says that the guest has ended."""
+        vmi = self._vmi(action)
+        pod = self._pod(vmi) if vmi is not None else None
+        if pod is not None:
+            self._client.gone("DELETE", names.pod(*facts.key(pod)), {**only(pod), **_AT_ONCE})
+        return None
 
     def _shutdown(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict where KubeVirt then stops the guest; else delete the instance.
@@ -296,19 +265,19 @@ class Actor:
             return None
         if facts.status(vmi).get("nodeName") not in (None, "", self._observer.node):
             return None  # it has moved on its own
-        vmi = self._sign(vmi, record)
-        strategy = vmi["spec"].get("evictionStrategy") or self._default()
+        vmi = self._signature.sign(vmi, record, "stop because")
+        strategy = self._strategy(vmi)
         able = facts.is_true(vmi, "LiveMigratable")
         evictable = strategy == "None" or (strategy == "LiveMigrateIfPossible" and not able)
         pod = self._pod(vmi)
         if evictable and pod is not None:
             answer, finding = evict(self._client, pod)
-            if answer in (Answer.ACCEPTED, Answer.GONE):
+            if answer in (Answer.ACCEPTED, Answer.GONE) or finding is None:
                 return None
-            return finding
+            return explain_budget(self._client, pod, finding)
         namespace, name = facts.key(vmi)
         path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        self._gone("DELETE", path, _only(vmi))
+        self._client.gone("DELETE", path, only(vmi))
         return None
 
     def _start(self, action: Action, _record: NodeRecord) -> Finding | None:
@@ -325,7 +294,7 @@ class Actor:
         if strategy == "Once":
             vmi = self._client.find(path)
             if vmi is not None and facts.final(vmi):
-                self._gone("DELETE", path, _only(vmi))  # the controller then starts a new one
+                self._client.gone("DELETE", path, only(vmi))  # the controller then starts a new one
             return None
         if strategy in ("Manual", "RerunOnFailure"):
             start = names.subresource(known.namespace, "virtualmachines", known.name, "start")
@@ -341,19 +310,6 @@ class Actor:
         if strategy == "Always":
             return None
         return Finding(Reason.CANNOT_START, f"its runStrategy is {strategy or 'not set'}")
-
-
-def _deleted(obj: Obj) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))
-
-
-def _only(obj: Obj) -> Obj:
-    """DeleteOptions for this very object."""
-    return {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": obj["metadata"]["uid"]},
-    }
 
 
 def failure(exc: KubeError) -> Finding:

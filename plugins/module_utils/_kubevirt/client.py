@@ -175,6 +175,16 @@ class Client:
     def merge(self, path: str, patch: Obj) -> Obj:
         return self.request("PATCH", path, patch, content_type=MERGE)
 
+    def gone(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> None:
+        """A request for which 404 is as good."""
+        try:
+            self.request(method, path, body, content_type=content_type)
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+
     def list(self, path: str, labels: str = "", fields: str = "") -> tuple[list[Obj], str]:
         """All items, page by page, and the version of the list."""
         query: dict[str, Any] = {"limit": PAGE}
@@ -230,6 +240,15 @@ class Client:
             response.close()
 
 
+def only(obj: Obj) -> Obj:
+    """DeleteOptions for this very object."""
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": obj["metadata"]["uid"]},
+    }
+
+
 def _lines(response: Any) -> Iterator[bytes]:
     rest = b""
     for chunk in response.stream(amt=None, decode_content=True):
@@ -272,6 +291,8 @@ def _asked(method: str, path: str, query: Mapping[str, Any] | None) -> tuple[str
     verb = _VERBS[method]
     if method == "GET" and len(rest) == 1:
         verb = "watch" if query and query.get("watch") else "list"
+    if method == "DELETE" and len(rest) == 1:
+        verb = "deletecollection"
     resource = "/".join([rest[0], *rest[2:]])
     return verb, f"{resource}.{group}" if group else resource
 

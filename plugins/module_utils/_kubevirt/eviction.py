@@ -77,6 +77,24 @@ def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
     return Answer.REFUSED, Finding(Reason.API_ERROR, str(exc))
 
 
+def explain_budget(client: Client, pod: Obj, finding: Finding) -> Finding:
+    """ "Still being processed" looks transient; the budget's own condition tells whether it is."""
+    if "still being processed" not in finding.message:
+        return finding
+    try:
+        budgets, _version = client.list(names.budgets(pod["metadata"]["namespace"]))
+    except KubeError:
+        return finding
+    for budget in budgets:
+        state = facts.condition(budget, "DisruptionAllowed") or {}
+        if state.get("reason") == "SyncFailed" and (
+            f" {budget['metadata']['name']} " in finding.message
+        ):
+            text = f"{finding.message} {state.get('message', '')}".strip()
+            return Finding(Reason.BUDGET_NOT_COMPUTED, text)
+    return finding
+
+
 def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
     text = exc.message
     if "Evacuation in progress" in text:

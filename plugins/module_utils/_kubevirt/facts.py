@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,9 +14,12 @@ from typing import Any
 
 from .._core.model import Job, MigrationMethod, Mode
 from .._core.reasons import Finding, Reason
+from . import names
 
 Obj = dict[str, Any]
 FINAL = ("Succeeded", "Failed")
+# Phases of a migration whose target is not ready; an abort waits for their end.
+PREPARING = ("PreparingTarget", "TargetReady")
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
 _REASONS["CPUModeLiveMigratable"] = Reason.CPU_MODEL
@@ -43,6 +47,11 @@ def phase(obj: Obj) -> str:
 
 def final(obj: Obj) -> bool:
     return phase(obj) in FINAL
+
+
+def deleted(obj: Obj) -> bool:
+    """Is it on its way out?"""
+    return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def key(obj: Obj) -> tuple[str, str]:
@@ -133,6 +142,15 @@ def mark(vmi: Obj) -> str:
     return str(status(vmi).get("evacuationNodeName") or "")
 
 
+def request(obj: Obj) -> Obj:
+    """Our signature on it; empty when there is none that can be read."""
+    try:
+        found = json.loads(annotations(obj).get(names.REQUEST, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def state_of(vmi: Obj, migration: Obj) -> Obj:
     """The migration state that is this migration's: a VMI keeps that of the one before."""
     for found in (status(vmi).get("migrationState"), status(migration).get("migrationState")):
@@ -141,8 +159,8 @@ def state_of(vmi: Obj, migration: Obj) -> Obj:
     return {}
 
 
-def job(vmi: Obj, migration: Obj, target: Obj | None, ours: bool) -> Job:
-    """A migration that has not ended, as the core sees it. `target`: its pod."""
+def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
+    """A migration that has not ended, as the core sees it. `finding`: what it waits for."""
     state = state_of(vmi, migration)
     mode = Mode(state.get("mode") or Mode.PRE_COPY.value)
     return Job(
@@ -150,7 +168,7 @@ def job(vmi: Obj, migration: Obj, target: Obj | None, ours: bool) -> Job:
         work=migration["metadata"]["uid"],
         phase=phase(migration) or "Pending",
         ours=ours,
-        finding=waits_for(migration, target),
+        finding=finding,
     )
 
 
@@ -167,10 +185,93 @@ def waits_for(migration: Obj, target: Obj | None) -> Finding | None:
     if target is not None and phase(target) == "Pending":
         found = condition(target, "PodScheduled")
         if found is not None and found.get("status") == "False":
-            return Finding(Reason.TARGET_UNSCHEDULABLE, found.get("message", ""))
+            return _unscheduled(target, found.get("message", ""))
     if phase(migration) in ("", "Pending") and target is None:
         return Finding(Reason.WAITING_FOR_SLOT)
     return None
+
+
+def _unscheduled(target: Obj, text: str) -> Finding:
+    """The scheduler's own words name the predicates. A host-model VM carries its model along."""
+    selector = (target.get("spec") or {}).get("nodeSelector") or {}
+    models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
+    if models and "affinity/selector" in text:
+        return Finding(Reason.HOST_MODEL, f"CPU model {', '.join(models)}: {text}")
+    return Finding(Reason.TARGET_UNSCHEDULABLE, text)
+
+
+def entered(migration: Obj) -> str:
+    """When it came into its phase, as the API writes it."""
+    stamps = status(migration).get("phaseTransitionTimestamps") or []
+    found = [s["phaseTransitionTimestamp"] for s in stamps if s.get("phase") == phase(migration)]
+    return str(found[-1]) if found else str(migration["metadata"].get("creationTimestamp", "?"))
+
+
+def ended(migration: Obj) -> str:
+    return entered(migration)
+
+
+def failures_before(migration: Obj, moves: Sequence[Obj]) -> list[Obj]:
+    """Failed migrations of the same VM for which KubeVirt holds this one back, oldest first.
+
+    Only those that KubeVirt itself made wait, and only behind their like.
+    """
+    if not _made_by_kubevirt(migration):
+        return []
+    failed: list[Obj] = []
+    for found in reversed(moves):
+        if found["metadata"]["uid"] == migration["metadata"]["uid"] or not final(found):
+            continue
+        if found["metadata"].get("deletionTimestamp") or not _made_by_kubevirt(found):
+            continue
+        if phase(found) == "Succeeded":
+            break
+        failed.insert(0, found)
+    return failed
+
+
+def _made_by_kubevirt(migration: Obj) -> bool:
+    notes = annotations(migration)
+    return names.EVACUATION in notes or names.UPDATE in notes
+
+
+def quota_lines(quota: Obj) -> list[str]:
+    """What of a quota is used up, or nearly."""
+    told = status(quota)
+    hard = told.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used, name = told.get("used") or {}, quota["metadata"]["name"]
+    return [
+        f"quota {name}: {key} {used[key]} of {hard[key]} used"
+        if key in used
+        else f"quota {name}: {key} at most {hard[key]}"
+        for key in sorted(hard)
+    ]
+
+
+def from_descheduler(vmi: Obj) -> bool:
+    """Did it ask for the eviction? A VMI that had no annotations gets the key escaped."""
+    notes = annotations(vmi)
+    keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
+    return any(notes.get(key) == "descheduler" for key in keys)
+
+
+def asked_by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
+    """Who moves it besides us or instead of us. `asked`: the mark on it comes from us."""
+    notes, name = annotations(migration), migration["metadata"]["name"]
+    if names.UPDATE in notes:
+        who = "KubeVirt's workload updater"
+    elif names.EVACUATION in notes and from_descheduler(vmi):
+        who = "the descheduler"
+    elif names.EVACUATION in notes and not ours:
+        who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
+    elif ours or names.REQUEST in notes:
+        return None
+    else:
+        who = "somebody"
+    if asked:
+        text = f"{who} asks to move it ({name}), and so does this run."
+        return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])
+    return Finding(Reason.ADOPTED, f"Asked for by {who} ({name}).")
 
 
 def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
@@ -205,23 +306,18 @@ def live_launchers(pods: Sequence[Obj]) -> list[Obj]:
     return [p for p in pods if labels(p).get("kubevirt.io") == "virt-launcher" and not final(p)]
 
 
-def document(vmi: Obj) -> dict[str, Any]:
-    """What rules see: the same keys as on libvirt, as far as a VMI tells them."""
-    namespace, name = key(vmi)
-    able, found = migratable(vmi)
-    return {
-        "name": name,
-        "namespace": namespace,
-        "labels": labels(vmi),
-        "annotations": annotations(vmi),
-        "memory_mib": memory_mib(vmi),
-        "strategy": vmi["spec"].get("evictionStrategy"),
-        "migratable": able,
-        "reasons": [finding.reason.value for finding in found],
-        "method": method(vmi).value,
-        "spec": vmi["spec"],
-        "status": status(vmi),
-    }
+def restarts(vm: Obj, ended: str) -> bool:
+    """Does KubeVirt start this VM anew after its instance ended so?"""
+    spec, requests = vm.get("spec") or {}, status(vm).get("stateChangeRequests") or []
+    if any(r.get("action") == "Start" for r in requests):
+        return True
+    strategy = run_strategy(spec)
+    return strategy == "Always" or (strategy == "RerunOnFailure" and ended == "Failed")
+
+
+def run_strategy(spec: Obj) -> str:
+    """Of a VirtualMachine's spec, the older `running` included."""
+    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
 
 
 def version(text: str) -> tuple[int, int]:

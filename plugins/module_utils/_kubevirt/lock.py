@@ -39,6 +39,7 @@ class Lock:
         self._seconds = seconds
         self._sleep = sleep
         self._clock = clock
+        self._held: dict[str, Any] | None = None  # the Lease as our last write left it
 
     def take(self, patience: float) -> None:
         """Raises LockHeld after `patience` seconds, KubeError."""
@@ -64,9 +65,8 @@ class Lock:
     def give_back(self) -> None:
         """Only what is ours. Failing does no harm: it expires."""
         try:
-            lease = self._client.find(f"{self._path}/{self._name}")
-            if lease and (lease.get("spec") or {}).get("holderIdentity") == self._holder:
-                self._update(lease, False)
+            if self._held is not None:
+                self._update(self._held, False)  # another's version is another: refused
         except KubeError:
             return
 
@@ -90,7 +90,7 @@ class Lock:
 
     def _won(self, method: str, path: str, body: dict[str, Any]) -> bool:
         try:
-            self._client.request(method, path, body)
+            self._held = self._client.request(method, path, body)
         except KubeError as exc:
             if exc.code in (404, 409):
                 return False

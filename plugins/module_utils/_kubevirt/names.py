@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 CORE = "/api/v1"
 KUBEVIRT = "/apis/kubevirt.io/v1"
 SUBRESOURCES = "/apis/subresources.kubevirt.io/v1"
@@ -21,14 +23,23 @@ EVACUATION = "kubevirt.io/evacuationMigration"
 UPDATE = "kubevirt.io/workloadUpdateMigration"
 SCHEDULABLE = "kubevirt.io/schedulable"
 EVICTION_SOURCE = "kubevirt.io/eviction-source"
+HOST_MODEL = "cpu-model-migration.node.kubevirt.io/"
 
 # Ours, on the Node
 RECORD = "virtops.maintenance/record"
 INSTANCES = "virtops.maintenance/vms"
 CORDON = "virtops.maintenance/cordon"
 NUDGE = "virtops.maintenance/nudge"
+PODS = "virtops.maintenance/pods"
 # Ours, on VMIs and migrations: who asked, when, why, for which node
 REQUEST = "virtops.maintenance/request"
+# Ours, a label on VMIs: one selector finds all that a run moved, wherever they are
+FROM_NODE = "virtops.maintenance/from-node"
+
+
+def label(text: str) -> str:
+    """As the value of a label, which has at most 63 characters."""
+    return text if len(text) <= 63 else hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 def node(name: str) -> str:
@@ -37,6 +48,18 @@ def node(name: str) -> str:
 
 def pod(namespace: str, name: str) -> str:
     return f"{CORE}/namespaces/{namespace}/pods/{name}"
+
+
+def daemonset(namespace: str, name: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
+
+
+def budgets(namespace: str) -> str:
+    return f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+
+
+def quotas(namespace: str) -> str:
+    return f"{CORE}/namespaces/{namespace}/resourcequotas"
 
 
 def kubevirt(namespace: str, plural: str, name: str = "") -> str:

@@ -10,137 +10,93 @@ migration that arrives, or one whose source has not ended, is seen even where no
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._core.model import VM, Node, Observation, Outcome, Reservation, Sighting, State
+from .._core.model import VM, Node, Observation, Reservation, State
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, VMRecord
 from . import facts, names
-from .cache import Cache
+from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, another_node, read_cluster
-from .errors import KubeError
+from .document import vmi_document
 from .records import Instance
+from .waits import Waits
+from .watches import Watches
 
 Obj = dict[str, Any]
-ANYWHERE = ""  # the node that stands for what the scheduler finds
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
 # After our eviction the mark is there; how long the watch may take to tell us.
 _SETTLES = 5.0
-# A target pod that is not scheduled after this time is looked at, and again after it.
-_LOOK_AT_TARGET = 2.0
-_CHUNK = 80  # VM names in one selector
 
 
 class Observer:
     """Reads one node. Keeps watches for the length of a slice; `close` ends them."""
 
     def __init__(
-        self, client: Client, node: str, instances: Callable[[], dict[str, Instance]]
+        self,
+        client: Client,
+        node: str,
+        instances: Callable[[], dict[str, Instance]],
+        machines: bool = False,
     ) -> None:
+        """`machines`: rules ask for what only the VirtualMachines tell, so they are read."""
         self._client = client
         self.node = node
+        self._reads_machines = machines
+        self._machines: dict[str, Obj | None] = {}
         self._instances = instances
-        self._changed = threading.Event()
         self.cluster: Cluster | None = None
-        fields = f"metadata.name={node}"
-        self.nodes = Cache(client, f"{names.CORE}/nodes", self._changed.set, fields=fields)
-        self.pods = Cache(
-            client, f"{names.CORE}/pods", self._changed.set, fields=f"spec.nodeName={node}"
-        )
-        self.vmis = Cache(
-            client,
-            f"{names.KUBEVIRT}/virtualmachineinstances",
-            self._changed.set,
-            labels=f"{names.NODE_NAME}={node}",
-        )
-        self._migrations: list[Cache] = []
-        self._watched: set[str] = set()  # VM names whose migrations are watched
-        self._started = False
-        self._target: tuple[float, bool] = (-1e9, False)
-        self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
+        self.watches = Watches(client, node)
+        self._away = Away(client, node, self.watches, instances)
+        self._target: tuple[float, bool] = (-1.0, False)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
-        self._events: dict[str, str] = {}
-        self._targets: dict[str, tuple[float, Obj | None]] = {}
+        self._waits = Waits(client, node, self.watches)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
     def close(self) -> None:
-        for cache in (self.nodes, self.pods, self.vmis, *self._migrations):
-            cache.stop()
+        self.watches.close()
 
     def wait(self, seconds: float) -> None:
         """Until something changed, or for that time."""
-        self._changed.wait(seconds)
-
-    # Reading
-
-    def _ready(self, fresh: bool) -> None:
-        first = not self._started
-        if first:
-            self.cluster = read_cluster(self._client)
-        for cache in (self.nodes, self.pods, self.vmis):
-            if first:
-                cache.start()
-            elif fresh:
-                cache.refresh()
-        self._started = True
-
-    def _watch_migrations(self, wanted: set[str], fresh: bool) -> None:
-        missing = sorted(wanted - self._watched)
-        if fresh:
-            for cache in self._migrations:
-                cache.refresh()
-        for begin in range(0, len(missing), _CHUNK):
-            chunk = missing[begin : begin + _CHUNK]
-            cache = Cache(
-                self._client,
-                f"{names.KUBEVIRT}/virtualmachineinstancemigrations",
-                self._changed.set,
-                labels=f"{names.VMI_NAME} in ({', '.join(chunk)})",
-            )
-            cache.start()
-            self._migrations.append(cache)
-            self._watched.update(chunk)
-
-    def migrations(self) -> list[Obj]:
-        found = {m["metadata"]["uid"]: m for cache in self._migrations for m in cache.items()}
-        return sorted(found.values(), key=lambda m: m["metadata"]["creationTimestamp"])
+        self.watches.wait(seconds)
 
     def own(self) -> Obj | None:
         """The Node; None when there is none."""
-        found = self.nodes.items()
-        return found[0] if found else None
+        return self.watches.own()
 
     def observe(self, record: NodeRecord | None, now: float) -> Observation:
         """Raises KubeError for what ends the run; what cannot be read else is in the result."""
-        self._changed.clear()
-        quiet = self._started and not self._busy()
-        self._ready(fresh=quiet)
-        vmis = {facts.identity(v): v for v in self.vmis.items()}
+        self.watches.clear()
+        quiet = self.watches.started and not self.watches.busy()
+        if self.cluster is None:
+            self.cluster = read_cluster(self._client)
+        self.watches.ready(fresh=quiet)
+        vmis = {facts.identity(v): v for v in self.watches.vmis.items()}
         entries = record.vms if record is not None else {}
-        self._remember(vmis)
+        self._remember(vmis, record)
         known = self._instances()
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
-        self._watch_migrations({name for name in wanted if len(name) <= 63}, quiet)
+        self.watches.follow(wanted, quiet)
+        self._waits.look([m for m in self.watches.migrations() if not facts.final(m)])
         obs = Observation(nodes={}, vms={}, now=now)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
-        if self._any_target(quiet):
+        if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         held = set()
-        pods = facts.live_launchers(self.pods.items())
+        pods = facts.live_launchers(self.watches.pods.items())
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
-        away = [u for u in entries if u not in vmis]
-        self._locate(away, quiet)
+        away = {u: entry for u, entry in entries.items() if u not in vmis}
+        self._away.locate(away, quiet)
         for uuid in away:
-            self._sight(obs, uuid, entries[uuid])
+            self._away.sight(obs, uuid, entries[uuid])
         for uuid, pod in self._strangers(pods, vmis):
             if uuid in entries and uuid not in vmis:
                 held.add(uuid)  # its source pod has not ended
@@ -150,21 +106,21 @@ class Observer:
                 obs.inbound.append(Reservation(uuid, self.node, f"{space}/{vm}", 0))
         obs.held = frozenset(held)
         for uuid, entry in entries.items():
-            self._outcome(obs, uuid, entry, vmis.get(uuid))
+            self._away.outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
 
-    def _busy(self) -> bool:
-        """Is anything of a VM still on the node, as far as the watches know?"""
-        active = any(not facts.final(v) for v in self.vmis.items())
-        return active or bool(facts.live_launchers(self.pods.items()))
-
-    def _remember(self, vmis: Mapping[str, Obj]) -> None:
+    def _remember(self, vmis: Mapping[str, Obj], record: NodeRecord | None) -> None:
+        """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
         known = self._instances()
+        runs = record.runs if record is not None else []
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
                 namespace, name = facts.key(vmi)
                 known[uuid] = Instance(namespace, name, uid, facts.owner(vmi) is None)
+            signed = facts.request(vmi)
+            if facts.mark(vmi) == self.node and signed.get("node") == self.node:
+                known[uuid].asked |= signed.get("run") in runs
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
@@ -183,9 +139,11 @@ class Observer:
             boot_id=info.get("bootID", ""),
         )
 
-    def _any_target(self, fresh: bool) -> bool:
+    def _any_target(self, vmis: Mapping[str, Obj]) -> bool:
+        """Asked again only while there is a VM that nobody moves yet."""
         asked, found = self._target
-        if fresh or time.monotonic() - asked > 10.0:
+        waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
+        if asked < 0 or (waits and time.monotonic() - asked > 10.0):
             found = another_node(self._client, self.node)
             self._target = (time.monotonic(), found)
         return found
@@ -199,14 +157,21 @@ class Observer:
     def of(self, uuid: str) -> list[Obj]:
         """All migrations of a VM that the API still knows, oldest first."""
         found = self._instances().get(uuid)
-        if found is None:
-            return []
-        return [
-            m
-            for m in self.migrations()
-            if m["metadata"]["namespace"] == found.namespace
-            and m["spec"].get("vmiName") == found.name
-        ]
+        return [] if found is None else self.watches.migrations_of(found.namespace, found.name)
+
+    def priorities_waiting(self) -> list[int]:
+        """Of the VMs that a run of ours asked to move and that have no slot yet."""
+        found = []
+        for vmi in self.watches.vmis.items():
+            moving = self.unfinished(facts.identity(vmi))
+            if moving and (
+                facts.phase(moving[-1]) not in ("", "Pending")
+                or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
+            ):
+                continue  # it has a slot, or it waits for something else
+            if facts.mark(vmi) == self.node:
+                found.append(int(facts.request(vmi).get("priority") or 0))
+        return found
 
     def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
         """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
@@ -221,8 +186,10 @@ class Observer:
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
-            job = facts.job(vmi, migration, self._pod_of(migration), self._ours(known, migration))
-        gone = facts.final(vmi) and not self._comes_back(uuid, vmi)
+            ours = self._ours(known, migration)
+            waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
+            job = facts.job(vmi, migration, waits, ours)
+        gone = facts.final(vmi) and not self._away.comes_back(uuid, vmi)
         namespace, name = facts.key(vmi)
         strategy = vmi["spec"].get("evictionStrategy")
         cluster = self.cluster
@@ -240,7 +207,7 @@ class Observer:
             migratable=able,
             findings=findings,
             job=job,
-            document=facts.document(vmi),
+            document=vmi_document(vmi, self._machine(uuid)),
         )
         if marked:
             self.evicted.pop(uuid, None)
@@ -251,6 +218,12 @@ class Observer:
         asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    def _machine(self, uuid: str) -> Obj | None:
+        """The VirtualMachine behind a VMI, read once in a slice."""
+        if self._reads_machines and uuid not in self._machines:
+            self._machines[uuid] = self._away.machine(self._instances()[uuid])
+        return self._machines.get(uuid)
 
     def _hidden(self, uuid: str, entry: VMRecord | None, newest: Obj) -> bool:
         """The attempt of the record has failed and is not closed yet: that is told first."""
@@ -265,80 +238,6 @@ class Observer:
             return known.asked and notes[names.EVACUATION] == self.node
         return names.REQUEST in notes
 
-    def _pod_of(self, migration: Obj) -> Obj | None:
-        """The target pod of a migration that waits for it for some time. Asked for seldom."""
-        uid, now = migration["metadata"]["uid"], time.monotonic()
-        if facts.phase(migration) != "Scheduling":
-            return None
-        asked, pod = self._targets.get(uid, (now, None))
-        if now - asked >= _LOOK_AT_TARGET:
-            path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
-            asked = now
-            try:
-                found, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
-                pod = found[0] if found else None
-            except KubeError:
-                pod = None  # a reason less
-        self._targets[uid] = (asked, pod)
-        return pod
-
-    # VMs that are not on the node any more
-
-    def _locate(self, uuids: Sequence[str], fresh: bool) -> None:
-        """Read their VMIs, and where there is none or it has ended, their VMs."""
-        if fresh:
-            self._away.clear()
-        known = self._instances()
-        for uuid in uuids:
-            found = known.get(uuid)
-            vmi, _vm = self._away.get(uuid, (None, None))
-            settled = vmi is not None and facts.phase(vmi) == "Running"
-            if found is None or (settled and uuid in self._away):
-                continue
-            vmi = self._client.find(
-                names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
-            )
-            vm = None
-            if vmi is None or facts.final(vmi) or facts.phase(vmi) != "Running":
-                vm = self._vm(found)
-            self._away[uuid] = (vmi, vm)
-
-    def _vm(self, found: Instance) -> Obj | None:
-        if found.bare:
-            return None
-        return self._client.find(names.kubevirt(found.namespace, "virtualmachines", found.name))
-
-    def _comes_back(self, uuid: str, vmi: Obj) -> bool:
-        """Will KubeVirt by itself start anew what has ended?"""
-        vm = self._vm(self._instances()[uuid])
-        return vm is not None and _restarts(vm, facts.phase(vmi))
-
-    def _sight(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
-        known = self._instances().get(uuid)
-        vmi, vm = self._away.get(uuid, (None, None))
-        if known is None:
-            return
-        anew = vmi is not None and vmi["metadata"]["uid"] != known.uid
-        if vmi is not None and not facts.final(vmi):
-            place = facts.status(vmi).get("nodeName") or ANYWHERE
-            state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
-            obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
-            return
-        if vmi is None and vm is None:
-            return
-        ended = facts.phase(vmi) if vmi is not None else "Succeeded"
-        if vm is not None and _restarts(vm, ended):
-            obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
-            return
-        obs.vms[uuid] = VM(
-            uuid=uuid,
-            name=entry.name,
-            node=self.node,
-            state=State.SHUTOFF,
-            memory_mib=entry.memory_mib,
-            persistent=not known.bare,
-        )
-
     def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
         """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""
         here = {v["metadata"]["uid"] for v in vmis.values()}
@@ -349,68 +248,3 @@ class Observer:
             if uid not in here:
                 found.append((known.get(uid, uid), pod))
         return found
-
-    # How attempts ended
-
-    def _outcome(self, obs: Observation, uuid: str, entry: VMRecord, vmi: Obj | None) -> None:
-        last = entry.last
-        if last is None or last.ended:
-            return
-        at = (uuid, last.number)
-        known = self._instances().get(uuid)
-        told = known.refused.get(str(last.number)) if known is not None else None
-        if told:
-            finding = Finding(Reason(told[0]), told[1])
-            obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
-            return
-        here = vmi or self._away.get(uuid, (None, None))[0]
-        migration = self._attempt(uuid, entry)
-        if migration is None:
-            if last.work and uuid in obs.vms:
-                text = "Its migration object is gone."
-                obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
-            return
-        work = migration["metadata"]["uid"]
-        if facts.phase(migration) == "Failed" and uuid in obs.vms:
-            finding = facts.why_failed(here, migration, self._event(migration))
-            obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
-        elif uuid not in obs.vms and uuid not in obs.held:
-            seconds = facts.took(migration, here)
-            obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
-
-    def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
-        """The migration object of the last attempt."""
-        last, known = entry.last, self._instances().get(uuid)
-        used = {a.work for a in entry.attempts if a.work and a is not last}
-        for migration in self.of(uuid):
-            uid = migration["metadata"]["uid"]
-            if last is not None and last.work:
-                if uid == last.work:
-                    return migration
-            elif uid not in used and known is not None and uid[:8] not in known.old:
-                return migration
-        return None
-
-    def _event(self, migration: Obj) -> str:
-        """The text of its FailedMigration event: before the hand-off the only reason."""
-        namespace, uid = migration["metadata"]["namespace"], migration["metadata"]["uid"]
-        if uid not in self._events:
-            path = f"{names.CORE}/namespaces/{namespace}/events"
-            text = ""
-            try:
-                found, _version = self._client.list(path, "", f"involvedObject.uid={uid}")
-                texts = [e["message"] for e in found if e.get("reason") == "FailedMigration"]
-                text = texts[-1] if texts else ""
-            except KubeError:
-                pass  # a reason less; the failure is told all the same
-            self._events[uid] = text
-        return self._events[uid]
-
-
-def _restarts(vm: Obj, ended: str) -> bool:
-    """Does KubeVirt start this VM anew after its instance ended so?"""
-    spec, requests = vm.get("spec") or {}, facts.status(vm).get("stateChangeRequests") or []
-    strategy = spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted")
-    if any(r.get("action") == "Start" for r in requests):
-        return True
-    return strategy == "Always" or (strategy == "RerunOnFailure" and ended == "Failed")

@@ -10,27 +10,53 @@ import getpass
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._core.model import OnNotMigratable
-from .._core.policy import Limits, Policy
+from .._core.model import EvictionStrategy, OnNotMigratable
+from .._core.policy import Limits, Policy, PolicyError
+from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
 from .auth import settings
+from .pods import PodOptions
 
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
-    "slice": {"type": "int", "default": 12},
+    "slice": {"type": "int", "default": 15},
     "lock_namespace": {"type": "str", "default": "default"},
 }
+ON_NOT_MIGRATABLE = ["block", "shutdown", "skip"]
+# What a rule does not set is left to the next in line, so nothing has a default.
+RULE_SPEC: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "when": {"type": "str"},
+    "strategy": {"type": "str", "choices": [s.value for s in EvictionStrategy]},
+    "on_not_migratable": {"type": "str", "choices": ON_NOT_MIGRATABLE},
+    "allow_stop": {"type": "bool"},
+    "priority": {"type": "int"},
+    "migration": {"type": "dict"},
+    "unknown": {"type": "str", "choices": list(UNKNOWN_ANSWERS)},
+}
 POLICY_SPEC: dict[str, Any] = {
-    "on_not_migratable": {
-        "type": "str",
-        "choices": ["block", "shutdown", "skip"],
-        "default": "block",
-    },
+    "on_not_migratable": {"type": "str", "choices": ON_NOT_MIGRATABLE, "default": "block"},
     "allow_stop": {"type": "bool", "default": False},
+    "force_stop": {"type": "bool", "default": False},
+    "limits": {"type": "dict", "default": {}, "options": {"outbound": {"type": "int"}}},
+    "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
+    "pods": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "selector": {"type": "str", "default": ""},
+            "ignore_daemonsets": {"type": "bool", "default": True},
+            "delete_emptydir_data": {"type": "bool", "default": False},
+            "force": {"type": "bool", "default": False},
+            "grace_period": {"type": "int", "default": -1},
+            "disable_eviction": {"type": "bool", "default": False},
+            "skip_wait_for_delete_timeout": {"type": "int", "default": 0},
+        },
+    },
     "max_attempts": {"type": "int", "default": 3},
     "backoff": {"type": "float", "default": 5.0},
     "shutdown_timeout": {"type": "float", "default": 300.0},
@@ -41,7 +67,10 @@ POLICY_SPEC: dict[str, Any] = {
 }
 # KubeVirt's migration controller queues by its own limits; asking for all at once is what lets
 # it use them fully.
-_KUBEVIRTS = Limits(10**6, 10**6, 10**6)
+_ALL = 10**6
+_KUBEVIRTS = Limits(_ALL, _ALL, _ALL)
+# Fields of the document that only a VirtualMachine can tell.
+_OF_THE_MACHINE = ("run_strategy", "autostart")
 
 
 def auth(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,9 +79,10 @@ def auth(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def policy(params: Mapping[str, Any]) -> Policy:
-    """The policy. Raises PolicyError naming what is wrong."""
+    """The policy. Raises PolicyError naming what is wrong, in a rule too."""
     names = (
         "allow_stop",
+        "force_stop",
         "max_attempts",
         "backoff",
         "shutdown_timeout",
@@ -61,11 +91,43 @@ def policy(params: Mapping[str, Any]) -> Policy:
         "pending_timeout",
         "drain_timeout",
     )
+    rules = params.get("rules") or []
+    _no_migration_settings(rules)
+    outbound = (params.get("limits") or {}).get("outbound")
     return Policy(
+        rules=compile_rules(rules),
         on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
-        limits=_KUBEVIRTS,
-        **{name: params[name] for name in names},
+        limits=_KUBEVIRTS if outbound is None else Limits(_ALL, outbound, _ALL),
+        **{name: params[name] for name in names if name in params},
     )
+
+
+def _no_migration_settings(rules: Sequence[Mapping[str, Any]]) -> None:
+    """Left out in silence, a VM would migrate in another way than its rule says."""
+    for number, rule in enumerate(rules):
+        if rule.get("migration"):
+            raise PolicyError(
+                f"rules[{number}] ({rule.get('name')}), migration: KubeVirt takes these settings "
+                "from its own object and from MigrationPolicies, not from a drain. Remove the key, "
+                "and make a MigrationPolicy that selects these VMs."
+            )
+
+
+def asks_the_machine(params: Mapping[str, Any]) -> bool:
+    """Must the VirtualMachines be read, because a rule asks for what only they tell?"""
+    texts = [rule.get("when") or "" for rule in params.get("rules") or []]
+    return any(word in text for text in texts for word in _OF_THE_MACHINE)
+
+
+def pods(params: Mapping[str, Any]) -> PodOptions:
+    """What kubectl drain's flags say about the other pods. Raises PolicyError."""
+    given = {key: value for key, value in (params.get("pods") or {}).items() if value is not None}
+    if given.get("grace_period", -1) < -1:
+        raise PolicyError(
+            f"pods.grace_period is {given['grace_period']}: seconds are expected, or -1 for each "
+            "pod's own"
+        )
+    return PodOptions(**given)
 
 
 def run_id(params: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
-from .._core.actions import Action
+from .._core.actions import Action, Do
 from .._core.model import Observation
 from .._core.policy import Limits
-from .._core.reasons import Finding
+from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .act import Actor
 from .client import Client
@@ -33,12 +33,20 @@ class KubeVirtPlatform:
     between slices, which may run in different places.
     """
 
-    def __init__(self, client: Client, node: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        clock: Callable[[], float] = time.time,
+        machines: bool = False,
+    ) -> None:
+        """`machines`: rules ask for what only the VirtualMachines tell."""
         self.client = client
         self.node = node
         self._clock = clock
         self.records = Records(client, node)
-        self.observer = Observer(client, node, self._instances)
+        self.observer = Observer(client, node, self._instances, machines)
+        self._record: NodeRecord | None = None
         self._nudged = 0.0
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
@@ -63,6 +71,8 @@ class KubeVirtPlatform:
         After a failed migration nothing wakes KubeVirt's evacuation controller but a change of
         the Node: where a marked VM stands without a migration, one is made.
         """
+        if self._record is not None:
+            self._actor.sign_migrations(self._record)
         now = time.monotonic()
         gap = any(now - since > _GAP for since in self.observer.gaps.values())
         if gap and now - self._nudged > _GAP:
@@ -81,16 +91,25 @@ class KubeVirtPlatform:
         return self.records.load(node)
 
     def save(self, record: NodeRecord) -> None:
-        self.observer.nodes.put(self.records.save(record))
+        self.observer.watches.nodes.put(self.records.save(record))
 
     # Observe, claim, apply
 
     def observe(self, record: NodeRecord | None) -> Observation:
+        self._record = record
         return self.observer.observe(record, self.now())
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
-        """The scheduler and KubeVirt's migration controller reserve and queue: all is granted."""
-        return {action.vm: None for action in wanted}
+        """The scheduler and KubeVirt's migration controller reserve and queue: all is granted.
+
+        KubeVirt knows no order among evacuations. So what rules put behind others is asked for
+        only when these have their slots.
+        """
+        waiting = self.observer.priorities_waiting()
+        first = max([*waiting, *(a.priority for a in wanted if a.do is Do.MIGRATE)], default=0)
+        text = f"VMs of priority {first} go first and have no slots yet."
+        later = Finding(Reason.WAITING_FOR_SLOT, text)
+        return {a.vm: later if a.do is Do.MIGRATE and a.priority < first else None for a in wanted}
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}

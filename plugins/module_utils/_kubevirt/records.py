@@ -34,6 +34,13 @@ class Instance:
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
 
 
+def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:
+    """Its VMI; None if it is gone or was started anew. Raises KubeError."""
+    path = names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
+    vmi = client.find(path)
+    return vmi if vmi is not None and vmi["metadata"]["uid"] == found.uid else None
+
+
 class Records:
     """Reads and writes them. Raises KubeError, RecordError."""
 
@@ -41,6 +48,7 @@ class Records:
         self._client = client
         self._node = node
         self.instances: dict[str, Instance] = {}
+        self.pods: dict[str, dict[str, Any]] = {}  # namespace/name of those that had to go
 
     def load(self, node: dict[str, Any]) -> NodeRecord | None:
         """From the Node object."""
@@ -51,6 +59,7 @@ class Records:
         try:
             found = json.loads(_unpack(notes.get(names.INSTANCES, "{}")))
             self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
+            self.pods = dict(json.loads(_unpack(notes.get(names.PODS, "{}"))))
         except (ValueError, TypeError) as exc:
             raise RecordError(
                 f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
@@ -64,11 +73,14 @@ class Records:
             names.RECORD: _pack(record.to_json()),
             names.INSTANCES: _pack(json.dumps(known, separators=(",", ":"))),
         }
+        if self.pods:
+            notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": notes}})
 
     def forget(self) -> dict[str, Any]:
-        gone = {names.RECORD: None, names.INSTANCES: None, names.NUDGE: None}
-        self.instances = {}
+        ours = (names.RECORD, names.INSTANCES, names.PODS, names.NUDGE)
+        gone: dict[str, None] = dict.fromkeys(ours)
+        self.instances, self.pods = {}, {}
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._core.actions import Do, NodePhase
@@ -23,9 +23,13 @@ from .auth import ConfigError
 from .client import Client
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 from .lock import Lock
+from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
+from .pods import PodOptions
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+# Seconds between two writes of the record while nothing is to be done.
+SAVE_EVERY = 10.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
 
@@ -52,7 +56,10 @@ FAILURES: tuple[type[Exception], ...] = (
 
 @dataclass(frozen=True)
 class Request:
-    """Who wants what of which node. `begun`: an earlier slice has written the record."""
+    """Who wants what of which node. `begun`: an earlier slice has written the record.
+
+    `machines`: rules ask for what only the VirtualMachines tell.
+    """
 
     auth: dict[str, Any]
     node: str
@@ -61,9 +68,11 @@ class Request:
     run_id: str
     requester: str = ""
     reason: str = ""
-    seconds: float = 12.0
+    seconds: float = 15.0
     begun: bool = False
     lock_namespace: str = "default"
+    pods: PodOptions = field(default_factory=PodOptions)
+    machines: bool = False
 
 
 def run_slice(request: Request) -> dict[str, Any]:
@@ -73,16 +82,14 @@ def run_slice(request: Request) -> dict[str, Any]:
     RunsTheMaintenance, KubernetesMissing.
     """
     client = Client(request.auth)
-    platform = KubeVirtPlatform(client, request.node)
+    platform = KubeVirtPlatform(client, request.node, machines=request.machines)
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
     try:
-        old = platform.load()
-        _check_owner(old, request)
         if request.intent is Intent.DRAINED:
             _refuse_own_node(client, request.node)
-        if old is None and request.intent is Intent.ACTIVE:
+        if not request.begun and platform.load() is None and request.intent is Intent.ACTIVE:
             return _nothing_to_undo(platform, request)
         lock.take(lease + 5.0)
         try:
@@ -96,12 +103,48 @@ def run_slice(request: Request) -> dict[str, Any]:
 def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()  # again: what was read before the lock may be old
     _check_owner(old, request)
-    engine = Engine(platform, request.policy, _begin(platform, request, old))
-    outcome = engine.run(platform.now() + request.seconds)
-    return result(outcome, request)
+    pods = PodDrain(platform, request.pods, request.policy)
+    untouched = not request.begun and (old is None or not old.vms)
+    if untouched and request.intent is Intent.DRAINED:
+        platform.observer.watches.ready(fresh=False)
+        if pods.refused():  # nothing was asked for yet, and nothing is
+            found = _plan(platform, request)[0]
+            del found["planned"]
+            return {**found, "changed": False}
+    record = _begin(platform, request, old)
+    outcome, others, changed = _work(platform, request, record, pods)
+    return result(outcome, request, others, sorted(platform.records.pods), changed)
+
+
+def _work(
+    platform: KubeVirtPlatform, request: Request, record: NodeRecord, pods: PodDrain
+) -> tuple[Slice, Others, bool]:
+    """The VMs first, then the other pods; and after the last act all is read again.
+
+    (how the VMs are, how the pods are, was anything changed?)
+    """
+    until = platform.now() + request.seconds
+    changed, seen = False, None
+    while True:
+        # The first read of two may lie before what only concerned other pods; the second may not.
+        engine = Engine(platform, request.policy, record, SAVE_EVERY, seen)
+        outcome = engine.run(until)
+        changed = changed or any(a.do not in _QUIET for a in outcome.actions_done)
+        if request.intent is not Intent.DRAINED or outcome.phase is not NodePhase.DRAINED:
+            return outcome, Others(), changed
+        others = pods.run(outcome.record, until)
+        changed = changed or others.acted
+        if others.phase is not NodePhase.EMPTY or not others.acted:
+            return outcome, others, changed
+        if platform.now() >= until:
+            return outcome, replace(others, phase=NodePhase.DRAINING), changed
+        record, seen = outcome.record, outcome.observation
 
 
 def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:
+    if not request.begun:
+        for known in platform.records.pods.values():
+            known.pop("since", None)  # a new run has its deadlines anew
     return begin(
         old,
         request.node,
@@ -156,6 +199,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "run_id": request.run_id,
         "changed": False,
         "vms": [],
+        "pods": [],
         "counts": {},
         "certificate": None,
         "findings": [],
@@ -163,20 +207,26 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
     }
 
 
-def result(outcome: Slice, request: Request) -> dict[str, Any]:
-    """The slice in result form, the same keys as on libvirt."""
-    done = [a for a in outcome.actions_done if a.do not in _QUIET]
+def result(
+    outcome: Slice, request: Request, others: Others, gone: list[str], changed: bool
+) -> dict[str, Any]:
+    """The slice in result form, the same keys as on libvirt, and the other pods."""
     record, obs = outcome.record, outcome.observation
+    ended, phase, certificate = outcome.ended, outcome.phase, outcome.certificate
+    if phase is NodePhase.DRAINED and others.phase is not NodePhase.EMPTY:
+        phase, certificate = others.phase, None
+        ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
     return {
-        "ended": outcome.ended.value,
-        "phase": outcome.phase.value,
+        "ended": ended.value,
+        "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": bool(done),
+        "changed": changed,
         "vms": rows(record, obs),
+        "pods": others.rows,
         "counts": counts(record),
-        "certificate": outcome.certificate.to_dict() if outcome.certificate else None,
-        "findings": [finding.to_dict() for finding in outcome.findings],
+        "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
+        "findings": [f.to_dict() for f in (*outcome.findings, *others.findings)],
         "cordoned_by_others": obs.nodes[request.node].cordoned
         and not obs.nodes[request.node].our_cordon,
         "diff": diff(picture(outcome.first or obs, record), picture(obs, record)),
@@ -185,7 +235,7 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
 
 def plan(request: Request) -> dict[str, Any]:
     """What a run would do now, per VM. Only reads. Raises what run_slice raises."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node)
+    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
         return _plan(platform, request)[0]
     finally:
@@ -202,6 +252,13 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     if old is None and request.intent is Intent.ACTIVE:
         acts = []
     before, phase = picture(obs, planned), decision.phases[record.node]
+    findings = list(decision.node_findings.get(record.node, ()))
+    pods = Others()
+    if request.intent is Intent.DRAINED:
+        pods = PodDrain(platform, request.pods, request.policy).look()
+        findings += pods.findings
+        if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
+            acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
     found = {
         "ended": Ended.FINAL.value,
         "phase": phase.value,
@@ -209,9 +266,10 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         "run_id": record.run_id,
         "changed": bool(acts),
         "vms": rows(planned, obs),
+        "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,
-        "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
+        "findings": [f.to_dict() for f in findings],
         "cordoned_by_others": obs.nodes[record.node].cordoned
         and not obs.nodes[record.node].our_cordon,
         "diff": diff(before, foreseen(before, acts)),
@@ -222,7 +280,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
 
 def look(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node)
+    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=True)
     try:
         planned, (old, obs) = _plan(platform, request)
         node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
@@ -246,10 +304,9 @@ def look(request: Request) -> dict[str, Any]:
             if cluster
             else {},
             "vms": planned["vms"],
-            "documents": [
-                {k: v for k, v in vm.document.items() if k not in ("spec", "status")}
-                for vm in obs.vms.values()
-            ],
+            "pods": planned["pods"],
+            "findings": planned["findings"],
+            "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,
         }

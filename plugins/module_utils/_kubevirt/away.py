@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""VMs that are not on the node any more: where they are, and how their attempts ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._core.model import VM, Observation, Outcome, Sighting, State
+from .._core.reasons import Finding, Reason
+from .._core.record import VMRecord
+from . import facts, names
+from .client import Client
+from .errors import KubeError
+from .records import Instance
+from .watches import Watches
+
+Obj = dict[str, Any]
+_HINT = "virtops.maintenance/told-by-migration"
+_ASK_AGAIN = 1.0
+ANYWHERE = ""  # the node that stands for what the scheduler finds
+
+
+class Away:
+    """Reads VMIs, and VMs where there is no VMI, by name."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        watches: Watches,
+        instances: Callable[[], dict[str, Instance]],
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._watches = watches
+        self._instances = instances
+        self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
+        self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
+        self._events: dict[str, str] = {}
+
+    def locate(self, entries: Mapping[str, VMRecord], fresh: bool) -> None:
+        """Read their VMIs, and where there is none or it has ended, their VMs.
+
+        `fresh`: by reading all of them anew, those that we signed with one request. Else what
+        their migrations say is enough while these are under way.
+        """
+        if fresh:
+            self._away.clear()
+            self._asked.clear()
+        moved = self._moved() if fresh and entries else {}
+        known = self._instances()
+        for uuid, entry in entries.items():
+            found = known.get(uuid)
+            if found is None or self._settled(uuid):
+                continue
+            vmi = moved.get((found.namespace, found.name))
+            if vmi is None and not fresh:
+                vmi = self._told_by_migration(found, entry)
+                if vmi is None and not self._due(uuid):
+                    continue
+            if vmi is None:
+                vmi = self._client.find(
+                    names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
+                )
+            vm = None
+            moving = vmi is not None and _HINT in vmi
+            if not moving and (vmi is None or facts.phase(vmi) != "Running"):
+                vm = self.machine(found)
+            self._away[uuid] = (vmi, vm)
+
+    def _settled(self, uuid: str) -> bool:
+        vmi, _vm = self._away.get(uuid, (None, None))
+        return vmi is not None and facts.phase(vmi) == "Running"
+
+    def _due(self, uuid: str) -> bool:
+        """Asked for once in a while: no watch tells of it."""
+        now = time.monotonic()
+        if now - self._asked.get(uuid, -1e9) < _ASK_AGAIN:
+            return False
+        self._asked[uuid] = now
+        return True
+
+    def _moved(self) -> dict[tuple[str, str], Obj]:
+        """All VMIs that a run of ours moved from this node."""
+        label = f"{names.FROM_NODE}={names.label(self._node)}"
+        found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        return {facts.key(vmi): vmi for vmi in found}
+
+    def _told_by_migration(self, found: Instance, entry: VMRecord) -> Obj | None:
+        """The VMI as the migration of this run tells it; it left our watch with the switch-over.
+
+        Never as one from before tells it: since then the VM may have been stopped.
+        """
+        moves = self._watches.migrations_of(found.namespace, found.name)
+        if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):
+            return None
+        if entry.last is None or entry.last.work != moves[-1]["metadata"]["uid"]:
+            return None
+        state = facts.status(moves[-1]).get("migrationState") or {}
+        over = facts.phase(moves[-1]) == "Succeeded" and bool(state.get("targetNode"))
+        done = facts.phase(moves[-1]) == "Succeeded"
+        if done and not over and not moves[-1]["metadata"].get("finalizers"):
+            return None  # KubeVirt would have copied the state before it let go of it
+        meta = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
+        status = {
+            "phase": "Running" if over else "Scheduled",
+            "nodeName": state.get("targetNode") or ANYWHERE,
+            "migrationState": state,
+        }
+        return {"metadata": meta, "spec": {}, "status": status, _HINT: True}
+
+    def machine(self, found: Instance) -> Obj | None:
+        """The VirtualMachine; None where there is none."""
+        if found.bare:
+            return None
+        return self._client.find(names.kubevirt(found.namespace, "virtualmachines", found.name))
+
+    def comes_back(self, uuid: str, vmi: Obj) -> bool:
+        """Will KubeVirt by itself start anew what has ended?"""
+        vm = self.machine(self._instances()[uuid])
+        return vm is not None and facts.restarts(vm, facts.phase(vmi))
+
+    def sight(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
+        """Put it into the observation."""
+        known = self._instances().get(uuid)
+        vmi, vm = self._away.get(uuid, (None, None))
+        if known is None:
+            return
+        anew = vmi is not None and vmi["metadata"]["uid"] != known.uid
+        if vmi is not None and not facts.final(vmi):
+            place = facts.status(vmi).get("nodeName") or ANYWHERE
+            state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
+            obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
+            return
+        if vmi is None and vm is None:
+            return
+        ended = facts.phase(vmi) if vmi is not None else "Succeeded"
+        if vm is not None and facts.restarts(vm, ended):
+            obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
+            return
+        obs.vms[uuid] = VM(
+            uuid=uuid,
+            name=entry.name,
+            node=self._node,
+            state=State.SHUTOFF,
+            memory_mib=entry.memory_mib,
+            persistent=not known.bare,
+        )
+
+    # How attempts ended
+
+    def outcome(self, obs: Observation, uuid: str, entry: VMRecord, vmi: Obj | None) -> None:
+        """Put into the observation how the last attempt ended, if it has."""
+        last = entry.last
+        if last is None or last.ended:
+            return
+        at = (uuid, last.number)
+        known = self._instances().get(uuid)
+        told = known.refused.get(str(last.number)) if known is not None else None
+        if told:
+            finding = Finding(Reason(told[0]), told[1])
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
+            return
+        here = vmi or self._away.get(uuid, (None, None))[0]
+        migration = self._attempt(uuid, entry)
+        if migration is None:
+            if last.work and uuid in obs.vms:
+                text = "Its migration object is gone."
+                obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
+            return
+        work = migration["metadata"]["uid"]
+        if facts.phase(migration) == "Failed" and uuid in obs.vms:
+            finding = facts.why_failed(here, migration, self._event(migration))
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
+        elif uuid not in obs.vms and uuid not in obs.held:
+            seconds = facts.took(migration, here)
+            obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+
+    def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
+        """The migration object of the last attempt."""
+        last, known = entry.last, self._instances().get(uuid)
+        if known is None:
+            return None
+        used = {a.work for a in entry.attempts if a.work and a is not last}
+        for migration in self._watches.migrations_of(known.namespace, known.name):
+            uid = migration["metadata"]["uid"]
+            if last is not None and last.work:
+                if uid == last.work:
+                    return migration
+            elif uid not in used and uid[:8] not in known.old:
+                return migration
+        return None
+
+    def _event(self, migration: Obj) -> str:
+        """The text of its FailedMigration event: before the hand-off the only reason."""
+        namespace, uid = migration["metadata"]["namespace"], migration["metadata"]["uid"]
+        if uid not in self._events:
+            path = f"{names.CORE}/namespaces/{namespace}/events"
+            text = ""
+            try:
+                found, _version = self._client.list(path, "", f"involvedObject.uid={uid}")
+                texts = [e["message"] for e in found if e.get("reason") == "FailedMigration"]
+                text = texts[-1] if texts else ""
+            except KubeError:
+                pass  # a reason less; the failure is told all the same
+            self._events[uid] = text
+        return self._events[uid]

@@ -1,0 +1,132 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who asks for what, when and why: on the VMI, on its migrations, and as an Event.
+
+It stands there before anything is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from .._core.record import NodeRecord
+from . import facts, names
+from .client import MERGE, Client
+from .errors import AccessDenied, KubeError
+from .watches import Watches
+
+Obj = dict[str, Any]
+COMPONENT = "virtops.maintenance"
+
+
+class Signature:
+    """`wall`: time for people, ISO 8601 UTC."""
+
+    def __init__(self, client: Client, watches: Watches, wall: Callable[[], str]) -> None:
+        self._client = client
+        self._watches = watches
+        self._wall = wall
+
+    def request(self, record: NodeRecord, what: str = "", priority: int = 0) -> Obj:
+        """As it stands in an annotation."""
+        found: Obj = {
+            "run": record.run_id,
+            "by": record.requester,
+            "reason": record.reason,
+            "node": record.node,
+            "at": self._wall(),
+        }
+        if what:
+            found["what"] = what
+        if priority:
+            found["priority"] = priority
+        return found
+
+    def sign(self, vmi: Obj, record: NodeRecord, what: str, priority: int = 0) -> Obj:
+        """The VMI as it then is. What this run has signed already is not signed again."""
+        old = facts.request(vmi)
+        if (old.get("run"), old.get("what")) == (record.run_id, what):
+            return vmi
+        note = json.dumps(self.request(record, what, priority), sort_keys=True)
+        patch = {
+            "metadata": {
+                "annotations": {names.REQUEST: note},
+                "labels": {names.FROM_NODE: names.label(record.node)},
+            }
+        }
+        new = self._client.request("PATCH", _path(vmi), patch, content_type=MERGE, retry=False)
+        self._watches.vmis.put(new)
+        self.tell(new, record, "MaintenanceRequested", what)
+        return new
+
+    def tell(self, vmi: Obj, record: NodeRecord, reason: str, what: str) -> None:
+        """An Event on the VMI. Raises AccessDenied; else an Event less does no harm."""
+        namespace, name = facts.key(vmi)
+        why = f": {record.reason}" if record.reason else ""
+        text = f"{what} of node {record.node}, run {record.run_id} of {record.requester}{why}"
+        now = self._wall()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name[:200]}.{secrets.token_hex(8)}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": "kubevirt.io/v1",
+                "kind": "VirtualMachineInstance",
+                "namespace": namespace,
+                "name": name,
+                "uid": vmi["metadata"]["uid"],
+            },
+            "reason": reason,
+            "message": text,
+            "type": "Normal",
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+        }
+        path = f"{names.CORE}/namespaces/{namespace}/events"
+        try:
+            self._client.request("POST", path, body, retry=False)
+        except AccessDenied as exc:
+            if "being terminated" not in exc.message:  # else the namespace takes none
+                raise
+        except KubeError:
+            return
+
+    def sign_migration(self, migration: Obj, record: NodeRecord) -> None:
+        """One that KubeVirt made for a request of ours."""
+        note = json.dumps(self.request(record, "evacuation"), sort_keys=True)
+        namespace, name = facts.key(migration)
+        path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
+        patch = {"metadata": {"annotations": {names.REQUEST: note}}}
+        try:
+            new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
+            self._watches.put_migration(new)
+        except AccessDenied:
+            raise
+        except KubeError:
+            return  # it ended meanwhile, or it is tried again
+
+    def take_back(self, vmi: Obj) -> None:
+        """The request is withdrawn: nothing of it stays on the VMI."""
+        gone: Obj = {"annotations": {names.REQUEST: None}, "labels": {names.FROM_NODE: None}}
+        try:
+            new = self._client.request(
+                "PATCH", _path(vmi), {"metadata": gone}, content_type=MERGE, retry=False
+            )
+            self._watches.vmis.put(new)
+        except AccessDenied:
+            raise
+        except KubeError:
+            return
+
+
+def _path(vmi: Obj) -> str:
+    namespace, name = facts.key(vmi)
+    return names.kubevirt(namespace, "virtualmachineinstances", name)

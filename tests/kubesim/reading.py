@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a test asks of a result and of a cluster afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import words
+from .cluster import Kubesim
+from .kinds import NODES, VMIS
+
+DISKS = {
+    "not_migratable_reason": "DisksNotLiveMigratable",
+    "not_migratable_message": "PVC x is not shared",
+}
+
+
+def row(result: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(vm for vm in result["vms"] if vm["name"] == f"default/{name}")
+
+
+def evictions(sim: Kubesim) -> list[str]:
+    """Names of the VMs whose pods were asked to go."""
+    found = [c.path.split("/")[-2] for c in sim.requests("POST", "/eviction")]
+    return sorted(pod.removeprefix("virt-launcher-").rsplit("-", 1)[0] for pod in found)
+
+
+def pod_row(result: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(pod for pod in result["pods"] if pod["name"] == f"default/{name}")
+
+
+def add_pod(
+    sim: Kubesim,
+    name: str,
+    node: str,
+    owner: str = "ReplicaSet/web",
+    labels: dict[str, str] | None = None,
+    empty_dir: bool = False,
+    phase: str = "Running",
+    **more: Any,
+) -> None:
+    """A pod that is no VM's. `owner`: kind and name, empty for none. `more`: of its spec."""
+    meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
+    if owner:
+        kind, _slash, controller = owner.partition("/")
+        reference = {"kind": kind, "name": controller, "uid": owner, "controller": True}
+        meta["ownerReferences"] = [reference]
+    volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
+    spec = {"nodeName": node, "volumes": volumes, "containers": [{"name": "app"}], **more}
+    ready = [{"type": "Ready", "status": "True"}]
+    sim.add(
+        "pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}}
+    )
+
+
+def add_budget(sim: Kubesim, name: str, least: Any, **labels: str) -> None:
+    """A PodDisruptionBudget. `least`: minAvailable; None: one that cannot be computed."""
+    spec: dict[str, Any] = {"selector": {"matchLabels": labels}}
+    state: dict[str, Any] = {}
+    if least is None:
+        spec["maxUnavailable"] = 1
+        text = "virtualmachineinstances.kubevirt.io does not implement the scale subresource"
+        told = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed"}
+        state["conditions"] = [{**told, "message": text}]
+    else:
+        spec["minAvailable"] = least
+    meta = {"name": name, "namespace": "default"}
+    sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec, "status": state})
+
+
+def clean(sim: Kubesim) -> bool:
+    """No mark, no migration, no cordon, no label and no annotation of ours."""
+    node = sim.find(NODES, "n1")
+    notes = [n for n in node["metadata"].get("annotations", {}) if n.startswith("virtops.")]
+    labels = [v for v in sim.all(VMIS) if "virtops.maintenance/from-node" in words.labels(v)]
+    return not (sim.leftovers() or notes or labels or node["spec"].get("unschedulable"))

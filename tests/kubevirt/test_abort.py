@@ -1,0 +1,174 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Aborts, other runs, cordons: only what is ours is undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+    LockHeld,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import Lock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+    KubeVirtPlatform,
+)
+from kubesim.kinds import NODES, VMIMS, VMIS
+from kubesim.reading import clean, evictions, row
+
+
+def test_an_abort_cancels_the_mark_first_and_leaves_nothing(sim, operator) -> None:
+    for name in ("a", "b", "c"):
+        sim.add_vm(name, "n1", migrate_seconds="300")
+    assert operator.slice(Intent.DRAINED, 1.5)["phase"] == "Draining"
+    sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 3)
+    found = operator.restore()
+    assert found["phase"] == "Active"
+    assert {vm["verdict"] for vm in found["vms"]} == {"restored"}
+    assert clean(sim)
+    assert {sim.node_of(name) for name in "abc"} == {"n1"}
+    for name in ("a", "b", "c"):
+        cancel = sim.requests("PUT", f"/{name}/evacuate/cancel")
+        assert [call.status for call in cancel] == [200]
+        deleted = [
+            call
+            for call in sim.requests("DELETE", "virtualmachineinstancemigrations")
+            if call.at < cancel[0].at
+        ]
+        assert len(deleted) < 3
+    first_delete = min(c.at for c in sim.requests("DELETE", "virtualmachineinstancemigrations"))
+    assert first_delete > min(c.at for c in sim.requests("PUT", "/evacuate/cancel"))
+    assert len(sim.all(VMIMS)) <= 3  # none was made anew
+
+
+def test_someone_elses_cordon_stays(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    found = operator.drain()
+    assert found["phase"] == "Drained" and found["cordoned_by_others"]
+    assert operator.restore()["phase"] == "Active"
+    assert sim.find(NODES, "n1")["spec"].get("unschedulable") is True
+
+
+def test_a_migration_of_others_is_adopted_and_left_to_them(sim, operator) -> None:
+    sim.add_vm("theirs", "n1", migrate_seconds="60")
+    body = {"metadata": {"name": "byhand", "namespace": "default"}, "spec": {"vmiName": "theirs"}}
+    body["metadata"]["labels"] = {"kubevirt.io/vmi-name": "theirs"}
+    sim.add("virtualmachineinstancemigrations", body)
+    operator.slice(Intent.DRAINED, 1.5)
+    assert evictions(sim) == []
+    operator.slice(Intent.ACTIVE, 1.5)
+    assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
+
+
+def test_a_killed_run_is_carried_on_by_the_next(sim, operator) -> None:
+    for number in range(4):
+        sim.add_vm(f"vm{number}", "n1", migrate_seconds="10")
+    operator.slice(Intent.DRAINED, 1.0)
+    found = operator.drain()
+    assert found["phase"] == "Drained"
+    assert evictions(sim) == [f"vm{number}" for number in range(4)]
+
+
+def test_a_run_that_was_taken_over_stops(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    operator.slice(Intent.DRAINED, 1.0, run_id="first")
+    operator.slice(Intent.DRAINED, 0.5, run_id="second")
+    request = operator.request(Intent.DRAINED, "first", 1.0)
+
+    with pytest.raises(service.Superseded, match="second"):
+        service.run_slice(replace(request, begun=True))
+    operator.restore()
+
+
+def test_a_lease_that_another_holds_is_respected(sim, operator) -> None:
+    client = Client(operator.auth)
+    first = Lock(client, "default", "n1", "first", 60)
+    first.take(1.0)
+    with pytest.raises(LockHeld, match="first"):
+        Lock(client, "default", "n1", "second", 60).take(0.6)
+    first.give_back()
+    Lock(client, "default", "n1", "second", 1).take(0.6)
+    Lock(client, "default", "n1", "third", 60).take(5.0)  # the second one died
+
+
+def test_a_cordon_that_others_took_over_stays(sim, operator) -> None:
+    """Somebody removed our note from the cordon while we decided to take it away."""
+
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    assert platform.apply([Action(Do.UNCORDON, "n1")], NodeRecord("n1", "r")) == {}
+    assert sim.find(NODES, "n1")["spec"].get("unschedulable") is True
+
+
+def test_a_cordon_set_between_look_and_act_is_theirs(sim, operator) -> None:
+    record = NodeRecord("n1", "r", cordoned_by_us=True)
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    platform.apply([Action(Do.CORDON, "n1")], record)
+    assert not record.cordoned_by_us
+    assert "virtops.maintenance/cordon" not in sim.find(NODES, "n1")["metadata"]["annotations"]
+
+
+def test_an_abort_leaves_no_retry_of_kubevirt(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_result="fail:1", migrate_seconds="1")
+    operator.slice(Intent.DRAINED, 1.5)
+    sim.until(
+        lambda: (
+            sim.world.store.find(VMIS, "default", "vm")["metadata"]["annotations"].get("lab/failed")
+            == "1"
+        )
+    )
+    sim.edit(
+        VMIS,
+        "vm",
+        lambda o: o["metadata"]["annotations"].update({"lab/migrate-seconds": "1000"}),
+        "default",
+    )
+    operator.slice(Intent.DRAINED, 4.0, run_id="run-1")
+    assert operator.restore()["phase"] == "Active"
+    assert clean(sim)
+
+
+@pytest.mark.parametrize(
+    ("phase", "knobs"),
+    [
+        ("Pending", {}),
+        ("Scheduling", {"target_pod": "hang"}),
+        ("PreparingTarget", {"prepare": "hang"}),
+        ("Running", {"migrate_seconds": "1000"}),
+    ],
+)
+def test_an_abort_in_each_phase_leaves_the_vm_where_it_is(sim, operator, phase, knobs) -> None:
+    """KubeVirt defers an abort in the preparation until it runs, which may be never."""
+    if phase == "Pending":
+        sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    sim.add_vm("vm", "n1", **knobs)
+    uid = sim.find(VMIS, "vm")["metadata"]["uid"]
+    operator.slice(Intent.DRAINED, 2.0)
+    assert [m["status"]["phase"] for m in sim.all(VMIMS)] == [phase]
+    found = operator.restore()
+    assert (found["phase"], row(found, "vm")["verdict"]) == ("Active", "restored")
+    vmi = sim.find(VMIS, "vm")
+    assert (vmi["metadata"]["uid"], vmi["status"]["nodeName"]) == (uid, "n1")
+    assert clean(sim)
+
+
+def test_an_abort_that_comes_too_late_says_that_the_vm_moved(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="30", abort="fail")
+    operator.slice(Intent.DRAINED, 1.5)
+    found = operator.restore()
+    vm = row(found, "vm")
+    assert (vm["verdict"], vm["abort_status"]) == ("moved", "Failed")
+    assert sim.node_of("vm") in ("n2", "n3") and clean(sim)

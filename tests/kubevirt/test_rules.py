@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules on VMIs: the same document and the same words as on libvirt."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    options,
+    service,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
+from kubesim.kinds import VMIS, VMS
+from kubesim.reading import evictions, row
+
+
+def test_a_rule_keeps_a_vm_from_being_stopped(sim, operator, verdicts) -> None:
+    sim.add_vm("db", "n1", strategy="None", labels={"tier": "db"})
+    sim.add_vm("web", "n1", strategy="None")
+    rules = [{"name": "never stop", "when": "labels.tier == 'db'", "allow_stop": False}]
+    found = operator.drain(allow_stop=True, rules=rules)
+    assert verdicts(found) == {"db": "blocked", "web": "cold_moved"}
+    assert row(found, "db")["reason"] == "StopNotAllowed"
+    assert evictions(sim) == ["web"]
+
+
+def test_a_rule_migrates_what_kubevirt_would_stop(sim, operator) -> None:
+    """An eviction would stop it, so the run makes a migration of its own."""
+    sim.add_vm("silent", "n1", strategy="None")
+    uid = sim.find(VMIS, "silent")["metadata"]["uid"]
+    found = operator.drain(rules=[{"name": "move", "strategy": "LiveMigrate"}])
+    assert found["phase"] == "Drained" and row(found, "silent")["decided_by"] == "rule move"
+    assert sim.find(VMIS, "silent")["metadata"]["uid"] == uid  # the same instance
+    assert [p for p in evictions(sim) if p == "silent"] == []
+
+
+def test_external_by_a_rule_moves_and_stops_nothing(sim, operator) -> None:
+    """An eviction would make KubeVirt migrate the one and stop the other."""
+    sim.add_vm("live", "n1")
+    sim.add_vm("silent", "n1", strategy="None")
+    rules = [{"name": "theirs", "strategy": "External"}]
+    found = operator.drain(rules=rules, external_timeout=1.0)
+    assert {vm["reason"] for vm in found["vms"]} == {"ExternalOwnerTimedOut"}
+    assert evictions(sim) == [] and sim.leftovers() == []
+    assert sim.node_of("live") == sim.node_of("silent") == "n1"
+
+
+def test_higher_priority_has_the_slots_first(sim, operator) -> None:
+    for name in ("a", "b", "c", "d"):
+        tier = "db" if name in "cd" else "web"
+        sim.add_vm(name, "n1", labels={"tier": tier}, migrate_seconds="10")
+    rules = [{"name": "db first", "when": "labels.tier == 'db'", "priority": 5}]
+    assert operator.drain(rules=rules)["phase"] == "Drained"
+    asked = [c.path.split("/")[-2].split("-")[2] for c in sim.requests("POST", "/eviction")]
+    assert set(asked[:2]) == {"c", "d"} and sorted(asked) == ["a", "b", "c", "d"]
+
+
+def test_a_limit_asks_for_fewer_at_once(sim, operator) -> None:
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Limits
+
+    for name in ("a", "b"):
+        sim.add_vm(name, "n1", migrate_seconds="300")
+    operator.slice(Intent.DRAINED, 1.5, limits=Limits(10**6, 1, 10**6))
+    assert len(evictions(sim)) == 1
+
+
+def test_the_run_strategy_comes_from_the_virtual_machine(sim, operator, verdicts) -> None:
+    sim.add_vm("always", "n1", strategy="None")
+    sim.add_vm("manual", "n1", strategy="None", run_strategy="Manual")
+    rules = [{"name": "comes back", "when": "run_strategy == 'Always'", "allow_stop": True}]
+    found = operator.drain(rules=rules)
+    assert verdicts(found) == {"always": "cold_moved", "manual": "blocked"}
+    assert sim.find(VMS, "manual")["spec"]["runStrategy"] == "Manual"
+
+
+def test_a_guest_that_does_not_stop_is_switched_off_if_that_is_allowed(sim, operator) -> None:
+    sim.add_vm("deaf", "n1", strategy="None", grace=100000, shutdown_seconds="100000")
+    found = operator.drain(allow_stop=True, shutdown_timeout=1.0)
+    assert row(found, "deaf")["reason"] == "ShutdownTimedOut"
+    found = operator.drain(allow_stop=True, force_stop=True, shutdown_timeout=1.0)
+    assert found["phase"] == "Drained" and sim.node_of("deaf") in ("", "n2", "n3")
+
+
+def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
+    sim.add_vm("vm", "n1", labels={"tier": "web"})
+    request = operator.request(Intent.DRAINED, "r", 1.0)
+    (document,) = service.look(request)["documents"]
+    assert set(document) == set(FIELDS)
+    assert (document["namespace"], document["name"], document["node"]) == ("default", "vm", "n1")
+    assert (document["run_strategy"], document["autostart"]) == ("Always", True)
+    assert document["owner"] == "VirtualMachine/vm" and document["migratable"] is True
+
+
+def test_migration_settings_of_a_rule_are_refused() -> None:
+    rules = [{"name": "slow", "migration": {"bandwidth": 5}}]
+    with pytest.raises(PolicyError, match=r"rules\[0\] \(slow\), migration: .*MigrationPolicy"):
+        options.policy({"rules": rules, "on_not_migratable": "block", "limits": {}})

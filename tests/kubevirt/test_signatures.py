@@ -1,0 +1,106 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who asked, when and why; and who else moves a VM."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from kubesim import admission
+from kubesim.answers import ApiError
+from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS
+from kubesim.reading import clean, evictions, row
+
+REQUEST = "virtops.maintenance/request"
+
+
+def signed(obj) -> dict:
+    return json.loads(obj["metadata"]["annotations"][REQUEST])
+
+
+def events(sim, reason: str) -> list[str]:
+    found = [e for e in sim.all(EVENTS) if e["reason"] == reason]
+    return [e["message"] for e in found if e["involvedObject"]["kind"] == "VirtualMachineInstance"]
+
+
+def test_who_asked_stands_on_the_vm_and_on_kubevirts_own_migration(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="10")
+    assert operator.drain()["phase"] == "Drained"
+    (migration,) = sim.all(VMIMS)
+    assert migration["metadata"]["name"].startswith("kubevirt-evacuation-")
+    for obj in (sim.find(VMIS, "vm"), migration):
+        note = signed(obj)
+        assert (note["run"], note["by"], note["reason"]) == ("run-1", "me", "why")
+        assert (note["node"], note["at"][:2]) == ("n1", "20")
+    assert events(sim, "MaintenanceRequested") == ["evacuation of node n1, run run-1 of me: why"]
+
+
+def test_it_stands_there_before_anything_is_asked(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    operator.drain()
+    signed_at = min(c.at for c in sim.requests("PATCH", "/virtualmachineinstances/vm"))
+    told_at = min(c.at for c in sim.requests("POST", "/events"))
+    asked_at = min(c.at for c in sim.requests("POST", "/eviction"))
+    assert signed_at < told_at < asked_at
+
+
+def test_an_abort_takes_the_signature_back_and_says_so(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    operator.slice(Intent.DRAINED, 1.5)
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+    assert REQUEST not in sim.find(VMIS, "vm")["metadata"]["annotations"]
+    assert len(events(sim, "MaintenanceWithdrawn")) == 1
+
+
+def evicted_by_the_descheduler(sim) -> None:
+    pod = next(p for p in sim.all(PODS))["metadata"]["name"]
+    meta = {"name": pod, "annotations": {"requested-by": admission.DESCHEDULER}}
+
+    def evict() -> None:
+        with contextlib.suppress(ApiError):
+            admission.evict(sim.world, "default", pod, {"metadata": meta}, False)
+
+    sim.call(evict)
+
+
+def test_an_eviction_by_the_descheduler_is_named_and_left_alone(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    evicted_by_the_descheduler(sim)
+    sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 1)
+    found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
+    assert (found["reason"], found["verdict"]) == ("AdoptedMigration", "pending")
+    assert "the descheduler" in found["message"]
+    assert evictions(sim) == []
+    notes = sim.find(VMIS, "vm")["metadata"]["annotations"]
+    assert notes["kubevirt.io/eviction-source"] == "descheduler" and REQUEST not in notes
+    operator.slice(Intent.ACTIVE, 1.0)
+    assert sim.find(VMIS, "vm")["status"]["evacuationNodeName"] == "n1"  # not ours to take away
+    assert sim.requests("PUT", "/evacuate/cancel") == []
+
+
+def test_two_loops_on_one_vm_are_reported(sim, operator) -> None:
+    """Ours has marked it, and before KubeVirt follows the workload updater migrates it."""
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    sim.world.paused.add("evacuation")
+    operator.slice(Intent.DRAINED, 1.0, "r")
+    meta = {"name": "kubevirt-workload-update-x", "namespace": "default"}
+    meta["labels"] = {"kubevirt.io/vmi-name": "vm"}
+    meta["annotations"] = {"kubevirt.io/workloadUpdateMigration": ""}
+    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
+    sim.world.paused.clear()
+    found = row(operator.slice(Intent.DRAINED, 1.5, "r"), "vm")
+    assert found["reason"] == "TwoLoops"
+    assert "workload updater" in found["message"] and "this run" in found["message"]
+
+
+def test_an_older_evacuation_is_named(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+    sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 1)
+    found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
+    assert found["reason"] == "AdoptedMigration"
+    assert "an evacuation of n1 that this run did not begin" in found["message"]

@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Trouble: of the API, of the account, of the node."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+    AccessDenied,
+    KubeError,
+    NodeUnknown,
+)
+from kubesim import Kubesim
+from kubesim.kinds import NODES
+from kubesim.reading import evictions, row
+
+
+def test_a_missing_right_is_named(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    rules = sim.api.access.rules["maintenance"]
+    without = [r for r in rules if "pods/eviction" not in r["resources"]]
+    sim.api.access.rules["maintenance"] = without
+    found = operator.drain(max_attempts=1)
+    vm = row(found, "vm")
+    assert vm["verdict"] == "blocked"
+    assert "create pods/eviction" in vm["message"]
+    sim.api.access.rules["maintenance"] = []
+    with pytest.raises(AccessDenied, match="get nodes"):
+        operator.slice(Intent.DRAINED)
+    sim.api.access.expired.add("maintenance")
+    with pytest.raises(AccessDenied, match="credentials"):
+        operator.slice(Intent.DRAINED)
+
+
+def test_trouble_of_the_api_is_everyday(sim, operator) -> None:
+    for number in range(4):
+        sim.add_vm(f"vm{number}", "n1")
+    faults = sim.api.faults
+    faults.drop_watches = 0.2
+    faults.plan(500, 2, lambda method, _path: method == "GET")
+    faults.plan(429, 1, lambda method, path: method == "GET", retry_after=1)
+    faults.plan(503, 2, lambda method, _path: method == "PATCH")
+    found = operator.drain()
+    assert found["phase"] == "Drained"
+    assert evictions(sim) == [f"vm{number}" for number in range(4)]
+
+
+def test_history_that_is_gone_is_listed_again(sim, operator) -> None:
+    sim.api.faults.drop_watches = 0.3
+    cache = Cache(Client(operator.auth), "/api/v1/pods", lambda: None)
+    cache.start()
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].update(some="change"))
+    sim.call(sim.world.store.compact)
+    time.sleep(0.5)
+    sim.add_vm("vm", "n1")
+    end = time.monotonic() + 5
+    while not cache.items() and time.monotonic() < end:
+        time.sleep(0.05)
+    cache.stop()
+    assert len(cache.items()) == 1
+
+
+def test_virt_api_down_is_a_reason_and_no_success(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    sim.world.virt_api_down = True
+    found = operator.drain(max_attempts=1)
+    assert found["phase"] == "Blocked"
+    assert "WebhookUnavailable" in str(row(found, "vm"))
+    assert sim.node_of("vm") == "n1"
+
+
+def test_a_node_that_is_not_ready_is_not_drained(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    sim.edit(
+        NODES,
+        "n1",
+        lambda o: o["status"].update(
+            conditions=[{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+        ),
+    )
+    found = operator.drain()
+    assert found["phase"] == "Blocked" and found["certificate"] is None
+    assert found["findings"][0]["reason"] == "NodeUnreadable"
+    assert evictions(sim) == []
+
+
+def test_a_node_that_does_not_exist(sim, operator) -> None:
+    with pytest.raises(NodeUnknown, match="n9"):
+        service.run_slice(replace(operator.request(Intent.DRAINED, "r", 1.0), node="n9"))
+
+
+def test_no_server_is_one_clear_error(operator, tmp_path) -> None:
+    nowhere = {**operator.auth, "kubeconfig": None, "host": "http://127.0.0.1:9", "api_key": "x"}
+    with pytest.raises(KubeError, match="no answer"):
+        service.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere))
+
+
+@pytest.mark.parametrize("version", [(1, 6), (1, 8)])
+def test_older_versions(version, tmp_path, make_operator) -> None:
+    """Up to 1.8 KubeVirt makes migrations a few at a time; evacuate/cancel came with 1.7."""
+    with Kubesim(scale=10, version=version) as sim:
+        for name in ("n1", "n2", "n3"):
+            sim.add_node(name)
+        for number in range(4):
+            sim.add_vm(f"vm{number}", "n1", migrate_seconds="2")
+        operator = make_operator(sim, sim.kubeconfig(tmp_path / "kubeconfig"))
+        assert operator.drain()["phase"] == "Drained"
