@@ -13,6 +13,10 @@ import sys
 import time
 from typing import Any
 
+from bench.plan_fleets import Instance, make
+from bench.plan_replay import violations
+from bench.plan_rivals import Fifo, bound
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_model
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, Node
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import Speeds
@@ -23,9 +27,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
     Policy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
-from bench.plan_fleets import Instance, make
-from bench.plan_replay import violations
-from bench.plan_rivals import Fifo, bound
 
 WIDTHS = (2, 4, 8)
 SEED = 20260121

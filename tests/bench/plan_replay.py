@@ -14,8 +14,8 @@ from typing import Any
 from bench.plan_fleets import Instance
 
 EPSILON = 1e-3
-# The plan's JSON is rounded to tenths of a second at each end.
-ROUNDED = 0.3
+# The plan's JSON is rounded to thousandths of a second.
+ROUNDED = 0.01
 
 
 def violations(instance: Instance, plan: dict[str, Any]) -> Counter[str]:
@@ -45,7 +45,7 @@ def _limits(instance: Instance, moves: list[dict[str, Any]], broken: Counter[str
     for move in moves:
         events.append((move["start"] + move["duration"], 0, -1, move))
         events.append((move["start"], 1, 1, move))
-    events.sort(key=lambda e: (round(e[0], 1), e[1]))
+    events.sort(key=lambda e: (round(e[0], 2), e[1]))
     total, outbound, inbound = 0, Counter[str](), Counter[str]()
     cluster, most_out, most_in = instance.caps
     for _time, _kind, sign, move in events:

@@ -63,7 +63,9 @@ def mib(text: str) -> int:
 
 def request(raw: dict[str, Any]) -> Any:
     """The cluster in the core's words."""
-    hosts = [{**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]]
+    hosts = [
+        {**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]
+    ]
     vms = [{**v, "memory_mib": mib(v["memory"])} for v in raw["vms"]]
     policy = Policy(
         on_not_migratable=OnNotMigratable(raw.get("on_not_migratable", "block")),

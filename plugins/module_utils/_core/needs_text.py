@@ -4,10 +4,10 @@
 
 """The short text forms of needs, taints and labels, as inventory and metadata have them. Pure.
 
-    labels, selector  zone=a, disk=ssd
-    taint             dedicated=db:NoSchedule     dedicated:NoExecute
-    toleration        dedicated=db:NoSchedule     dedicated     *
-    affinity          zone In a|b     zone NotIn a     gpu Exists     gpu DoesNotExist
+labels, selector  zone=a, disk=ssd
+taint             dedicated=db:NoSchedule     dedicated:NoExecute
+toleration        dedicated=db:NoSchedule     dedicated     *
+affinity          zone In a|b     zone NotIn a     gpu Exists     gpu DoesNotExist
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ class Placement:
 
     def has_room(self, vm: VM) -> bool:
         """Has a node room for it now, whatever the inbound limit says?"""
-        return any(
-            self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes
-        )
+        return any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
 
     def room(self, node: Node) -> int:
         """MiB that are left on it after what was booked in this step."""

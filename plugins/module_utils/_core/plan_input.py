@@ -4,10 +4,10 @@
 
 """The plain form of a fleet, for the plan: what the modules hand over, and what golden files have.
 
-    hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
-            version, labels, taints, cordoned, reachable, message
-    vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, state, migratable,
-            reasons, cold, refused_by, needs, persistent, autostart, document
+hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
+        version, labels, taints, cordoned, reachable, message
+vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, state, migratable,
+        reasons, cold, refused_by, needs, persistent, autostart, document
 """
 
 from __future__ import annotations
@@ -213,7 +213,9 @@ def _from_rows(where: str, raw: Any) -> tuple[Finding, ...]:
         try:
             reason = Reason(code)
         except ValueError as exc:
-            raise PolicyError(f"{where} has {code!r}, which is no reason (docs/reasons.md)") from exc
+            raise PolicyError(
+                f"{where} has {code!r}, which is no reason (docs/reasons.md)"
+            ) from exc
         found.append(Finding(reason, row.get("message", "") if isinstance(row, Mapping) else ""))
     return tuple(found)
 

@@ -140,7 +140,7 @@ class Plan:
 def _step(step: PlanStep) -> dict[str, Any]:
     row = asdict(step)
     row["hosts"] = list(step.hosts)
-    row["duration"], row["begins"] = round(step.duration, 1), round(step.begins, 1)
+    row["duration"], row["begins"] = round(step.duration, 3), round(step.begins, 3)
     row["moves"] = [_move(move) for move in step.moves]
     return row
 
@@ -149,5 +149,5 @@ def _move(move: PlannedMove) -> dict[str, Any]:
     row = asdict(move)
     for key in ("start", "duration", "sent_mib"):
         if row[key] is not None:
-            row[key] = round(row[key], 1)
+            row[key] = round(row[key], 3)
     return row

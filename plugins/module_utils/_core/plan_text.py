@@ -21,7 +21,7 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         second = f", {step['second_moves']} will move again" if step["second_moves"] else ""
         lines.append(
             f"Step {step['number']}: {', '.join(step['hosts'])}   "
-            f"{len(step['moves'])} VMs{second}, takes {_time(step['duration'])}; left meanwhile: "
+            f"{_count(len(step['moves']), 'VM')}{second}, takes {_time(step['duration'])}; left meanwhile: "
             f"{_gib(step['spare_mib'])} GiB, at most {_gib(step['largest_mib'])} GiB on one host "
             f"({step['largest_on'] or 'none'})"
         )
@@ -35,12 +35,14 @@ def summary(plan: Mapping[str, Any]) -> str:
     """One line: it fits, or why not."""
     if plan["refusal"] is not None:
         done = sum(len(step["hosts"]) for step in plan["steps"])
-        text = f"{plan['refusal']['sentence']}. {done} hosts fit before it"
-        return f"{text}, {len(plan['hosts_left'])} are left: {', '.join(plan['hosts_left'])}."
+        return (
+            f"{plan['refusal']['sentence']}. Planned before it: {_count(done, 'host')}; "
+            f"not planned: {', '.join(plan['hosts_left'])}."
+        )
     hosts = sum(len(step["hosts"]) for step in plan["steps"])
     return (
-        f"It fits: {hosts} hosts in {len(plan['steps'])} steps, {plan['moves']} moves of "
-        f"{plan['vms_moved']} VMs ({plan['moves_per_vm']:.2f} each), "
+        f"It fits: {_count(hosts, 'host')} in {_count(len(plan['steps']), 'step')}, "
+        f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} ({plan['moves_per_vm']:.2f} each), "
         f"{_time(plan['duration'])} for the transfers."
     )
 
@@ -74,6 +76,10 @@ def _row(move: Mapping[str, Any]) -> tuple[str, ...]:
         "-" if pause is None else (f"{pause:.0f} ms" if pause < 2000 else _time(pause / 1000)),
         move["why"][:WHY_WIDTH],
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _gib(mib: float) -> str:

@@ -64,9 +64,14 @@ class Transfer:
         return float(self.settings.bandwidth_mib or 1 << 30)
 
 
+def width(transfer: Transfer, speeds: Speeds) -> float:
+    """MiB/s that it has at most."""
+    return min(speeds.link(transfer.source), speeds.link(transfer.target), transfer.cap)
+
+
 def alone(transfer: Transfer, speeds: Speeds) -> float:
     """Seconds with the links to itself. Infinite: it never converges."""
-    rate = min(speeds.link(transfer.source), speeds.link(transfer.target), transfer.cap)
+    rate = width(transfer, speeds)
     speed = rate - _written(transfer, rate)
     return transfer.size / speed if speed > 0 else float("inf")
 

@@ -18,14 +18,14 @@ fits at all, a VM is moved out of the way first (roll_swap.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Optional
 
-from .model import VM
 from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
-from .plan_time import Timeline, Transfer, alone, converges, pause_ms
+from .plan_time import Timeline, Transfer, pause_ms
 from .roll_refusal import refuse
 from .roll_swap import swaps
-from .roll_trial import Fleet, Placed, Trial, size_of, try_step
+from .roll_trial import Fleet, Placed, Trial, size_of, transfer_of, try_step
 from .strategy import Way
 
 # Candidates that are looked at to fill up a step, and to find one with fewest second moves.
@@ -131,13 +131,17 @@ class _Roll:
         rows: list[PlannedMove] = []
         seconds = 0.0
         for placed in trial.before:  # one after the other: each makes room
-            row, taken = self._time([placed])
-            rows += [_later(r, seconds, len(rows)) for r in row]
+            found, taken = self._time([placed])
+            rows += [_later(row, seconds) for row in found]
             seconds += taken
-        row, taken = self._time(trial.placed)
-        rows += [_later(r, seconds, len(rows)) for r in row]
+        found, taken = self._time(trial.placed)
+        rows += [_later(row, seconds) for row in found]
+        rows = [replace(row, order=order) for order, row in enumerate(rows, 1)]
         seconds += taken
         for placed in [*trial.before, *trial.placed]:
+            if placed.way == Way.EXTERNAL.value:
+                text = f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it."
+                self._warnings[text] = None
             if placed.moves:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
@@ -164,49 +168,23 @@ class _Roll:
         """The rows of VMs that go together, in their order, and how long they take."""
         policy, speeds = self._request.policy, self._request.speeds
         transfers = {
-            p.vm.uuid: Transfer(
-                p.vm.uuid,
-                p.vm.node,
-                p.target,
-                size_of(self._request, p.vm),
-                self._request.dirty.get(p.vm.uuid, 0.0),
-                p.priority,
-                p.settings or policy.migration,
-            )
-            for p in placed
-            if p.way == Way.MIGRATE.value
+            p.vm.uuid: transfer_of(self._request, p) for p in placed if p.way == Way.MIGRATE.value
         }
-        for transfer, vm in ((t, p.vm) for p in placed for t in _of(transfers, p)):
-            if not converges(transfer, speeds):
-                self._warn_of(transfer, vm)
         seconds = Timeline(list(transfers.values()), speeds, policy.limits).run()
         rows = []
-        for order, p in enumerate(placed):
+        for p in placed:
             transfer = transfers.get(p.vm.uuid)
-            rows.append(_row(p, order, transfer, policy.shutdown_timeout))
+            rows.append(_row(p, transfer, policy.shutdown_timeout))
             if transfer is None and p.way in _STOPS:
                 seconds = max(seconds, min(policy.shutdown_timeout, STOP_SECONDS))
         return rows, seconds
-
-    def _warn_of(self, transfer: Transfer, vm: VM) -> None:
-        if alone(transfer, self._request.speeds) == float("inf"):
-            text = (
-                f"{vm.name} writes {transfer.dirty:.0f} MiB/s, and the link to {transfer.target} "
-                "carries no more: it will not converge. Allow post_copy or auto_converge, or stop it."
-            )
-            self._warnings[text] = None
 
 
 STOP_SECONDS = 10.0  # what a guest takes to shut down, as a guess
 _STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
 
 
-def _of(transfers: dict[str, Transfer], placed: Placed) -> list[Transfer]:
-    found = transfers.get(placed.vm.uuid)
-    return [] if found is None else [found]
-
-
-def _row(placed: Placed, order: int, transfer: Optional[Transfer], longest: float) -> PlannedMove:
+def _row(placed: Placed, transfer: Optional[Transfer], longest: float) -> PlannedMove:
     start = duration = pause = None
     sent = 0.0
     if transfer is not None:
@@ -223,7 +201,7 @@ def _row(placed: Placed, order: int, transfer: Optional[Transfer], longest: floa
         why=placed.why,
         source=placed.vm.node,
         target=placed.target,
-        order=order,
+        order=0,
         memory_mib=placed.vm.memory_mib,
         start=start,
         duration=duration,
@@ -234,7 +212,5 @@ def _row(placed: Placed, order: int, transfer: Optional[Transfer], longest: floa
     )
 
 
-def _later(row: PlannedMove, seconds: float, order: int) -> PlannedMove:
-    start = None if row.start is None else row.start + seconds
-    values = {**row.__dict__, "start": start, "order": order + 1}
-    return PlannedMove(**values)
+def _later(row: PlannedMove, seconds: float) -> PlannedMove:
+    return row if row.start is None else replace(row, start=row.start + seconds)

@@ -54,9 +54,7 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
 
 def _all_for_room(fleet: Fleet, vm: VM, host: str) -> bool:
     """Does the VM itself move, and is it only that no host takes it?"""
-    return vm.migratable is True and not vm.findings and bool(
-        fleet.placement([host]).refusals(vm)
-    )
+    return vm.migratable is True and not vm.findings and bool(fleet.placement([host]).refusals(vm))
 
 
 def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[Optional[int], bool]:
@@ -85,7 +83,10 @@ def _because(step: int, host: str, vm: VM, finding: Finding) -> Refusal:
     text = finding.message or CATALOGUE[finding.reason].sentence
     who = f"{vm.name} ({_gib(vm.memory_mib)}) cannot leave {host}" if vm.uuid else host
     remedy = CATALOGUE[finding.reason].remedy
-    sentence = f"step {step} does not fit: {who}: {finding.reason.value}: {text} {remedy}"
+    sentence = (
+        f"step {step} does not fit: {who}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
+    )
+    sentence = sentence.rstrip(".")
     return Refusal(
         step, host, vm.uuid, vm.name, vm.memory_mib, None, sentence, finding.reason.value, text
     )

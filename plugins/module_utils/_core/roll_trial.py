@@ -19,6 +19,7 @@ from .engine import begin
 from .model import VM, Node, Observation
 from .place import Placement
 from .plan_model import RollRequest
+from .plan_time import Transfer, converges, width
 from .policy import Limits, MigrationSettings
 from .reasons import CATALOGUE, Finding, Reason
 from .record import Ending, Intent, NodeRecord, VMRecord
@@ -30,7 +31,6 @@ _ACTS = {
     Do.SHUTDOWN: Way.SHUTDOWN.value,
     Do.SAVE: Way.SAVE.value,
     Do.COLD_DEFINE: Way.COLD_MIGRATE.value,
-    Do.MARK: Way.EXTERNAL.value,
 }
 OFF = "off"
 
@@ -166,6 +166,19 @@ def size_of(request: RollRequest, vm: VM) -> float:
     return request.sizes.get(vm.uuid, float(vm.memory_mib))
 
 
+def transfer_of(request: RollRequest, placed: Placed) -> Transfer:
+    """Its migration, as the model of the links has it."""
+    return Transfer(
+        placed.vm.uuid,
+        placed.vm.node,
+        placed.target,
+        size_of(request, placed.vm),
+        request.dirty.get(placed.vm.uuid, 0.0),
+        placed.priority,
+        placed.settings or request.policy.migration,
+    )
+
+
 def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:
     return begin(None, host, intent.value, "plan", 0.0, "", only=only)
 
@@ -179,7 +192,9 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
     trial = Trial(list(hosts), [], [], 0, set())
     acts = {a.vm: a for a in decision.actions if a.do in _ACTS}
     for action in acts.values():  # in the order in which they would be started
-        trial.placed.append(_placed(decision, obs.vms[action.vm], action))
+        placed = _placed(decision, obs.vms[action.vm], action)
+        trial.placed.append(placed)
+        _check_convergence(trial, fleet, placed)
     for host, record in decision.records.items():
         _left(trial, fleet, record, acts)
         for finding in decision.node_findings.get(host, ()):
@@ -225,12 +240,29 @@ def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: dict[str, Action
             trial.placed.append(Placed(vm, OFF, "", "it is off and stays where it is"))
             continue
         if entry.way == Way.EXTERNAL.value:
-            trial.placed.append(Placed(vm, Way.EXTERNAL.value, "", _why(entry)))
+            why = f"{entry.strategy}, {entry.decided_by}; its owner moves it"
+            trial.placed.append(Placed(vm, Way.EXTERNAL.value, "", why))
             continue
         reason = Reason(entry.reason) if entry.reason else Reason.NO_TARGET
         sentence = entry.message or CATALOGUE[reason].sentence
         trial.misfits.append((vm, Finding(reason, sentence)))
         trial.culprits.add(record.node)
+
+
+def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
+    """One that writes faster than the link carries would be tried in vain, and block."""
+    request = fleet.request
+    if placed.way != Way.MIGRATE.value or placed.vm.uuid not in request.dirty:
+        return
+    transfer = transfer_of(request, placed)
+    if converges(transfer, request.speeds):
+        return
+    text = (
+        f"It writes {transfer.dirty:.0f} MiB/s, and the way to {placed.target} carries "
+        f"{width(transfer, request.speeds):.0f} MiB/s."
+    )
+    trial.misfits.append((placed.vm, Finding(Reason.COMPLETION_TIMEOUT, text)))
+    trial.culprits.add(placed.vm.node)
 
 
 def _unreadable(trial: Trial, host: str, finding: Finding) -> None:

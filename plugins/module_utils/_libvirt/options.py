@@ -212,7 +212,9 @@ def policy(params: Mapping[str, Any]) -> Policy:
         force_stop=params["force_stop"],
         move_inactive=params["move_inactive"],
         limits=Limits(**params["limits"]) if params["limits"] else Limits(),
-        placing=Placing(Profile(params["placement_profile"]), params["anti_affinity"] == "required"),
+        placing=Placing(
+            Profile(params["placement_profile"]), params["anti_affinity"] == "required"
+        ),
         migration=migration,
         **{
             name: params[name]
