@@ -84,7 +84,7 @@ def make(hosts: int, guests: int, seed: int, binding: bool = False) -> Instance:
     made.append(Host("spare", 384 * GIB, 8 * GIB, LINK_25, NEW, in_roll=False))
     caps = (5, 2, 2) if binding else (400, 64, 64)
     each = 512 if binding else 0
-    instance = Instance(made, found, caps, each, max(1, hosts // 50))
+    instance = Instance(made, found, caps, each, max(1, hosts // 100))
     instance.links = {host.name: host.link for host in made}
     return instance
 

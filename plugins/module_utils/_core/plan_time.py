@@ -94,6 +94,84 @@ def _written(transfer: Transfer, rate: float) -> float:
     return transfer.dirty
 
 
+class _Links:
+    """What is left of each link while the shares are given out."""
+
+    def __init__(self, speeds: Speeds) -> None:
+        self._speeds = speeds
+        self._out: dict[str, float] = {}
+        self._into: dict[str, float] = {}
+        self._on_target: dict[str, int] = {}
+
+    def take(self, source: str, ready: dict[str, list[Transfer]]) -> Transfer | None:
+        """The one whose turn it is, taken out of `ready`."""
+        if not ready[source]:
+            return None
+        best = min(
+            ready[source],
+            key=lambda t: (
+                t.rate >= 0,
+                turn(t.priority, t.sent > 0, self._on_target.get(t.target, 0), t.left, t.vm),
+            ),
+        )
+        ready[source].remove(best)
+        self._on_target[best.target] = self._on_target.get(best.target, 0) + 1
+        return best
+
+    def meet(self, first: Sequence[Transfer]) -> None:
+        """Rates of the first ones of all sources: a target's link is shared evenly, but one that
+        writes too much for that keeps the others out."""
+        by_target: dict[str, list[Transfer]] = {}
+        for transfer in first:
+            by_target.setdefault(transfer.target, []).append(transfer)
+        for found in by_target.values():
+            share = self._speeds.link(found[0].target) / len(found)
+            found.sort(key=lambda t: (not crowds(_pressure(t), share), self._demand(t), t.vm))
+            for index, transfer in enumerate(found):
+                even = self._left_in(transfer) / (len(found) - index)
+                whole = crowds(_pressure(transfer), share)
+                self._give(transfer, self._left_in(transfer) if whole else even)
+
+    def further(self, source: str, ready: dict[str, list[Transfer]]) -> None:
+        """The next one of this source gets what is left; nothing left: none of them does."""
+        if self._left_out(source) < LEAST_PART * self._speeds.link(source):
+            ready[source] = []
+            return
+        best = self.take(source, ready)
+        if best is None:
+            return
+        share = min(self._left_out(source), self._left_in(best), best.cap)
+        narrow = share < 0.999 * width(best, self._speeds)
+        little = share < LEAST_PART * self._speeds.link(source)
+        if little or (narrow and crowds(_pressure(best), share)):
+            best.rate = 0.0
+            self._on_target[best.target] -= 1
+            return
+        self._give(best, share)
+
+    def _give(self, transfer: Transfer, most: float) -> None:
+        share = max(0.0, min(self._demand(transfer), most))
+        transfer.rate = transfer.last_rate = share
+        self._out[transfer.source] = self._left_out(transfer.source) - share
+        self._into[transfer.target] = self._left_in(transfer) - share
+
+    def _demand(self, transfer: Transfer) -> float:
+        return min(self._left_out(transfer.source), transfer.cap)
+
+    def _left_out(self, source: str) -> float:
+        return self._out.get(source, self._speeds.link(source))
+
+    def _left_in(self, transfer: Transfer) -> float:
+        return self._into.get(transfer.target, self._speeds.link(transfer.target))
+
+
+def _pressure(transfer: Transfer) -> float:
+    """What it writes, as far as that hurts it when its share is small."""
+    if transfer.post_copy or transfer.settings.auto_converge:
+        return 0.0
+    return transfer.dirty
+
+
 class Timeline:
     """Plays the transfers of one wave. They are admitted in the order in which they are given."""
 
@@ -155,58 +233,29 @@ class Timeline:
     # The links
 
     def _share(self) -> None:
-        """Sources take turns, so that no one of them fills a target's link alone."""
-        into: dict[str, float] = {}
-        on_target: dict[str, int] = {}
-        out = {source: self._speeds.link(source) for source, found in self._flying.items() if found}
+        """Each source gives its link to one; those that meet at a target share its link. Then
+        what is left goes to further ones, the sources taking turns."""
+        links = _Links(self._speeds)
         ready: dict[str, list[Transfer]] = {}
-        for source, left in out.items():
-            ready[source] = []
-            for transfer in self._flying[source]:
-                had, transfer.rate = transfer.rate, 0.0
-                if transfer.flows_at > self.now + 1e-9 or transfer.left <= 0:
-                    continue
-                if had > 0:  # who has the link keeps it
-                    transfer.rate = -1.0
-                ready[source].append(transfer)
-                into.setdefault(transfer.target, self._speeds.link(transfer.target))
+        for source, found in self._flying.items():
+            for transfer in found:
+                # Negative: it has had the link, and keeps it.
+                transfer.rate = -1.0 if transfer.rate > 0 else 0.0
+            ready[source] = [t for t in found if t.left > 0 and t.flows_at <= self.now + 1e-9]
+        first = [links.take(source, ready) for source in self._turns(ready)]
+        links.meet([transfer for transfer in first if transfer is not None])
         while any(ready.values()):
-            for source in sorted(s for s, found in ready.items() if found):
-                self._give(source, ready, out, into, on_target)
-
-    def _give(
-        self,
-        source: str,
-        ready: dict[str, list[Transfer]],
-        out: dict[str, float],
-        into: dict[str, float],
-        on_target: dict[str, int],
-    ) -> None:
-        """The link, or what is left of it, to the next one of this source."""
-        link = self._speeds.link(source)
-        if out[source] < LEAST_PART * link:
-            for transfer in ready[source]:
+            for source in self._turns(ready):
+                links.further(source, ready)
+        for found in self._flying.values():
+            for transfer in found:
                 transfer.rate = max(0.0, transfer.rate)
-            ready[source] = []
-            return
-        best = min(
-            ready[source],
-            key=lambda t: (
-                t.rate >= 0,
-                turn(t.priority, t.sent > 0, on_target.get(t.target, 0), t.left, t.vm),
-            ),
-        )
-        ready[source].remove(best)
-        share = min(out[source], into[best.target], best.cap)
-        whole = share >= 0.999 * min(link, self._speeds.link(best.target), best.cap)
-        written = 0.0 if best.post_copy or best.settings.auto_converge else best.dirty
-        if share < LEAST_PART * link or (not whole and crowds(written, share)):
-            best.rate = 0.0
-            return
-        best.rate = best.last_rate = share
-        out[source] -= share
-        into[best.target] -= share
-        on_target[best.target] = on_target.get(best.target, 0) + 1
+
+    @staticmethod
+    def _turns(ready: Mapping[str, Sequence[Transfer]]) -> list[str]:
+        """Sources with something to send; first those whose transfer is under way."""
+        having = {s: any(t.rate < 0 for t in found) for s, found in ready.items() if found}
+        return sorted(having, key=lambda s: (not having[s], s))
 
     # Time
 

@@ -80,30 +80,34 @@ class _Roll:
         return (1, -speeds.link(host), version, work / speeds.link(host), host)
 
     def _next(self) -> Optional[Trial]:
-        """The hosts of the next step, tried on the model; None: no host that is left fits."""
-        batch = self._todo[: self._request.max_unavailable]
+        """The hosts of the next step, tried on the model; None: no host that is left fits.
+
+        The odd ones come first: they leave places of a step unused, and are soonest empty.
+        """
+        most = self._request.max_unavailable
+        most = len(self._todo) % most or most
+        batch = self._todo[:most]
         while len(batch) > 1:
             trial = try_step(self._fleet, batch)
             if trial.clean:
-                return self._fill_up(trial)
+                return self._fill_up(trial, most)
             bad = trial.culprits & set(batch)
             batch = [h for h in batch if h not in bad] if 0 < len(bad) < len(batch) else batch[:-1]
         for host in self._todo:
             trial = try_step(self._fleet, [host])
             if trial.clean:
-                return self._fill_up(trial)
+                return self._fill_up(trial, most)
         return self._second_best()
 
-    def _fill_up(self, trial: Trial) -> Trial:
+    def _fill_up(self, trial: Trial, most: int) -> Trial:
         """Further hosts, as long as all of them fit together."""
-        missing = self._request.max_unavailable - len(trial.hosts)
         others = [h for h in self._todo if h not in trial.hosts]
-        for host in others[:FILL_UP] if missing else []:
-            if not missing:
+        for host in others[:FILL_UP]:
+            if len(trial.hosts) >= most:
                 break
             more = try_step(self._fleet, [*trial.hosts, host])
             if more.clean:
-                trial, missing = more, missing - 1
+                trial = more
         return trial
 
     def _second_best(self) -> Optional[Trial]:
