@@ -178,8 +178,8 @@ options:
   placement_profile:
     description:
       - How a target is chosen among the hosts that fit.
-      - V(LowNodeUtilization) takes the one with most room, V(HighNodeUtilization) the one with least
-        room that fits, V(NoScoring) the first by name.
+      - V(LowNodeUtilization) takes the one with most room, V(HighNodeUtilization) the one with
+        least room that fits, V(NoScoring) the first by name.
       - KubeVirt's scheduler has profiles of its own; there it is not used.
     type: str
     choices: [LowNodeUtilization, HighNodeUtilization, NoScoring]

@@ -73,7 +73,9 @@ def plan_fleet(
                 "plan_fleet: a list of what virt_host_info returns as fleet is expected"
             )
         host = dict(one["host"])
-        facts = hostvars[host["name"]] if host["name"] in hostvars else {}
+        facts: Mapping[str, Any] = {}
+        if host["name"] in hostvars:
+            facts = hostvars[host["name"]]
         for variable, key in _FROM_INVENTORY.items():
             if facts.get(variable):
                 host[key] = facts[variable]

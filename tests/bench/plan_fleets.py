@@ -4,7 +4,7 @@
 
 """Fleets for the plan's benchmark, made from a seed. docs/benchmarks.md describes them.
 
-Plain data only (MiB, MiB/s), so that the planner, the bound, FIFO and the replay share nothing else.
+Plain data only (MiB, MiB/s): the planner, the bound, FIFO and the replay share nothing else.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ def _limits(instance: Instance, moves: list[dict[str, Any]], broken: Counter[str
     """Never more in flight than the limits allow: in all, from a host, to a host."""
     events = []
     for move in moves:
-        events.append((move["start"] + move["duration"], 0, -1, move))
-        events.append((move["start"], 1, 1, move))
-    events.sort(key=lambda e: (round(e[0], 2), e[1]))
+        events.append((move["start"] + move["duration"] - ROUNDED, -1, move))
+        events.append((move["start"], 1, move))
+    events.sort(key=lambda e: e[:2])
     total, outbound, inbound = 0, Counter[str](), Counter[str]()
     cluster, most_out, most_in = instance.caps
-    for _time, _kind, sign, move in events:
+    for _time, sign, move in events:
         total += sign
         outbound[move["source"]] += sign
         inbound[move["target"]] += sign

@@ -34,10 +34,9 @@ def bound(instance: Instance) -> float:
         slots += shortest
         slots_of[guest.host] += shortest
     cluster, outbound, _inbound = instance.caps
-    links = max(max(by_host.values()), sum(by_host.values()) / instance.max_unavailable)
+    # A host takes as long as its link does, or as its share of the caps.
     each = [max(by_host[h], slots_of[h] / outbound) for h in by_host]
-    caps = max(slots / cluster, max(each), sum(each) / instance.max_unavailable)
-    return max(links, caps)
+    return max(slots / cluster, sum(each) / instance.max_unavailable, *each)
 
 
 def _alone(guest: Guest, rate: float) -> float:

@@ -13,12 +13,13 @@ affinity          zone In a|b     zone NotIn a     gpu Exists     gpu DoesNotExi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any
 
 from .needs import Effect, Needs, Operator, Requirement, Taint, Toleration
 from .policy import PolicyError
 
-Texts = Union[str, Iterable[str], None]
+if TYPE_CHECKING:
+    Texts = str | Iterable[str] | None
 _EFFECTS = ", ".join(effect.value for effect in Effect)
 
 
@@ -28,7 +29,7 @@ def texts(raw: Texts) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def labels(where: str, raw: Union[Mapping[str, Any], Texts]) -> dict[str, str]:
+def labels(where: str, raw: Mapping[str, Any] | Texts) -> dict[str, str]:
     """From a mapping or from "key=value, ...". Raises PolicyError."""
     if isinstance(raw, Mapping):
         return {str(key): str(value) for key, value in raw.items()}
@@ -64,7 +65,7 @@ def tolerations(where: str, raw: Texts) -> tuple[Toleration, ...]:
     return tuple(found)
 
 
-def _split(where: str, text: str) -> tuple[str, Union[str, None], Union[Effect, None]]:
+def _split(where: str, text: str) -> tuple[str, str | None, Effect | None]:
     rest, _colon, name = text.partition(":")
     key, sign, value = rest.partition("=")
     try:

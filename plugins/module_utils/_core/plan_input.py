@@ -13,7 +13,7 @@ vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from . import needs_text
 from .model import VM, Node, Observation, State
@@ -174,7 +174,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
     if host not in nodes:
         raise PolicyError(f"the VM {name} is on {host or 'no host'}, which hosts does not name")
     found = _from_rows(f"reasons of {name}", raw.get("reasons"))
-    migratable: Optional[bool] = raw.get("migratable", not found)
+    migratable: bool | None = raw.get("migratable", not found)
     return VM(
         uuid=str(raw.get("uuid") or name),
         name=name,

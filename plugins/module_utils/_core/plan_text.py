@@ -21,9 +21,10 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         second = f", {step['second_moves']} will move again" if step["second_moves"] else ""
         lines.append(
             f"Step {step['number']}: {', '.join(step['hosts'])}   "
-            f"{_count(len(step['moves']), 'VM')}{second}, takes {_time(step['duration'])}; left meanwhile: "
-            f"{_gib(step['spare_mib'])} GiB, at most {_gib(step['largest_mib'])} GiB on one host "
-            f"({step['largest_on'] or 'none'})"
+            f"{_count(len(step['moves']), 'VM')}{second}, takes {_time(step['duration'])}; "
+            f"left meanwhile: {_gib(step['spare_mib'])} GiB, "
+            f"at most {_gib(step['largest_mib'])} GiB on one host ("
+            f"{step['largest_on'] or 'none'})"
         )
         lines += _rows(step["moves"])
     lines += [f"Warning: {text}" for text in plan["warnings"]]
@@ -42,7 +43,8 @@ def summary(plan: Mapping[str, Any]) -> str:
     hosts = sum(len(step["hosts"]) for step in plan["steps"])
     return (
         f"It fits: {_count(hosts, 'host')} in {_count(len(plan['steps']), 'step')}, "
-        f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} ({plan['moves_per_vm']:.2f} each), "
+        f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} "
+        f"({plan['moves_per_vm']:.2f} each), "
         f"{_time(plan['duration'])} for the transfers."
     )
 

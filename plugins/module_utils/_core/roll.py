@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Optional
 
 from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
 from .plan_time import Timeline, Transfer, pause_ms
@@ -79,7 +78,7 @@ class _Roll:
         work = sum(size_of(self._request, vm) for vm in vms)
         return (1, -speeds.link(host), version, work / speeds.link(host), host)
 
-    def _next(self) -> Optional[Trial]:
+    def _next(self) -> Trial | None:
         """The hosts of the next step, tried on the model; None: no host that is left fits.
 
         The odd ones come first: they leave places of a step unused, and are soonest empty.
@@ -110,9 +109,9 @@ class _Roll:
                 trial = more
         return trial
 
-    def _second_best(self) -> Optional[Trial]:
+    def _second_best(self) -> Trial | None:
         """One host, with VMs that will have to move again; or after others made room."""
-        best: Optional[Trial] = None
+        best: Trial | None = None
         for host in self._todo[:SECOND_BEST] + self._todo[SECOND_BEST:]:
             trial = try_step(self._fleet, [host])
             if trial.fits and (best is None or trial.second < best.second):
@@ -188,7 +187,7 @@ STOP_SECONDS = 10.0  # what a guest takes to shut down, as a guess
 _STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
 
 
-def _row(placed: Placed, transfer: Optional[Transfer], longest: float) -> PlannedMove:
+def _row(placed: Placed, transfer: Transfer | None, longest: float) -> PlannedMove:
     start = duration = pause = None
     sent = 0.0
     if transfer is not None:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 from .model import VM, OnNotMigratable
 from .plan_model import Refusal
@@ -57,14 +56,14 @@ def _all_for_room(fleet: Fleet, vm: VM, host: str) -> bool:
     return vm.migratable is True and not vm.findings and bool(fleet.placement([host]).refusals(vm))
 
 
-def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[Optional[int], bool]:
+def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[int | None, bool]:
     """(MiB that are missing on the host that lacks least, would another one take it cold?)"""
     placement = fleet.placement([host])
     taken: dict[str, int] = {}
     for placed in trial.placed:
         if placed.moves:
             taken[placed.target] = taken.get(placed.target, 0) + placed.vm.memory_mib
-    missing: Optional[int] = None
+    missing: int | None = None
     cold = False
     for node in fleet.nodes.values():
         if node.name == host or not node.reachable or node.cordoned:

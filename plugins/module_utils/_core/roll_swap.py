@@ -11,7 +11,6 @@ that takes it by the drain's own decision for one VM.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Optional
 
 from .model import VM, Node
 from .roll_trial import Fleet, Placed, Trial, try_one, try_step
@@ -19,7 +18,7 @@ from .roll_trial import Fleet, Placed, Trial, try_one, try_step
 MOST_SWAPS = 4  # for one step
 
 
-def swaps(fleet: Fleet, host: str) -> Optional[Trial]:
+def swaps(fleet: Fleet, host: str) -> Trial | None:
     """A step for `host` with moves that make room first; None: none does."""
     model = fleet.copy()
     before: list[Placed] = []
@@ -38,11 +37,11 @@ def swaps(fleet: Fleet, host: str) -> Optional[Trial]:
     return trial if trial.fits else None
 
 
-def _make_room(model: Fleet, host: str, trial: Trial) -> Optional[Placed]:
+def _make_room(model: Fleet, host: str, trial: Trial) -> Placed | None:
     """For the largest VM that has no place: the smallest VM that is in its way, moved."""
     vm, _finding = max(trial.misfits, key=lambda m: (m[0].memory_mib, m[0].uuid))
     placement = model.placement([host])
-    best: Optional[tuple[int, str, Placed]] = None
+    best: tuple[int, str, Placed] | None = None
     for node in model.nodes.values():
         if node.name == host or not node.reachable or node.cordoned or placement.refuses(vm, node):
             continue
@@ -54,7 +53,7 @@ def _make_room(model: Fleet, host: str, trial: Trial) -> Optional[Placed]:
     return None if best is None else replace(best[2], swap_for=vm.name)
 
 
-def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> Optional[Placed]:
+def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> Placed | None:
     missing = vm.memory_mib - node.room_mib
     if missing <= 0:
         return None  # there is room: others took it first, in the same step

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Optional
 
 from .actions import Action, Decision, Do
 from .decide import decide
@@ -44,7 +43,7 @@ class Placed:
     target: str
     why: str
     priority: int = 0
-    settings: Optional[MigrationSettings] = None
+    settings: MigrationSettings | None = None
     reason: str = ""
     swap_for: str = ""
 
@@ -290,7 +289,7 @@ def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
     return over
 
 
-def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Optional[Placed]:
+def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
     """Move one VM by itself, as virt_migration would, while `out` take no VMs."""
     policy = replace(fleet.request.policy, limits=_NO_LIMITS)
     nodes = {

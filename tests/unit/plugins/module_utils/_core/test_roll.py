@@ -1,0 +1,200 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans of whole rolls, replayed by code that shares nothing with the planner."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import (
+    Speeds,
+    Timeline,
+    Transfer,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    Policy,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
+from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import Instance, make
+from ansible_collections.virtops.maintenance.tests.bench.plan_replay import violations
+from ansible_collections.virtops.maintenance.tests.bench.plan_rivals import Fifo, bound
+
+GIB = 1024
+
+
+def planned(instance: Instance) -> dict[str, Any]:
+    return json.loads(json.dumps(plan_roll(request(instance)).to_dict()))
+
+
+@pytest.mark.parametrize("binding", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_plan_breaks_nothing_when_it_is_replayed(seed: int, binding: bool) -> None:
+    instance = make(30, 600, seed, binding)
+    instance.max_unavailable = 3
+    plan = planned(instance)
+    assert plan["fits"], plan["refusal"]
+    assert violations(instance, plan) == {}
+
+
+def test_the_plan_is_better_than_a_loop_and_not_better_than_can_be() -> None:
+    instance = make(30, 600, 4)
+    instance.max_unavailable = 2
+    plan = plan_roll(request(instance))
+    assert plan.duration >= bound(instance)
+    assert plan.duration < min(Fifo(instance, width).run() for width in (2, 4, 8))
+    assert plan.moves_per_vm <= 1.05
+
+
+# The replay itself must see what is wrong.
+
+
+@pytest.fixture(scope="module")
+def good() -> tuple[Instance, dict[str, Any]]:
+    instance = make(20, 300, 5, binding=True)
+    return instance, planned(instance)
+
+
+def spoilt(good: tuple[Instance, dict[str, Any]]) -> tuple[Instance, dict[str, Any]]:
+    return copy.deepcopy(good[0]), copy.deepcopy(good[1])
+
+
+def test_replay_sees_too_many_at_once(good: Any) -> None:
+    instance, plan = spoilt(good)
+    for move in plan["steps"][0]["moves"]:
+        move["start"] = 0.0
+    assert violations(instance, plan)["limits"] > 0
+
+
+def test_replay_sees_too_many_hosts_out(good: Any) -> None:
+    instance, plan = spoilt(good)
+    instance.max_unavailable = 0
+    assert violations(instance, plan)["limits"] == len(plan["steps"])
+
+
+def test_replay_sees_a_full_host(good: Any) -> None:
+    instance, plan = spoilt(good)
+    next(h for h in instance.hosts if h.name == "spare").reserve = 300 * GIB
+    assert violations(instance, plan)["capacity"] > 0
+
+
+def test_replay_sees_a_group_together(good: Any) -> None:
+    instance, plan = spoilt(good)
+    for guest in instance.guests:
+        guest.group = "all"
+    assert violations(instance, plan)["spread"] > 0
+
+
+def test_replay_sees_an_older_target(good: Any) -> None:
+    instance, plan = spoilt(good)
+    for host in instance.hosts:
+        host.version = (9, 9) if host.name in plan["steps"][0]["hosts"] else (1, 0)
+    assert violations(instance, plan)["direction"] > 0
+
+
+def test_replay_sees_a_vm_that_was_left_and_a_link_that_is_too_full(good: Any) -> None:
+    instance, plan = spoilt(good)
+    plan["steps"][0]["moves"].pop()
+    plan["steps"][1]["moves"][0]["duration"] /= 2
+    broken = violations(instance, plan)
+    assert broken["left"] > 0
+    assert broken["link"] > 0
+
+
+# The plan is the drain
+
+
+def small(vms: list[dict[str, Any]], roll: list[str], **more: Any) -> Any:
+    hosts = [{"name": n, "memory_mib": 64 * GIB} for n in ("a", "b", "c")]
+    policy = Policy(limits=Limits(9, 9, 9), **more.pop("policy", {}))
+    return request_of(hosts, vms, roll, policy, link=100.0, **more)
+
+
+def guest(name: str, host: str, gib: int = 8, **more: Any) -> dict[str, Any]:
+    return {"name": name, "host": host, "memory_mib": gib * GIB, **more}
+
+
+def test_the_first_step_is_what_the_drain_would_decide() -> None:
+    """Ways and targets, VM by VM, of `decide` asked directly."""
+    vms = [guest(f"vm-{n}", "a", 2 + n) for n in range(8)] + [guest("other", "c", 20)]
+    vms += [guest("stop", "a", strategy="None")]
+    asked = small(vms, ["a"], policy={"allow_stop": True})
+    record = begin(None, "a", "drained", "r", 0.0, "")
+    on_a = {u: vm for u, vm in asked.vms.items() if vm.node == "a"}
+    decision = decide(Observation(dict(asked.nodes), on_a), {"a": record}, asked.policy)
+    wanted = [
+        (act.vm, act.do.value, act.target)
+        for act in decision.actions
+        if act.do in (Do.MIGRATE, Do.SHUTDOWN)
+    ]
+    moves = plan_roll(asked).steps[0].moves
+    assert [(m.vm, m.way, m.target) for m in moves] == wanted
+
+
+def test_a_vm_on_two_hosts_is_not_planned() -> None:
+    with pytest.raises(PolicyError, match="Read them again"):
+        small([guest("vm", "a", uuid="u"), guest("vm", "b", uuid="u")], ["a"])
+
+
+def test_wrong_input_names_the_thing() -> None:
+    with pytest.raises(PolicyError, match="vm-1 is on nowhere"):
+        small([guest("vm-1", "nowhere")], ["a"])
+    with pytest.raises(PolicyError, match="roll names x"):
+        small([], ["x"])
+    with pytest.raises(PolicyError, match="max_unavailable"):
+        small([], ["a"], max_unavailable=0)
+    with pytest.raises(PolicyError, match="version of a"):
+        request_of([{"name": "a", "version": "new"}], [], [], Policy())
+
+
+# Time
+
+
+def run(transfers: list[Transfer], limits: Limits | None = None, **links: float) -> float:
+    return Timeline(transfers, Speeds(links=links, default=100.0), limits or Limits(9, 9, 9)).run()
+
+
+def test_one_after_the_other_on_one_link() -> None:
+    two = [Transfer("u", "a", "b", 1000), Transfer("v", "a", "b", 3000)]
+    assert run(two) == pytest.approx(40)
+    assert two[0].end == pytest.approx(10)
+
+
+def test_what_is_written_is_sent_again() -> None:
+    one = Transfer("u", "a", "b", 1000, dirty=50)
+    assert run([one]) == pytest.approx(20)
+    assert one.sent == pytest.approx(2000)
+
+
+def test_a_narrow_target_leaves_the_link_to_others() -> None:
+    two = [Transfer("u", "a", "slow", 500), Transfer("v", "a", "b", 1000)]
+    assert run(two, slow=50) == pytest.approx(15)
+
+
+def test_two_sources_share_the_link_of_one_target() -> None:
+    two = [Transfer("u", "a", "c", 1000), Transfer("v", "b", "c", 1000)]
+    assert run(two) == pytest.approx(20)
+
+
+def test_limits_queue() -> None:
+    four = [Transfer(f"u{n}", "a", "b", 1000) for n in range(4)]
+    run(four, Limits(cluster=9, outbound=1, inbound=9))
+    assert sorted(t.start for t in four) == pytest.approx([0, 10, 20, 30])
+
+
+def test_one_that_never_converges_ends() -> None:
+    one = Transfer("u", "a", "b", 1024, dirty=200)
+    assert run([one]) == pytest.approx(150)
