@@ -13,10 +13,12 @@ discourage; beside the VMs that it wants to be near; and what the profile says.
 from __future__ import annotations
 
 from .model import VM, Node, Observation
-from .needs import disliked, unmet
+from .needs import NO_NEEDS, disliked, unmet
 from .policy import Limits, Placing, Profile
 from .reasons import Finding, Reason
 
+# A profile's score is the room, times this; the least is best.
+_SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
 _Key = tuple[int, int, int, int, int, str]
 
 
@@ -35,6 +37,7 @@ class Placement:
     ) -> None:
         self._limits = limits
         self._placing = placing or Placing()
+        self._sign = _SIGN[self._placing.profile]
         self._sources = obs.nodes
         self._nodes: list[Node] = [
             n
@@ -45,7 +48,7 @@ class Placement:
         self._booked_in: dict[str, int] = {}
         self._booked_groups: dict[tuple[str, str], int] = {}
         # Best first, group, needs and what is booked left aside.
-        self._order: list[tuple[int, int, str, Node]] | None = None
+        self._order: list[tuple[bool, int, str, Node]] | None = None
 
     def refusals(self, vm: VM, cold: bool = False) -> tuple[Finding, ...]:
         """Why no node can take the VM, reservations and limits left aside. Empty: one can.
@@ -72,7 +75,9 @@ class Placement:
         refused = vm.refused_by.get(node.name)
         if refused:
             return refused
-        text = unmet(vm.needs, node.labels, node.taints)
+        text = ""
+        if node.taints or vm.needs is not NO_NEEDS:
+            text = unmet(vm.needs, node.labels, node.taints)
         if not text and not cold:
             text = self._older(vm, node)
         if not text and self._placing.apart and vm.group and self._same(vm, node):
@@ -119,7 +124,16 @@ class Placement:
     def pick(self, vm: VM, cold: bool = False) -> str | None:
         """A target with room and a free inbound place now, booked for this step; else None."""
         if self._order is None:
-            self._order = sorted((_to_come(n), self._score(n, 0), n.name, n) for n in self._nodes)
+            sign = self._sign
+            self._order = sorted(
+                (
+                    n.roll_rank is not None and not n.roll_done,
+                    sign * (n.capacity_mib - n.reserve_mib - n.committed_mib),  # room_mib, faster
+                    n.name,
+                    n,
+                )
+                for n in self._nodes
+            )
         # With HIGH a booked node becomes better than it was sorted, so all are looked at.
         early = self._placing.profile is not Profile.HIGH
         nearest = -(1 << 30) if vm.needs.near else 0
@@ -159,10 +173,7 @@ class Placement:
         )
 
     def _score(self, node: Node, booked: int) -> int:
-        if self._placing.profile is Profile.NO_SCORING:
-            return 0
-        room = node.room_mib - booked
-        return room if self._placing.profile is Profile.HIGH else -room
+        return self._sign * (node.room_mib - booked)
 
 
 def _to_come(node: Node) -> int:
