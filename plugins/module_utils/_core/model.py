@@ -124,7 +124,7 @@ class VM:
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
-    `needs`: what it asks of its node.
+    `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
     """
 
     uuid: str
@@ -149,6 +149,7 @@ class VM:
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     needs: Needs = NO_NEEDS
+    resident_mib: int = 0
 
     @property
     def active(self) -> bool:

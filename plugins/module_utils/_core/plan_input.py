@@ -48,6 +48,8 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "uuid": vm.uuid,
         "host": vm.node,
         "memory_mib": vm.memory_mib,
+        # What it never touched is not sent.
+        "sent_mib": min(vm.memory_mib, vm.resident_mib),
         "group": vm.group or "",
         "strategy": vm.declared_strategy or "",
         "state": vm.state.value,

@@ -57,6 +57,7 @@ class DomainNow:
     memory_mib: int
     job: Job | None = None
     crashed: bool = False  # off because its process failed
+    resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
 
 
 @dataclass
@@ -190,7 +191,8 @@ class Host:
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
             failed = is_crashed(number, reason)
-            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed)
+            resident = stats.get("balloon.rss", 0) // 1024
+            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed, resident)
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

@@ -216,4 +216,4 @@ class Observer:
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)
-        return replace(vm, crashed=True) if domain.crashed else vm
+        return replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)

@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""After the fact: what the plan said of each VM against what became of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# The plan's way -> the verdict with which it ends.
+_ENDS = {
+    "migrate": "moved",
+    "cold_migrate": "cold_moved",
+    "shutdown": "stopped",
+    "save": "saved",
+    "off": "off",
+    "external": "moved",
+}
+
+
+def compare(
+    plan: Mapping[str, Any], node: str, vms: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """A row for each VM of the plan's step for `node`, and for each that the drain saw.
+
+    `plan`: Plan.to_dict(). `vms`: the rows of the drain's result. Where the plan has the node
+    not at all, every VM is unforeseen.
+    """
+    said = {
+        move["vm"]: move
+        for step in plan.get("steps", ())
+        if node in step["hosts"]
+        for move in step["moves"]
+        if move["source"] == node
+    }
+    seen = {row["uuid"]: row for row in vms}
+    rows = [_row(said.get(uuid), seen.get(uuid)) for uuid in {**said, **seen}]
+    return sorted(rows, key=lambda row: (row["name"], row["uuid"]))
+
+
+def _row(said: Mapping[str, Any] | None, seen: Mapping[str, Any] | None) -> dict[str, Any]:
+    one: Mapping[str, Any] = seen or said or {}
+    predicted = None if said is None else said["duration"]
+    actual = (seen or {}).get("duration") or None
+    off = None
+    if predicted and actual:
+        off = round(actual / predicted - 1, 3)
+    return {
+        "name": one["name"],
+        "uuid": one.get("uuid") or one.get("vm"),
+        "predicted_verdict": "" if said is None else _ENDS.get(said["way"], said["way"]),
+        "verdict": "" if seen is None else seen["verdict"],
+        "predicted_target": "" if said is None else said["target"],
+        "target": "" if seen is None else seen["at"],
+        "predicted_duration": predicted,
+        "duration": actual,
+        "off_by": off,
+        "predicted_pause_ms": None if said is None else said["pause_ms"],
+        "pause_ms": None if seen is None else seen["pause_ms"],
+        "as_foreseen": _as_foreseen(said, seen),
+    }
+
+
+def _as_foreseen(said: Mapping[str, Any] | None, seen: Mapping[str, Any] | None) -> bool:
+    """The verdict, not the target: the drain chooses among those that fit when a VM starts."""
+    if said is None or seen is None:
+        return False
+    return bool(_ENDS.get(said["way"], said["way"]) == seen["verdict"])

@@ -1,0 +1,85 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filters around the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.virtops.maintenance.plugins.filter.plan_actual import plan_actual
+from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import plan_fleet
+
+FOUND = [
+    {
+        "host": {"name": "a", "memory_mib": 100, "labels": {}},
+        "vms": [{"name": "web", "uuid": "u", "host": "a"}],
+    },
+    {"host": {"name": "b", "memory_mib": 200}, "vms": []},
+]
+
+
+def test_the_inventory_says_what_the_host_cannot() -> None:
+    hostvars = {
+        "a": {
+            "maintenance_memory": "64",
+            "maintenance_link_mib_s": 1200,
+            "maintenance_taints": ["x:NoSchedule"],
+            "maintenance_dirty_rates": {"web": 40},
+        }
+    }
+    fleet = plan_fleet(FOUND, hostvars)
+    assert fleet["hosts"][0] == {
+        "name": "a",
+        "memory_mib": "64",
+        "link_mib_s": 1200,
+        "labels": {},
+        "taints": ["x:NoSchedule"],
+    }
+    assert fleet["hosts"][1] == {"name": "b", "memory_mib": 200}
+    assert fleet["vms"] == [{"name": "web", "uuid": "u", "host": "a", "dirty_rate": 40}]
+
+
+def test_what_is_no_fleet_is_named() -> None:
+    with pytest.raises(AnsibleFilterError, match="virt_host_info"):
+        plan_fleet([{"failed": True}], {})
+
+
+def move(uuid: str, **more: Any) -> dict[str, Any]:
+    row = {"vm": uuid, "name": f"vm-{uuid}", "way": "migrate", "source": "a", "target": "b"}
+    return {**row, "duration": 10.0, "pause_ms": 40, **more}
+
+
+def row(uuid: str, **more: Any) -> dict[str, Any]:
+    found = {"uuid": uuid, "name": f"vm-{uuid}", "verdict": "moved", "at": "b"}
+    return {**found, "duration": 12.0, "pause_ms": 55, **more}
+
+
+def test_predicted_against_actual() -> None:
+    plan = {"steps": [{"hosts": ["a"], "moves": [move("1"), move("2"), move("3")]}]}
+    result = {"node": "a", "vms": [row("1"), row("2", verdict="blocked", at="a"), row("9")]}
+    first, second, third, ninth = plan_actual(result, plan)
+    assert (first["predicted_duration"], first["duration"], first["off_by"]) == (10.0, 12.0, 0.2)
+    assert first["as_foreseen"]
+    assert not second["as_foreseen"]
+    assert (second["predicted_verdict"], second["verdict"]) == ("moved", "blocked")
+    assert (third["verdict"], third["off_by"]) == ("", None)
+    assert (ninth["predicted_verdict"], ninth["as_foreseen"]) == ("", False)
+
+
+def test_of_another_host_nothing_was_foreseen() -> None:
+    plan = {"steps": [{"hosts": ["z"], "moves": [move("1", source="z")]}]}
+    assert [r["as_foreseen"] for r in plan_actual({"node": "a", "vms": [row("1")]}, plan)] == [
+        False
+    ]
+
+
+def test_wrong_things_are_named() -> None:
+    with pytest.raises(AnsibleFilterError, match="virt_drain"):
+        plan_actual({}, {"steps": []})
+    with pytest.raises(AnsibleFilterError, match="maintenance_plan"):
+        plan_actual({"node": "a", "vms": []}, {})
