@@ -96,7 +96,7 @@ def render(raw: dict[str, Any]) -> str:
         "steps": [
             {
                 "hosts": step["hosts"],
-                "seconds": step["duration"],
+                "seconds": round(step["duration"], 1),
                 "spare_gib": step["spare_mib"] // 1024,
                 "largest": f"{step['largest_mib'] // 1024} GiB on {step['largest_on']}",
                 "moves": [_line(move) for move in step["moves"]],
@@ -114,7 +114,7 @@ def _line(move: dict[str, Any]) -> str:
     text += f" for {move['swap_for']}" if move["swap_for"] else ""
     text += f" {move['source']} -> {move['target']}" if move["target"] else ""
     if move["duration"] is not None:
-        text += f", {move['start']} s + {move['duration']} s"
+        text += f", {move['start']:.1f} s + {move['duration']:.1f} s"
     if move["pause_ms"] is not None:
         text += f", pause {move['pause_ms']:.0f} ms"
     return f"{text} ({move['why']})"

@@ -197,7 +197,8 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
     for host, record in decision.records.items():
         _left(trial, fleet, record, acts)
         for finding in decision.node_findings.get(host, ()):
-            if finding.reason is Reason.NODE_UNREADABLE:
+            # Of one that can be read it is said that it is not cordoned yet, and the like.
+            if not fleet.nodes[host].reachable:
                 _unreadable(trial, host, finding)
     for placed in trial.placed:
         if placed.moves and _is_to_come(fleet, placed.target, hosts):

@@ -71,6 +71,7 @@ class HostNow:
     slots: list[Slot] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     identity: str = ""
+    version: tuple[int, ...] = ()  # of the hypervisor
     error: str = ""
 
 
@@ -94,6 +95,7 @@ class Host:
         self._store: Store | None = None
         self._facts: HostFacts | None = None
         self._identity = ""
+        self._version: tuple[int, ...] | None = None
         self._groups: dict[str, str | None] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
@@ -131,8 +133,16 @@ class Host:
     @property
     def version(self) -> tuple[int, ...]:
         """Of the hypervisor; empty: libvirt cannot tell."""
-        number = self.facts.hypervisor_version
-        return (number // 10**6, number // 1000 % 1000, number % 1000) if number else ()
+        if self._version is None:
+            try:
+                number = self.conn.getVersion()
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+                    raise
+                number = 0
+            parts = (number // 10**6, number // 1000 % 1000, number % 1000)
+            self._version = parts if number else ()
+        return self._version
 
     @property
     def capacity_mib(self) -> int:
@@ -154,6 +164,7 @@ class Host:
         now = HostNow(self.name)
         try:
             now.identity = self.identity
+            now.version = self.version
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)

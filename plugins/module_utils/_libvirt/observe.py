@@ -122,7 +122,7 @@ class Observer:
         if read.error:
             return node
         node.capacity_mib = host.capacity_mib
-        node.version = host.version
+        node.version = read.version
         reserved = {r.vm: r.memory_mib for r in read.reservations}
         active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
         node.vm_count = len(active)

@@ -176,8 +176,8 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
                 roll_rank=peer["roll_rank"],
                 roll_done=peer["roll_done"],
                 migrate_uri=peer["migrate_uri"],
-                labels=needs_text.labels(f"peers[].labels of {name}", peer["labels"]),
-                taints=needs_text.taints(f"peers[].taints of {name}", peer["taints"]),
+                labels=needs_text.labels(f"peers[].labels of {name}", peer.get("labels")),
+                taints=needs_text.taints(f"peers[].taints of {name}", peer.get("taints")),
             )
         )
     slots_on = params["slots_on"]
