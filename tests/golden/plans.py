@@ -43,6 +43,13 @@ HEAD = """\
 """
 
 
+class _Indented(yaml.SafeDumper):
+    """Lists stand further in than their key, as yamllint wants them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
 def names() -> list[str]:
     return sorted(p.stem for p in HERE.glob("*.yml") if not p.stem.endswith(".plan"))
 
@@ -106,7 +113,7 @@ def render(raw: dict[str, Any]) -> str:
         "warnings": plan["warnings"],
         "refusal": (plan["refusal"] or {}).get("detail", ""),
     }
-    return HEAD + yaml.safe_dump(shown, sort_keys=False, width=10_000)
+    return HEAD + yaml.dump(shown, Dumper=_Indented, sort_keys=False, width=100)
 
 
 def _line(move: dict[str, Any]) -> str:
