@@ -25,6 +25,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host 
     Host,
     HostConfig,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import (
+    NAMESPACE,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.vm_facts import (
     read_vm_facts,
 )
@@ -42,13 +45,19 @@ XML = f"""<domain type='kvm'><name>web</name><uuid>{UUID}</uuid><memory unit='Mi
   </devices></domain>"""
 
 
-def read(monkeypatch: pytest.MonkeyPatch, shared: tuple[str, ...], checkpoints: Any) -> VM:
+def read(
+    monkeypatch: pytest.MonkeyPatch,
+    shared: tuple[str, ...],
+    checkpoints: Any,
+    says: str = "",
+) -> VM:
     binding = fakes.Binding()
     for module in (disk_sight, host, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(disk_sight, "path_is_shared_fs", lambda _path: False)
     domain = fakes.Domain(binding, [], "host-a")
-    domain.XMLDesc = lambda _flags: XML
+    element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
+    domain.XMLDesc = lambda _flags: XML.replace("</domain>", element)
     domain.snapshotNum = lambda _flags: 0
     domain.hasManagedSaveImage = lambda _flags: 0
     if checkpoints == "unsupported":
@@ -83,3 +92,21 @@ def test_an_error_of_reading_the_checkpoints_is_none_of_them(
 ) -> None:
     with pytest.raises(fakes.LibvirtError, match="lock"):
         read(monkeypatch, (), fakes.LibvirtError("lock", 7))
+
+
+def test_what_it_asks_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    says = (
+        "<nodeSelector>disk=ssd, zone=a</nodeSelector><affinity>rack In r1|r2</affinity>"
+        "<tolerations>dedicated=db:NoSchedule</tolerations><near>web</near>"
+    )
+    needs = read(monkeypatch, (), [], says).needs
+    assert needs.selector == {"disk": "ssd", "zone": "a"}
+    assert str(needs.affinity[0]) == "rack In (r1, r2)"
+    assert needs.tolerations[0].key == "dedicated"
+    assert needs.near == "web"
+
+
+def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = read(monkeypatch, (), [], "<affinity>rack Near r1</affinity>")
+    assert vm.migratable is None
+    assert "rack Near r1" in vm.findings[0].message
