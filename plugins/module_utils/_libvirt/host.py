@@ -164,10 +164,10 @@ class Host:
         now = HostNow(self.name)
         try:
             now.identity = self.identity
-            now.version = self.version
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)
+            now.version = self.version
         except HostUnreachable as exc:
             now.error = str(exc)
         except StoreError as exc:
