@@ -262,7 +262,7 @@ def vm_of(vmi: Obj, node: str, default_strategy: str) -> VM:
         method=facts.method(vmi),
         migratable=able,
         findings=findings,
-        document=facts.document(vmi),
+        document=vmi_document(vmi, machine),
     )
 
 

@@ -168,6 +168,7 @@ class Host:
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)
+            now.version = self.version
         except HostUnreachable as exc:
             now.error = str(exc)
         except StoreError as exc:
