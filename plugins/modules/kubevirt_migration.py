@@ -195,7 +195,7 @@ run_id:
   returned: success
   type: str
 findings:
-  description: Always empty; what is to say about the VM stands in RV(vms).
+  description: Why an abort was refused or came too late; all else stands in RV(vms).
   returned: success
   type: list
   elements: dict

@@ -134,15 +134,20 @@ def deleted(obj: Obj) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
-def events(client: Client, obj: Obj) -> list[Obj]:
-    """Events about an object, oldest first. Empty where they cannot be read: a reason less."""
+def read_events(client: Client, obj: Obj) -> list[Obj]:
+    """Events about an object, oldest first. Raises KubeError."""
     namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
     path = f"{names.CORE}/namespaces/{namespace}/events"
+    found, _version = client.list(path, "", f"involvedObject.uid={uid}")
+    return sorted(found, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+
+
+def events(client: Client, obj: Obj) -> list[Obj]:
+    """The same; empty where they cannot be read: a reason less."""
     try:
-        found, _version = client.list(path, "", f"involvedObject.uid={uid}")
+        return read_events(client, obj)
     except KubeError:
         return []
-    return sorted(found, key=lambda e: str(e.get("lastTimestamp") or ""))
 
 
 def target_pod(client: Client, migration: Obj) -> Obj | None:

@@ -76,6 +76,7 @@ def result(
     row = _row(request, view, asked, step, work)
     verdict = row["verdict"]
     source = asked.source if asked is not None else first
+    refused = request.want is Want.ABORTED and verdict == "moved"
     return {
         "ended": "final" if final else "out_of_time",
         "phase": step.phase.value,
@@ -84,7 +85,7 @@ def result(
         "run_id": request.run_id,
         "vms": [row],
         "counts": {verdict: 1, "total": 1, **({} if verdict == "pending" else {"pending": 0})},
-        "findings": [],
+        "findings": [told(step.finding)] if refused else [],
         "diff": _diff(request, source, view.node),
     }
 
