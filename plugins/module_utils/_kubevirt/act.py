@@ -14,8 +14,8 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from . import facts, migration_api, names
-from .client import Client
+from . import facts, names
+from .client import JSON_PATCH, MERGE, Client
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict
 from .observe import Observer
@@ -133,7 +133,11 @@ class Actor:
 
     def _sign(self, vmi: Obj, record: NodeRecord) -> Obj:
         """Who asks, when and why stand on the VMI before anything is asked. The VMI as it is."""
-        new = migration_api.sign(self._client, vmi, self._request(record))
+        namespace, name = facts.key(vmi)
+        note = json.dumps(self._request(record), sort_keys=True)
+        path = names.kubevirt(namespace, "virtualmachineinstances", name)
+        patch = {"metadata": {"annotations": {names.REQUEST: note}}}
+        new = self._client.request("PATCH", path, patch, content_type=MERGE, retry=False)
         self._observer.vmis.put(new)
         return new
 
@@ -194,13 +198,27 @@ class Actor:
         return pods[-1] if pods else None
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
-        selector = {"kubernetes.io/hostname": action.target} if action.target else None
+        namespace, name = facts.key(vmi)
+        note = json.dumps(self._request(record), sort_keys=True)
+        spec: dict[str, Any] = {"vmiName": name}
+        if action.target:
+            spec["addedNodeSelector"] = {"kubernetes.io/hostname": action.target}
+        body = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstanceMigration",
+            "metadata": {
+                "generateName": "virtops-maintenance-",
+                "annotations": {names.REQUEST: note},
+            },
+            "spec": spec,
+        }
+        path = names.kubevirt(namespace, "virtualmachineinstancemigrations")
         try:
-            migration_api.create(self._client, vmi, self._request(record), selector)
+            self._client.request("POST", path, body, retry=False)
         except AccessDenied:
             raise
         except KubeError as exc:
-            if migration_api.in_flight(exc):
+            if "in-flight migration detected" in exc.message:
                 return None  # adopted at the next look
             return failure(exc)
         self._observer.evicted[action.vm] = time.monotonic()
@@ -236,13 +254,27 @@ class Actor:
         for migration in self._observer.unfinished(action.vm):
             notes = facts.annotations(migration)
             kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
-            if (names.REQUEST in notes or kubevirts) and not migration_api.deleted(migration):
-                migration_api.delete_migration(self._client, migration)
+            if (names.REQUEST in notes or kubevirts) and not _deleted(migration):
+                namespace, name = facts.key(migration)
+                path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
+                self._gone("DELETE", path)
         return None
 
     def _cancel(self, vmi: Obj) -> None:
+        namespace, name = facts.key(vmi)
         cluster = self._observer.cluster
-        migration_api.cancel_mark(self._client, vmi, cluster is None or cluster.can_cancel)
+        if cluster is None or cluster.can_cancel:
+            path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
+            body = {"evacuationNodeName": facts.mark(vmi)}
+            self._client.request("PUT", path, body, accept="*/*")
+            return
+        path = names.kubevirt(namespace, "virtualmachineinstances", name)
+        field = "/status/evacuationNodeName"
+        patch = [
+            {"op": "test", "path": field, "value": facts.mark(vmi)},
+            {"op": "remove", "path": field},
+        ]
+        self._client.request("PATCH", path, patch, content_type=JSON_PATCH)
 
     def _gone(self, method: str, path: str, body: Any = None) -> None:
         """A request for which 404 is as good."""
@@ -309,6 +341,10 @@ class Actor:
         if strategy == "Always":
             return None
         return Finding(Reason.CANNOT_START, f"its runStrategy is {strategy or 'not set'}")
+
+
+def _deleted(obj: Obj) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def _only(obj: Obj) -> Obj:

@@ -224,6 +224,11 @@ def document(vmi: Obj) -> dict[str, Any]:
     }
 
 
+def run_strategy(spec: Obj) -> str:
+    """Of a VirtualMachine's spec, the older `running` included."""
+    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
+
+
 def version(text: str) -> tuple[int, int]:
     """(major, minor) of v1.9.0-rc.2; (0, 0) when it cannot be told."""
     found = re.match(r"^v?(\d+)\.(\d+)", text or "")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from .._core.policy import PolicyError
 from . import facts, migration_api, migration_policy, names
 from .client import Client
 from .cluster import Cluster, read_cluster
@@ -36,7 +37,9 @@ class InfoRequest:
 
 
 def waiting(request: InfoRequest, wall: Callable[[], float] = time.time) -> dict[str, Any]:
-    """Raises KubeError (AccessDenied), VMNotHere, NodeUnknown, ConfigError, KubernetesMissing."""
+    """Raises PolicyError, KubeError (AccessDenied), VMNotHere, NodeUnknown, ConfigError, KubernetesMissing."""
+    if not (request.name or request.namespace or request.node):
+        raise PolicyError("name, namespace or node must be given, and none of them may be empty")
     client = Client(request.auth)
     try:
         return _Reading(client, request, wall()).run()
