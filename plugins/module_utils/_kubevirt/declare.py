@@ -66,6 +66,11 @@ def declare(request: DeclareRequest) -> dict[str, Any]:
     Nothing is written before every chosen VM was found and the server has accepted each change
     in a dry run.
     """
+    if not (request.names or request.when is not None or request.labels):
+        raise PolicyError(
+            "name, when and label_selectors are all empty: that would be every VM of the cluster. "
+            "Name the VMs, or say which by a selector. Nothing was changed."
+        )
     try:
         when = None if request.when is None else compile_expression(request.when)
     except ExpressionError as exc:

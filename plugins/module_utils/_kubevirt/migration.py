@@ -110,7 +110,7 @@ class Migrator:
         until = self._clocks.mono() + self._request.seconds
         self._reader.start()
         view = self._reader.look()
-        first = view.node
+        first, cancelled = view.node, False
         while True:
             step = self._next(view)
             if step.do is Do.DONE:
@@ -125,7 +125,9 @@ class Migrator:
                 return self._result(self._reader.look(fresh=True), refusal, first)
             if self._clocks.mono() >= until:
                 return self._result(self._reader.look(), step, first)
-            if step.do is Do.WAIT:
+            # A mark that is still there after it was cancelled is not asked for without a pause.
+            again, cancelled = step.do is Do.CANCEL and cancelled, step.do is Do.CANCEL
+            if step.do is Do.WAIT or again:
                 self._reader.wait(min(_WAIT, max(0.05, until - self._clocks.mono())))
             view = self._reader.look()
 

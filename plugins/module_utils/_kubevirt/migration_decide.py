@@ -179,7 +179,8 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
         return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
     waits = waits_for(view.vmi or {}, current, view.target)
     waited = view.now - asked.at
-    if waits is not None and waits.reason is Reason.TARGET_PREPARATION and waited < _PREPARES:
+    patience = min(_PREPARES, request.pending_timeout)
+    if waits is not None and waits.reason is Reason.TARGET_PREPARATION and waited < patience:
         waits = None
     overdue = _overdue(view, asked, request, current, waits)
     if overdue is None:
@@ -311,6 +312,13 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
         uid = vmi["metadata"]["uid"]
         note = Asked(view.node, uid, 0, work, view.now, view.now, request.want.value)
         return Step(Do.SIGN, Phase.ABORTING, None, open_[-1] if open_ else None, note)
+    if marked and view.now - asked.at > request.abort_timeout:
+        text = (
+            f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be taken away in "
+            f"{request.abort_timeout:g} s. KubeVirt can cancel it since 1.7. The migration was left "
+            "as it is: for the mark KubeVirt would make a new one at once."
+        )
+        return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
     if marked:
         return Step(Do.CANCEL, Phase.ABORTING, None, open_[-1] if open_ else None)
     for migration in open_:
