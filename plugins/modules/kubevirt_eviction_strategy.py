@@ -105,7 +105,7 @@ diff:
       type: str
   sample:
     before: "VM shop/db-1 (running): LiveMigrate\nVM shop/db-1 (template): declares none\n"
-    after: "VM shop/db-1 (running): LiveMigrate until it is restarted\nVM shop/db-1 (template): External\n"
+    after: "VM shop/db-1 (running): LiveMigrate\nVM shop/db-1 (template): External\n"
 restart_needed:
   description: VMs that run with another strategy than the template now declares.
   returned: success

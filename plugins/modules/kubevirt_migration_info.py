@@ -90,7 +90,7 @@ migrations:
       description: The node from which it shall be evacuated, empty if it is not marked.
       type: str
     migration:
-      description: Name of the migration object that is under way, else of the last one. May be empty.
+      description: Name of the migration that is under way, else of the last one. May be empty.
       type: str
     phase:
       description: Its phase, in KubeVirt's words.

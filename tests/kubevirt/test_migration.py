@@ -407,7 +407,9 @@ def test_a_missing_right_is_named(sim, one) -> None:
     for rule in sim.api.access.rules["maintenance"]:
         if "virtualmachineinstancemigrations" in rule["resources"]:
             rule["verbs"] = [v for v in rule["verbs"] if v != "create"]
-    with pytest.raises(AccessDenied, match="create virtualmachineinstancemigrations.kubevirt.io"):
+    with pytest.raises(
+        AccessDenied, match=r"create virtualmachineinstancemigrations\.kubevirt\.io"
+    ):
         one.migrate()
 
 
@@ -502,9 +504,7 @@ def test_an_evacuation_is_cancelled_before_its_migration_is_deleted(sim, one) ->
 def test_in_post_copy_an_abort_is_refused(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1000")
     one.begin("Running")
-    sim.edit(
-        VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default"
-    )
+    sim.edit(VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default")
     before = len(sim.log)
     found = one.abort()
     assert found["phase"] == "Migrating" and vm(found)["reason"] == "TooLateToAbort"
@@ -516,9 +516,7 @@ def test_post_copy_of_the_migration_before_does_not_count(sim, one) -> None:
     sim.add_vm("vm", "n1")
     one.migrate()
     sim.until(lambda: set(phases(sim)) == {"Succeeded"})
-    sim.edit(
-        VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default"
-    )
+    sim.edit(VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default")
     full(sim)
     here = sim.node_of("vm")
     one.begin("Pending")
@@ -604,5 +602,3 @@ def test_check_mode_tells_what_the_server_refuses(sim, one) -> None:
 
 def _versions(sim: Kubesim, kind: Any) -> dict[str, str]:
     return {o["metadata"]["name"]: o["metadata"]["resourceVersion"] for o in sim.all(kind)}
-
-

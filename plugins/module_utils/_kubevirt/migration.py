@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -41,6 +41,7 @@ Obj = dict[str, Any]
 # Seconds: between the two reads after which an end is believed, and the longest sleep.
 _TWICE = 0.5
 _WAIT = 2.0
+_ASKED = frozenset({Do.CANCEL, Do.END_TARGET})
 _PASSES = frozenset({0, 429, 500, 502, 503, 504})
 
 
@@ -68,7 +69,8 @@ class Clocks:
 def run_migration(request: MigrationRequest, clocks: Clocks | None = None) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
-    Raises PolicyError for a wrong option, KubeError (AccessDenied), VMNotHere, MigrationRefused, Superseded, ConfigError,
+    Raises PolicyError for a wrong option, KubeError (AccessDenied), VMNotHere,
+    MigrationRefused, Superseded, ConfigError,
     KubernetesMissing.
     """
     check_request(request)
@@ -110,7 +112,7 @@ class Migrator:
         until = self._clocks.mono() + self._request.seconds
         self._reader.start()
         view = self._reader.look()
-        first, cancelled = view.node, False
+        first, last = view.node, Do.WAIT
         while True:
             step = self._next(view)
             if step.do is Do.DONE:
@@ -125,14 +127,18 @@ class Migrator:
                 return self._result(self._reader.look(fresh=True), refusal, first)
             if self._clocks.mono() >= until:
                 return self._result(self._reader.look(), step, first)
-            # A mark that is still there after it was cancelled is not asked for without a pause.
-            again, cancelled = step.do is Do.CANCEL and cancelled, step.do is Do.CANCEL
+            # What was asked for and is not so yet is not asked for again without a pause.
+            again, last = step.do is last and step.do in _ASKED, step.do
             if step.do is Do.WAIT or again:
                 self._reader.wait(min(_WAIT, max(0.05, until - self._clocks.mono())))
             view = self._reader.look()
 
     def _next(self, view: View) -> Step:
         asked = self._asked(view)
+        lost = self._signed and asked is None
+        if lost and view.vmi is not None and not facts.final(view.vmi):
+            text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
+            return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
         step = next_step(view, asked, self._request)
         if step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED:
             refused = target_refuses(self._client, self._request)
@@ -164,13 +170,13 @@ class Migrator:
     def _asked(self, view: View) -> Asked | None:
         """Raises Superseded: a run that another one has taken over must stop."""
         vmi = view.vmi
-        if vmi is None:
-            return None
+        if vmi is None or not self._signed:
+            return None  # a note under this id is of an earlier task
         asked = read_asked(vmi, self._request.run_id)
         if asked is not None:
             return asked if asked.want == self._request.want.value else None
         other = migration_api.read_note(vmi)
-        if self._signed and other.get("run"):
+        if other.get("run") not in (None, self._request.run_id):
             raise Superseded(
                 f"Run {other['run']} ({other.get('by') or 'unknown'}: "
                 f"{other.get('reason') or 'no reason given'}) took VM {self._request.vm} over at "

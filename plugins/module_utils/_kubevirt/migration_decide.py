@@ -35,6 +35,8 @@ Obj = dict[str, Any]
 _PREPARES = 10.0
 # KubeVirt ends a migration object within a second of the move, if nothing keeps it.
 _CLOSES = 5.0
+# A launcher pod has this long to end: 30 s more than the guest's 30 s, and some to be seen.
+_POD_ENDS = 90.0
 
 
 class Do(str, Enum):
@@ -88,7 +90,9 @@ def _gone(view: View, asked: Asked | None, request: MigrationRequest) -> Step | 
     if (vmi is None or facts.final(vmi)) and asked is None and request.want is Want.ABORTED:
         return _done(Phase.ACTIVE)  # it is off: nothing can be under way
     if vmi is None:
-        return _done(Phase.BLOCKED, Finding(Reason.VANISHED, "Its instance is gone: it was stopped."))
+        return _done(
+            Phase.BLOCKED, Finding(Reason.VANISHED, "Its instance is gone: it was stopped.")
+        )
     if facts.final(vmi):
         return _done(Phase.BLOCKED, _ended(vmi, view))
     if asked is not None and asked.uid != vmi["metadata"]["uid"]:
@@ -274,7 +278,9 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
     if view.unfinished:
         # It has moved before; KubeVirt takes no second one as long as the first is open.
         name = view.unfinished[-1]["metadata"]["name"]
-        text = f"{name} has moved it to {view.node} and is kept open: {what_keeps_it(view.vmi or {})}"
+        text = (
+            f"{name} has moved it to {view.node} and is kept open: {what_keeps_it(view.vmi or {})}"
+        )
         open_ = Finding(Reason.OBJECT_STAYS, text)
         return _done(Phase.BLOCKED, open_) if overdue else Step(Do.WAIT, Phase.MIGRATING, open_)
     able, findings = facts.migratable(view.vmi or {})
@@ -315,8 +321,8 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if marked and view.now - asked.at > request.abort_timeout:
         text = (
             f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be taken away in "
-            f"{request.abort_timeout:g} s. KubeVirt can cancel it since 1.7. The migration was left "
-            "as it is: for the mark KubeVirt would make a new one at once."
+            f"{request.abort_timeout:g} s; KubeVirt can cancel it since 1.7. The migration was "
+            "left as it is: KubeVirt would make a new one for the mark at once."
         )
         return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
     if marked:
@@ -343,7 +349,7 @@ def _stuck(view: View, asked: Asked, request: MigrationRequest, migration: Obj) 
     waited = view.now - asked.at
     if waited <= request.abort_timeout:
         return None
-    if unprepared(view.vmi or {}, migration) and waited <= 2 * request.abort_timeout:
+    if unprepared(view.vmi or {}, migration) and waited <= request.abort_timeout + _POD_ENDS:
         return Step(Do.END_TARGET, Phase.ABORTING, None, migration)
     name, phase = migration["metadata"]["name"], facts.phase(migration)
     text = f"{name} is {phase}; it was asked to abort and has not ended in {waited:.0f} s."

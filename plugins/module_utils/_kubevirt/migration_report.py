@@ -58,7 +58,9 @@ def asked_by(vmi: Obj | None, migration: Obj) -> str:
             return f"{source} (eviction from {node})"
         on_vmi = read_note(vmi) if vmi else {}
         if on_vmi.get("node") == node and "attempt" not in on_vmi:
-            return f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
+            return (
+                f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
+            )
         return f"an eviction from {node}"
     if names.UPDATE in notes:
         return "KubeVirt's workload updater"
@@ -111,7 +113,7 @@ def _row(
         "mode": str(state.get("mode") or ""),
         "method": facts.method(vmi).value if vmi is not None else "",
         "attempts": asked.attempt if asked is not None else 0,
-        "abort_status": _abort_status(step, work, state),
+        "abort_status": _abort_status(work, state),
         "processed_mib": 0.0,
         "duration": facts.took(work, vmi) if work is not None else 0.0,
         "pause_ms": None,
@@ -130,7 +132,7 @@ def _phase(work: Obj | None, moved: bool) -> str:
     return (facts.phase(work) or "Pending") if work is not None else "Pending"
 
 
-def _abort_status(step: Step, work: Obj | None, state: Mapping[str, Any]) -> str:
+def _abort_status(work: Obj | None, state: Mapping[str, Any]) -> str:
     if state.get("abortStatus"):
         return str(state["abortStatus"])
     if work is None or not (deleted(work) or facts.is_true(work, "migrationAbortRequested")):
@@ -142,8 +144,7 @@ def _abort_status(step: Step, work: Obj | None, state: Mapping[str, Any]) -> str
 
 def _diff(request: MigrationRequest, before: str, after: str) -> dict[str, str]:
     name = f"VM {request.vm}"
-    was, is_ = _place(before), _place(after)
-    return diff({name: was}, {name: is_})
+    return diff({name: _place(before)}, {name: _place(after)})
 
 
 def _place(node: str) -> str:

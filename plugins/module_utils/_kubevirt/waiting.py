@@ -94,7 +94,9 @@ def entered(migration: Obj) -> float:
     """When it entered its phase; else when it was made."""
     stamps = facts.status(migration).get("phaseTransitionTimestamps") or []
     times = [
-        s.get("phaseTransitionTimestamp") for s in stamps if s.get("phase") == facts.phase(migration)
+        s.get("phaseTransitionTimestamp")
+        for s in stamps
+        if s.get("phase") == facts.phase(migration)
     ]
     return facts.seconds(times[-1] if times else migration["metadata"].get("creationTimestamp"))
 
@@ -145,7 +147,9 @@ def _migration(known: Known) -> Found:
     if wanted and able is False:
         found += [(MIGRATION, finding, me) for finding in why]
     if wanted and able is None:
-        text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
+        text = (
+            f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
+        )
         found.append((MIGRATION, Finding(Reason.NOT_KNOWN_YET, text), me))
     if current is None or facts.final(current):
         return found + _none_under_way(known, current, me)
@@ -153,7 +157,7 @@ def _migration(known: Known) -> Found:
     if switched(vmi, current):
         return [*found, (MIGRATION, _stays(vmi, current), subject)]
     if deleted(current):
-        return [*found, (MIGRATION, _aborting(vmi, current), subject)]
+        return [*found, (MIGRATION, _aborting(current), subject)]
     waits = waits_for(vmi, current, None)
     if waits is None or waits.reason is Reason.QUOTA:
         return found
@@ -194,9 +198,9 @@ def _stays(vmi: Obj, migration: Obj) -> Finding:
     return Finding(Reason.OBJECT_STAYS, text + (f" because of {kept}." if kept else "."))
 
 
-def _aborting(vmi: Obj, migration: Obj) -> Finding:
-    phase = facts.phase(migration)
-    text = f"It is being aborted (deleted {migration['metadata']['deletionTimestamp']}), phase {phase}."
+def _aborting(migration: Obj) -> Finding:
+    phase, since = facts.phase(migration), migration["metadata"]["deletionTimestamp"]
+    text = f"It is being aborted (deleted {since}), phase {phase}."
     if phase in ("PreparingTarget", "TargetReady"):
         text += " KubeVirt aborts it only once the target is ready."
     return Finding(Reason.ABORTED, text)

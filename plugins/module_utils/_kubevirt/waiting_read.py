@@ -37,7 +37,8 @@ class InfoRequest:
 
 
 def waiting(request: InfoRequest, wall: Callable[[], float] = time.time) -> dict[str, Any]:
-    """Raises PolicyError, KubeError (AccessDenied), VMNotHere, NodeUnknown, ConfigError, KubernetesMissing."""
+    """Raises PolicyError, KubeError (AccessDenied), VMNotHere, NodeUnknown, ConfigError,
+    KubernetesMissing."""
     if not (request.name or request.namespace or request.node):
         raise PolicyError("name, namespace or node must be given, and none of them may be empty")
     client = Client(request.auth)
