@@ -431,6 +431,7 @@ def stopped_at(sim: Kubesim, found: dict[str, Any]) -> str:
         ("PreparingTarget", lambda _sim: None, {"prepare_seconds": "12"}),
         ("Running", lambda _sim: None, {"migrate_seconds": "1000"}),
     ],
+    ids=["Pending", "Scheduling", "PreparingTarget", "Running"],
 )
 def test_an_abort_in_each_phase(
     sim: Kubesim, one: One, phase: str, prepare: Callable[[Kubesim], None], knobs: dict[str, str]
