@@ -68,11 +68,17 @@ class One:
     def abort(self, **more: Any) -> dict[str, Any]:
         return self.run(self.request(Want.ABORTED, **more))
 
-    def begin(self, phase: str = "", **more: Any) -> None:
-        """A migration that is under way in this phase."""
-        run_migration(self.request(Want.MIGRATED, seconds=0.05, **more))
+    def begin(self, phase: str = "", **more: Any) -> MigrationRequest:
+        """A migration that is under way, in this phase; the request, to go on with."""
+        request = self.request(Want.MIGRATED, **{"seconds": 0.2, **more})
+        for _slice in range(50):
+            run_migration(request)
+            request = replace(request, begun=True)
+            if self.sim.call(lambda: set(phases(self.sim)) - {"Succeeded", "Failed"}):
+                break
         if phase:
             self.sim.until(lambda: phase in phases(self.sim))
+        return replace(request, seconds=4.0)
 
 
 def phases(sim: Kubesim) -> list[str]:
@@ -250,7 +256,7 @@ def test_what_the_migration_before_left_on_the_vmi_is_not_believed(sim, one) -> 
     sim.until(lambda: set(phases(sim)) == {"Succeeded"})
     here = sim.node_of("vm")
     full(sim)
-    found = run_migration(one.request(Want.MIGRATED, seconds=0.5))
+    found = run_migration(replace(one.begin("Pending"), seconds=0.5))
     row = vm(found)
     assert (found["phase"], row["phase"], row["reason"]) == (
         "Migrating",
@@ -328,18 +334,16 @@ def test_a_vm_that_is_not_there_or_off(sim, one) -> None:
 
 def test_a_vm_that_is_stopped_meanwhile(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1000")
-    request = one.request(Want.MIGRATED, seconds=0.2)
-    run_migration(request)
+    request = one.begin()
     sim.edit(VMS, "vm", lambda o: o["spec"].update(runStrategy="Halted"), "default")
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is None)
-    found = one.run(replace(request, begun=True))
+    found = one.run(request)
     assert (found["phase"], vm(found)["reason"]) == ("Blocked", "VMVanished")
 
 
 def test_a_vm_that_is_started_anew_meanwhile_was_not_moved(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1000")
-    request = one.request(Want.MIGRATED, seconds=0.2)
-    run_migration(request)
+    request = one.begin()
     old = sim.find(VMIS, "vm")["metadata"]["uid"]
     sim.call(lambda: sim.world.store.delete(VMIS, "default", "vm"))
 
@@ -348,7 +352,7 @@ def test_a_vm_that_is_started_anew_meanwhile_was_not_moved(sim, one) -> None:
         return vmi is not None and vmi["metadata"]["uid"] != old and sim.running("vm")
 
     sim.until(anew)
-    found = one.run(replace(request, begun=True))
+    found = one.run(request)
     assert found["phase"] == "Blocked" and "started anew" in vm(found)["message"]
 
 
@@ -361,22 +365,20 @@ def test_a_killed_run_is_carried_on_by_the_next(sim, one) -> None:
 
 def test_a_run_that_was_taken_over_stops(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1000")
-    first = one.request(Want.MIGRATED, seconds=0.2)
-    run_migration(first)
+    first = one.begin()
     one.begin()
     with pytest.raises(Superseded, match=r"Run one-2 \(me: why\) took VM default/vm over"):
-        run_migration(replace(first, begun=True))
+        run_migration(first)
     assert one.abort()["phase"] == "Active"
 
 
 def test_one_that_somebody_deletes_is_not_made_again(sim, one) -> None:
     sim.add_vm("vm", "n1")
     full(sim)
-    request = one.request(Want.MIGRATED, seconds=0.5)
-    run_migration(request)
+    request = one.begin()
     name = sim.all(VMIMS)[0]["metadata"]["name"]
     sim.call(lambda: sim.world.store.delete(VMIMS, "default", name))
-    found = one.run(replace(request, begun=True))
+    found = one.run(request)
     assert (found["phase"], vm(found)["reason"]) == ("Blocked", "AbortRequested")
     assert len(sim.requests("POST", "virtualmachineinstancemigrations")) == 1
 
