@@ -126,10 +126,14 @@ class Migrator:
             if refusal is not None:
                 return self._result(self._reader.look(fresh=True), refusal, first)
             if self._clocks.mono() >= until:
-                return self._result(self._reader.look(), step, first)
+                view = self._reader.look()
+                step = self._next(view)  # told as it is now; an end is still read twice
+                if step.do is not Do.DONE:
+                    return self._result(view, step, first)
+                continue
             # What was asked for and is not so yet is not asked for again without a pause.
-            again, last = step.do is last and step.do in _ASKED, step.do
-            if step.do is Do.WAIT or again:
+            repeated, last = step.do is last and step.do in _ASKED, step.do
+            if step.do is Do.WAIT or repeated:
                 self._reader.wait(min(_WAIT, max(0.05, until - self._clocks.mono())))
             view = self._reader.look()
 

@@ -124,7 +124,7 @@ def _move(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if mine:
         # Two were created at the same moment and both let through: the VM would move twice.
         return Step(Do.DELETE, Phase.MIGRATING, None, mine[-1])
-    current = (alive or view.moving or [None])[0]
+    current = next(iter(alive or view.moving), None)
     if current is None and _arrived(view, asked):
         return _close(view, asked)
     if current is not None:
