@@ -431,7 +431,7 @@ def stopped_at(sim: Kubesim, found: dict[str, Any]) -> str:
         ("Pending", full, {}),
         ("Scheduling", nowhere, {}),
         ("PreparingTarget", lambda _sim: None, {"prepare_seconds": "12"}),
-        ("Running", lambda _sim: None, {"migrate_seconds": "1000"}),
+        ("Running", lambda _sim: None, {"abort_seconds": "20"}),
     ],
     ids=["Pending", "Scheduling", "PreparingTarget", "Running"],
 )

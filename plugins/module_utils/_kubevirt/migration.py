@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -213,7 +213,7 @@ class Migrator:
         if step.asked is not None and view.vmi is not None:
             self._sign(view.vmi, step.asked)
         if step.do is Do.CREATE:
-            self._create(view, step, False)
+            self._bind(step, self._create(view, step, False))
         elif step.do is Do.CANCEL:
             self._cancel(view, False)
         elif step.do is Do.DELETE and step.migration is not None:
@@ -233,21 +233,29 @@ class Migrator:
         stamp = datetime.fromtimestamp(self._clocks.wall(), timezone.utc)
         return write_note(self._request, asked, stamp.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
-    def _create(self, view: View, step: Step, dry: bool) -> None:
+    def _bind(self, step: Step, made: Obj | None) -> None:
+        """The note names it, so that one that somebody deletes is told from one never made."""
+        vmi = self._reader.look().vmi
+        if made is not None and step.asked is not None and vmi is not None:
+            self._sign(vmi, replace(step.asked, work=made["metadata"]["uid"]))
+
+    def _create(self, view: View, step: Step, dry: bool) -> Obj | None:
+        """None: somebody was quicker; theirs is adopted at the next look."""
         if step.asked is None or view.vmi is None:
-            return
+            return None
+        made = None
         note = self._note(step.asked)
         try:
-            migration_api.create(self._client, view.vmi, note, self._reader.selector(), dry)
+            made = migration_api.create(self._client, view.vmi, note, self._reader.selector(), dry)
         except AccessDenied:
             raise
         except KubeError as exc:
             if not migration_api.in_flight(exc):
                 raise
-            # Somebody was quicker: theirs is adopted at the next look
         if not dry:
             self._reader.refused = None
             self._reader.refresh()
+        return made
 
     def _cancel(self, view: View, dry: bool) -> None:
         """Raises KubeError, unless the mark has gone or changed by itself meanwhile."""
@@ -277,7 +285,7 @@ class Migrator:
             namespace, name = facts.key(pod)
             migration_api.delete(self._client, pod, names.pod(namespace, name))
 
-    def _tried(self, what: Callable[[], None]) -> Step | None:
+    def _tried(self, what: Callable[[], object]) -> Step | None:
         try:
             what()
         except AccessDenied:
