@@ -112,7 +112,8 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
 
 def summary(result: Mapping[str, Any], wanted: str) -> str:
     """Why the state was not reached: every VM that is in the way, with its remedy."""
-    lines = [f"{result['node']} is {result['phase']}, not {wanted}."]
+    what = f"VM {result['vm']}" if result.get("vm") else result["node"]
+    lines = [f"{what} is {result['phase']}, not {wanted}."]
     lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
     for finding in result.get("findings", []):
         lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")

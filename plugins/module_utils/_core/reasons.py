@@ -96,6 +96,13 @@ class Reason(str, Enum):
     POD_OF_DAEMONSET = "PodOfDaemonSet"
     POD_TERMINATING = "PodStillTerminating"
     LAST_REPLICA = "LastReadyReplica"
+    EVACUATION_NOT_STARTED = "EvacuationNotStarted"
+    TARGET_POD_NOT_READY = "TargetPodNotReady"
+    STORAGE_NOT_READY = "StorageNotReady"
+    DRAIN_TAINT = "DrainTaint"
+    OBJECT_STAYS = "MigrationObjectStays"
+    TOO_LATE = "TooLateToAbort"
+    ABORT_UNANSWERED = "AbortUnanswered"
     # The node.
     INBOUND = "InboundMigration"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -406,6 +413,34 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.API_ERROR: _c(
         "The API refused the request.",
         "See the message.",
+    ),
+    Reason.EVACUATION_NOT_STARTED: _c(
+        "The VM is marked for evacuation, and no migration of it is there.",
+        "KubeVirt goes on when the Node changes, some minutes at most; to end it, abort it.",
+    ),
+    Reason.TARGET_POD_NOT_READY: _c(
+        "The target pod has a node and does not start.",
+        "Look at the events of the pod: image, init container, or the node's kubelet.",
+    ),
+    Reason.STORAGE_NOT_READY: _c(
+        "A volume of the target pod cannot be bound, attached or mounted.",
+        "Look at the claim and its storage; a volume for two nodes needs ReadWriteMany.",
+    ),
+    Reason.DRAIN_TAINT: _c(
+        "The node has KubeVirt's drain taint, which evacuates every VM on it.",
+        "Take the taint away (kubectl taint nodes NODE KEY-), then abort again.",
+    ),
+    Reason.OBJECT_STAYS: _c(
+        "The VM has moved; KubeVirt keeps the migration object open.",
+        "Nothing for the move. The object holds a slot until the condition it names is gone.",
+    ),
+    Reason.TOO_LATE: _c(
+        "The VM runs on the target, or is in post-copy: nothing can be aborted any more.",
+        "Let it end; then migrate the VM to where it should be.",
+    ),
+    Reason.ABORT_UNANSWERED: _d(
+        "The migration was asked to abort and has not ended.",
+        "Look at virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
     ),
     Reason.INBOUND: _c(
         "A migration to this node is under way or holds a reservation on it.",

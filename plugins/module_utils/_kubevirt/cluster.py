@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .client import Client
@@ -18,13 +19,17 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cluster:
-    """`default_strategy`: of VMIs that name none. `cluster`, `outbound`: KubeVirt's limits."""
+    """`default_strategy`: of VMIs that name none. `cluster`, `outbound`: KubeVirt's limits.
+
+    `migrations`: KubeVirt's settings of migrations as they stand in its object.
+    """
 
     version: tuple[int, int]
     default_strategy: str
     cluster: int
     outbound: int
     upgrading: bool
+    migrations: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def can_cancel(self) -> bool:
@@ -45,6 +50,7 @@ def read_cluster(client: Client) -> Cluster:
         cluster=int(migrations.get("parallelMigrationsPerCluster", 5)),
         outbound=int(migrations.get("parallelOutboundMigrationsPerNode", 2)),
         upgrading=now.get("observedDeploymentID") != now.get("targetDeploymentID"),
+        migrations=migrations,
     )
 
 

@@ -75,7 +75,12 @@ def gather(client: Client, request: Request) -> Facts:
     tried = try_evictions(client, {} if webhook else running)
     takers = targets(found.nodes, found.pods, request.node)
     around = Around(found, node, takers, record)
-    vms = {facts.identity(vmi): vm_of(vmi, request.node, known.default_strategy) for vmi in here}
+    vms = {
+        facts.identity(vmi): vm_of(
+            vmi, request.node, known.default_strategy, found.vms.get(facts.key(vmi))
+        )
+        for vmi in here
+    }
     seen = {}
     for vmi in here:
         uuid = facts.identity(vmi)

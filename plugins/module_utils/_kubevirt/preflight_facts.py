@@ -15,6 +15,7 @@ from .._core.preflight_facts import ClusterSeen, NodeSeen, StuckWork, VMSeen
 from .._core.record import NodeRecord
 from . import facts, names
 from .client import Client
+from .document import vmi_document
 from .errors import AccessDenied
 from .preflight_limits import budgets_of, pod_needs, quotas_left, taken
 from .preflight_targets import MIB, Target, refusals, wants
@@ -245,8 +246,8 @@ def _since(migration: Obj) -> float:
 # The VMs
 
 
-def vm_of(vmi: Obj, node: str, default_strategy: str) -> VM:
-    """The core's VM, as the drain sees it."""
+def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None) -> VM:
+    """The core's VM, as the drain sees it. `machine`: its VirtualMachine, if it has one."""
     able, findings = facts.migratable(vmi)
     namespace, name = facts.key(vmi)
     return VM(

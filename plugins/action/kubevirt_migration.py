@@ -1,0 +1,29 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
+
+MODULE = "virtops.maintenance.kubevirt_migration"
+GOOD = {"migrated": "Migrated", "aborted": "Active"}
+
+
+class ActionModule(ActionBase):
+    """Calls kubevirt_migration slice by slice and shows what changed. Decides nothing."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+
+        def call(args: dict[str, Any]) -> dict[str, Any]:
+            return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+
+        result = run_slices(call, self._task.args, GOOD, bool(self._task.check_mode))
+        return {**base, **result}

@@ -1,0 +1,158 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Requests about one migration: sign, create, cancel the mark, delete. One way for all callers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from . import facts, names
+from .client import JSON_PATCH, MERGE, Client
+from .errors import AccessDenied, KubeError
+
+Obj = dict[str, Any]
+_PREFIX = "virtops-maintenance-"
+
+
+def read_note(obj: Obj) -> dict[str, Any]:
+    """Who asked for it, as a request of ours says it; empty when none of ours does."""
+    text = facts.annotations(obj).get(names.REQUEST)
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -> Obj:
+    """Who asks, when and why stand on the VMI before anything is asked. The VMI as it then is.
+
+    `version`: only if it is still this one, so that of two runs one wins (else KubeError 409).
+    """
+    namespace, name = facts.key(vmi)
+    text = json.dumps(dict(note), sort_keys=True)
+    meta: Obj = {"annotations": {names.REQUEST: text}}
+    if version:
+        meta["resourceVersion"] = version
+    path = names.kubevirt(namespace, "virtualmachineinstances", name)
+    patch = {"metadata": meta}
+    return client.request("PATCH", path, patch, content_type=MERGE, retry=False)
+
+
+def create(
+    client: Client,
+    vmi: Obj,
+    note: Mapping[str, Any],
+    selector: Mapping[str, str] | None = None,
+    dry: bool = False,
+) -> Obj:
+    """A migration object of our own. Raises KubeError; `in_flight` tells the one kind.
+
+    Strict: a server that does not know addedNodeSelector would drop it without a word, and the
+    VM would go anywhere.
+    """
+    namespace, name = facts.key(vmi)
+    spec: Obj = {"vmiName": name}
+    if selector:
+        spec["addedNodeSelector"] = dict(selector)
+    body = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstanceMigration",
+        "metadata": {
+            "generateName": _PREFIX,
+            "annotations": {names.REQUEST: json.dumps(dict(note), sort_keys=True)},
+        },
+        "spec": spec,
+    }
+    query = {"fieldValidation": "Strict"}
+    if dry:
+        query["dryRun"] = "All"
+    path = names.kubevirt(namespace, "virtualmachineinstancemigrations")
+    return client.request("POST", path, body, query, retry=False)
+
+
+def in_flight(exc: KubeError) -> bool:
+    """Was a new migration refused because one is under way?"""
+    return "in-flight migration detected" in exc.message
+
+
+def cancel_mark(client: Client, vmi: Obj, can_cancel: bool, dry: bool = False) -> None:
+    """Take evacuationNodeName away. KubeVirt wants the node's name, and refuses a wrong one.
+
+    `can_cancel`: the server has evacuate/cancel (1.7.0); before it, the field itself is patched.
+    """
+    namespace, name = facts.key(vmi)
+    if can_cancel:
+        path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
+        body: Obj = {"evacuationNodeName": facts.mark(vmi)}
+        if dry:
+            body["dryRun"] = ["All"]
+        # Subresources answer 406 to a client that accepts JSON alone.
+        client.request("PUT", path, body, accept="*/*")
+        return
+    path = names.kubevirt(namespace, "virtualmachineinstances", name)
+    field = "/status/evacuationNodeName"
+    patch = [
+        {"op": "test", "path": field, "value": facts.mark(vmi)},
+        {"op": "remove", "path": field},
+    ]
+    query = {"dryRun": "All"} if dry else None
+    client.request("PATCH", path, patch, query, content_type=JSON_PATCH)
+
+
+def delete(client: Client, obj: Obj, path: str) -> None:
+    """This very object; that it is gone is as good."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": obj["metadata"]["uid"]},
+    }
+    try:
+        client.request("DELETE", path, body)
+    except AccessDenied:
+        raise
+    except KubeError as exc:
+        # 409: another object has its name by now
+        if exc.code not in (404, 409):
+            raise
+
+
+def delete_migration(client: Client, migration: Obj) -> None:
+    """Deleting it is how KubeVirt is asked to abort it."""
+    namespace, name = facts.key(migration)
+    path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
+    delete(client, migration, path)
+
+
+def deleted(obj: Obj) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def read_events(client: Client, obj: Obj) -> list[Obj]:
+    """Events about an object, oldest first. Raises KubeError."""
+    namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
+    path = f"{names.CORE}/namespaces/{namespace}/events"
+    found, _version = client.list(path, "", f"involvedObject.uid={uid}")
+    return sorted(found, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+
+
+def events(client: Client, obj: Obj) -> list[Obj]:
+    """The same; empty where they cannot be read: a reason less."""
+    try:
+        return read_events(client, obj)
+    except KubeError:
+        return []
+
+
+def target_pod(client: Client, migration: Obj) -> Obj | None:
+    """The pod that it was made for. Raises KubeError."""
+    namespace, uid = migration["metadata"]["namespace"], migration["metadata"]["uid"]
+    path = f"{names.CORE}/namespaces/{namespace}/pods"
+    found, _version = client.list(path, f"{names.JOB_UID}={uid}")
+    return found[0] if found else None

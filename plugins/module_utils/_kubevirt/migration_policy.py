@@ -1,0 +1,71 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which MigrationPolicy applies to a VM, and what it makes of KubeVirt's settings. Pure.
+
+As virt-controller decides: all listed labels must be there, the policy with the most wins, then
+the one with more labels of the VM, then the first name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import facts
+
+Obj = dict[str, Any]
+POLICIES = "/apis/migrations.kubevirt.io/v1alpha1/migrationpolicies"
+# KubeVirt's own, where its object is silent (since 1.4).
+DEFAULTS: dict[str, Any] = {
+    "completionTimeoutPerGiB": 150,
+    "progressTimeout": 150,
+    "bandwidthPerMigration": "0Mi",
+    "allowPostCopy": False,
+    "allowAutoConverge": False,
+}
+_SETS = (
+    "allowAutoConverge",
+    "bandwidthPerMigration",
+    "completionTimeoutPerGiB",
+    "maxDowntimeMs",
+    "allowPostCopy",
+    "allowWorkloadDisruption",
+)
+
+
+def applying(vmi: Obj, namespace: Mapping[str, str], policies: Sequence[Obj]) -> Obj | None:
+    """`namespace`: labels of the VM's namespace."""
+    best: tuple[tuple[int, int], str, Obj] | None = None
+    for policy in policies:
+        score = _score(vmi, namespace, policy)
+        name = policy["metadata"]["name"]
+        if score is None:
+            continue
+        if best is None or score > best[0] or (score == best[0] and name < best[1]):
+            best = (score, name, policy)
+    return best[2] if best is not None else None
+
+
+def _score(vmi: Obj, namespace: Mapping[str, str], policy: Obj) -> tuple[int, int] | None:
+    """(labels in all, labels of the VM); None when it does not match."""
+    selectors = (policy.get("spec") or {}).get("selectors")
+    if selectors is None:
+        return None
+    of_vm = selectors.get("virtualMachineInstanceSelector") or {}
+    of_namespace = selectors.get("namespaceSelector") or {}
+    mine = facts.labels(vmi)
+    if any(mine.get(k) != v for k, v in of_vm.items()):
+        return None
+    if any(namespace.get(k) != v for k, v in of_namespace.items()):
+        return None
+    return len(of_vm) + len(of_namespace), len(of_vm)
+
+
+def settings(configured: Mapping[str, Any], policy: Obj | None) -> dict[str, Any]:
+    """What applies: the policy's, else KubeVirt's, else the defaults."""
+    found = {**DEFAULTS, **configured}
+    spec = (policy or {}).get("spec") or {}
+    found.update({key: spec[key] for key in _SETS if spec.get(key) is not None})
+    return found
