@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from . import words
+from . import certs, templates, words
 from .access import ADMIN_TOKEN
 from .clock import Clock
 from .evacuation import EvacuationController
@@ -36,12 +37,21 @@ class Kubesim:
     """A cluster on a thread of its own. Use as a context manager.
 
     `scale`: how many times faster than real time things happen in it. `version`: KubeVirt's.
+    `port` 0: one that is free. It speaks HTTPS, with a CA of its own, unless `tls` is false.
     """
 
-    def __init__(self, scale: float = 1.0, version: tuple[int, int] = (1, 10)) -> None:
+    def __init__(
+        self,
+        scale: float = 1.0,
+        version: tuple[int, int] = (1, 10),
+        port: int = 0,
+        tls: bool = True,
+    ) -> None:
         self.world = World(Clock(scale), version)
         self.server: Server | None = None
-        self.port = 0
+        self.port = port
+        self.certificates = certs.make() if tls else None
+        self._trust = self.certificates.client_context() if self.certificates else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
         self._ready = threading.Event()
@@ -88,7 +98,8 @@ class Kubesim:
         )
         runner = web.AppRunner(self.server.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        secure = self.certificates.server_context() if self.certificates else None
+        site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=secure)
         await site.start()
         self.port = runner.addresses[0][1]
         return runner
@@ -103,7 +114,12 @@ class Kubesim:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.certificates else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def trust(self) -> ssl.SSLContext | None:
+        """For a client of the standard library."""
+        return self._trust
 
     @property
     def log(self) -> list[Call]:
@@ -111,24 +127,14 @@ class Kubesim:
 
     def kubeconfig(self, path: Path, token: str = ADMIN_TOKEN) -> Path:
         """Write a kubeconfig for this cluster."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "sim",
-            "contexts": [{"name": "sim", "context": {"cluster": "sim", "user": "sim"}}],
-            "clusters": [{"name": "sim", "cluster": {"server": self.url}}],
-            "users": [{"name": "sim", "user": {"token": token}}],
-        }
+        ca = self.certificates.ca if self.certificates else ""
+        config = templates.kubeconfig(self.url, token, ca)
         path.write_text(json.dumps(config), encoding="utf-8")
         return path
 
     def call(self, what: Callable[[], T]) -> T:
         """Do it on the cluster's own thread."""
-
-        async def run() -> T:
-            return what()
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+        return self.world.do(what)
 
     def until(self, what: Callable[[], Any], seconds: float = 20.0) -> Any:
         """Wait (real seconds) until `what`, asked on the cluster's thread, is true."""
@@ -167,26 +173,7 @@ class Kubesim:
         )
 
     def add_node(self, name: str, **labels: str) -> None:
-        self.add(
-            "nodes",
-            {
-                "metadata": {
-                    "name": name,
-                    "labels": {
-                        "kubernetes.io/hostname": name,
-                        "kubevirt.io/schedulable": "true",
-                        **labels,
-                    },
-                    "annotations": {"kubevirt.io/heartbeat": self.world.clock.stamp()},
-                },
-                "spec": {},
-                "status": {
-                    "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "250"},
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                    "nodeInfo": {"bootID": f"boot-{name}-1"},
-                },
-            },
-        )
+        self.add("nodes", templates.node(name, self.world.clock.stamp(), **labels))
 
     def add_vm(
         self,
@@ -207,44 +194,12 @@ class Kubesim:
 
         `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
         """
-        preference = {
-            "weight": 100,
-            "preference": {
-                "matchExpressions": [
-                    {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-                ]
-            },
-        }
-        notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
-        affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-        spec: Obj = {
-            "domain": {"memory": {"guest": memory}},
-            "affinity": {"nodeAffinity": affinity},
-            "terminationGracePeriodSeconds": grace,
-        }
-        if pool:
-            spec["nodeSelector"] = {"pool": pool}
-        if strategy is not None:
-            spec["evictionStrategy"] = strategy
-        inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
-        meta = {"name": name, "namespace": namespace}
-        if not run_strategy:
-            spec.setdefault("evictionStrategy", "None")
-            bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
-            self.add("virtualmachineinstances", bare)
-            if wait:
-                self.until(lambda: self.running(name, namespace))
-            return
-        vm: Obj = {
-            "metadata": meta,
-            "spec": {
-                "runStrategy": run_strategy,
-                "template": {"metadata": inner, "spec": spec},
-            },
-        }
+        obj = templates.vm(
+            name, node, strategy, run_strategy, namespace, memory, labels, grace, pool, **knobs
+        )
         if run_strategy == "Manual" and start:
-            vm["status"] = {"stateChangeRequests": [{"action": "Start"}]}
-        self.add("virtualmachines", vm)
+            obj["status"] = {"stateChangeRequests": [{"action": "Start"}]}
+        self.add("virtualmachines" if run_strategy else "virtualmachineinstances", obj)
         if wait:
             self.until(lambda: self.running(name, namespace))
 
@@ -262,17 +217,7 @@ class Kubesim:
 
     def leftovers(self) -> list[str]:
         """Marks and migrations that have not ended."""
-        found = [
-            f"mark on {v['metadata']['name']}"
-            for v in self.all(VMIS)
-            if v.get("status", {}).get("evacuationNodeName")
-        ]
-        found += [
-            f"{m['metadata']['name']} is {words.phase(m)}"
-            for m in self.all(VMIMS)
-            if not words.final(m)
-        ]
-        return found
+        return words.leftovers(self.all(VMIS), self.all(VMIMS))
 
     def requests(self, method: str = "", part: str = "") -> list[Call]:
         """From the log: by method, and by what the path contains."""

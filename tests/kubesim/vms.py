@@ -38,9 +38,11 @@ class VMController:
 
     def reconcile(self, namespace: str, name: str) -> None:
         vm = self._store.find(VMS, namespace, name)
-        if vm is None:
-            return
         vmi = self._store.find(VMIS, namespace, name)
+        if vm is None:
+            if vmi is not None and _owned(vmi):  # what the garbage collector does
+                self._store.delete(VMIS, namespace, name)
+            return
         wanted = self._requests(vm, vmi) or self._strategy(vm, vmi)
         if wanted == "start" and vmi is None:
             self._start(vm)
@@ -250,6 +252,11 @@ class VMIController:
                         notes.pop(IN_PROGRESS, None)
 
                 self._store.change(PODS, namespace, pod["metadata"]["name"], edit)
+
+
+def _owned(vmi: Obj) -> bool:
+    owners = vmi["metadata"].get("ownerReferences") or []
+    return any(owner["kind"] == "VirtualMachine" for owner in owners)
 
 
 def unfinished(world: World, vmi: Obj) -> list[Obj]:

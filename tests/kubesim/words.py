@@ -83,3 +83,16 @@ def knob(name: str, default: str, *objs: Obj) -> str:
         if found is not None:
             return found
     return default
+
+
+def leftovers(vmis: list[Obj], migrations: list[Obj]) -> list[str]:
+    """Marks, and migrations that have not ended."""
+    found = [
+        f"mark on {v['metadata']['name']}"
+        for v in vmis
+        if v.get("status", {}).get("evacuationNodeName")
+    ]
+    found += [
+        f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)
+    ]
+    return found

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 from . import words
 from .clock import Clock
 from .kinds import EVENTS, KUBEVIRTS, PODS
 from .store import Change, Obj, Store, random_name
 
+T = TypeVar("T")
 DEFAULTS: dict[str, Any] = {
     "parallelMigrationsPerCluster": 5,
     "parallelOutboundMigrationsPerNode": 2,
@@ -46,6 +47,20 @@ class World:
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+
+    def do(self, what: Callable[[], T]) -> T:
+        """Do it now, on the cluster's own thread, whichever thread asks."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if self._loop is None or here is self._loop:
+            return what()
+
+        async def run() -> T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
 
     def enqueue(self, what: Callable[..., None], *args: Hashable) -> None:
         """Do it soon; the same work that waits already is not queued twice."""

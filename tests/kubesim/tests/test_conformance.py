@@ -164,7 +164,7 @@ class Replay:
             headers["Content-Type"] = step.get("type", "application/json")
         request = urllib.request.Request(url, data, headers, method=step["method"])
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
+            with urllib.request.urlopen(request, timeout=10, context=self.sim.trust) as response:
                 answer = (response.status, response.read(), response.headers)
         except urllib.error.HTTPError as exc:
             answer = (exc.code, exc.read(), exc.headers)
