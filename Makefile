@@ -15,6 +15,7 @@ SHELL := /bin/bash
 BUILD := $(CURDIR)/build
 VENV := $(BUILD)/venv
 IMPORTER := $(BUILD)/importer
+PEERS := $(BUILD)/peers
 PY := $(VENV)/bin/python
 TOOLS := tests/tools
 STAMPS := $(BUILD)/stamps
@@ -56,6 +57,12 @@ $(STAMPS)/importer: tests/requirements/importer.txt $(TOOLS)/find_python
 	@python=$$($(TOOLS)/find_python); echo "importer: $$python -> build/importer"; \
 	rm -rf $(IMPORTER); "$$python" -m venv $(IMPORTER)
 	@$(IMPORTER)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/importer.txt
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
+	@python=$$($(TOOLS)/find_python); echo "peers: $$python -> build/peers"; \
+	rm -rf $(PEERS); "$$python" -m venv $(PEERS)
+	@$(PEERS)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/peers.txt
 	@mkdir -p $(@D) && touch $@
 
 # `ansible_collections.virtops.maintenance` is this directory, wherever it was cloned. The link
@@ -131,6 +138,13 @@ kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the sim
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 
+# The checks that go through the API only, against the cluster of a kubeconfig of yours.
+integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
+	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }
+	@mkdir -p $(BUILD)/reports
+	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
+		$(PYTEST_ARGS) tests/kubevirt
+
 integration: deps ## pytest and molecule on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
@@ -144,6 +158,9 @@ sabotage: deps ## plant faults in the product and the lab; each must be caught b
 demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no VM was hurt
 	$(RUN) tests/demo/run.py $(DEMO_ARGS)
 
+demo-kubevirt: venv ## roll the maintenance over three nodes of a simulated cluster, counted by its log
+	$(PY) tests/demo_kubevirt/run.py
+
 lab-up: deps ## three real libvirt hosts on this machine
 	$(RUN) -m lab up
 
@@ -155,6 +172,9 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 
 bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
 	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
+
+bench-kubevirt: venv $(STAMPS)/peers ## against kubectl drain and k8s_drain, on one simulated server (15 minutes)
+	$(PY) tests/bench/kubevirt.py $(BENCH_ARGS)
 
 ##@ Other
 
@@ -169,5 +189,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo lab-up lab-down \
-	test-kill bench-libvirt dist clean help
+.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt lab-up lab-down \
+	test-kill bench-libvirt bench-kubevirt integration-kubevirt dist clean help
