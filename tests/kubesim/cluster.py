@@ -24,7 +24,10 @@ from .evacuation import EvacuationController
 from .handler import Handler
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
 from .migrations import MigrationController
-from .nodes import NodeAgent, Scheduler
+from .budgets import BudgetController, QuotaController
+from .nodelife import NodeLifecycle
+from .nodes import NodeAgent
+from .scheduler import Scheduler
 from .server import Call, Server
 from .store import Obj
 from .vms import VMController, VMIController
@@ -80,6 +83,8 @@ class Kubesim:
         self.server = Server(self.world)
         self.world.bind(self._loop)
         for part in (VMController, VMIController, EvacuationController, MigrationController):
+            part(self.world)
+        for part in (NodeLifecycle, BudgetController, QuotaController):
             part(self.world)
         for agent in (Scheduler, NodeAgent, Handler):
             agent(self.world)

@@ -84,7 +84,7 @@ class VMController:
             if vmi is None:
                 return "start"
             if words.final(vmi):
-                if words.phase(vmi) == "Failed":
+                if words.phase(vmi) == "Failed" and not words.ran(vmi):
                     self._not_before[uid] = self._world.clock.now() + CRASH_BACKOFF
                 return "stop"
         elif strategy == "Once":

@@ -76,6 +76,12 @@ def enter(obj: Obj, new: str, stamp: str) -> None:
     )
 
 
+def ran(obj: Obj) -> bool:
+    """Was it ever Running?"""
+    past = obj.get("status", {}).get("phaseTransitionTimestamps") or []
+    return any(found["phase"] == "Running" for found in past)
+
+
 def knob(name: str, default: str, *objs: Obj) -> str:
     """A knob of the node agents: the first of the objects that has it decides."""
     for obj in objs:
