@@ -31,10 +31,13 @@ class Access:
         self.expired: set[str] = set()
         self.rules: MutableMapping[str, Rules] = _Bound(world)
 
+    def user(self, header: str) -> str:
+        token = header.removeprefix("Bearer ").strip()
+        return self.users.get(token, token)
+
     def who(self, header: str) -> str:
         """The user. Raises ApiError 401."""
-        token = header.removeprefix("Bearer ").strip()
-        user = self.users.get(token, token)
+        token, user = header.removeprefix("Bearer ").strip(), self.user(header)
         if token in self.expired or (user != ADMIN_TOKEN and user not in self.rules):
             raise status(401, "Unauthorized", "Unauthorized")
         return user

@@ -45,7 +45,9 @@ class Remote:
         """The answer's object. Raises RemoteError."""
         accept = "*/*" if "subresources" in path else "application/json"
         headers = {"Accept": accept, "Content-Type": kind}
-        self._client.update_params_for_auth(headers, [], ["BearerToken"])
+        for scheme in self._client.configuration.auth_settings().values():
+            if scheme["in"] == "header" and scheme["value"]:
+                headers[scheme["key"]] = scheme["value"]
         found = self._client.rest_client.pool_manager.request(
             method,
             self._client.configuration.host + path,

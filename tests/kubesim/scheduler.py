@@ -57,7 +57,7 @@ class Scheduler:
             else:
                 fitting.append(node)
         if not fitting:
-            parts = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
+            parts = ", ".join(sorted(f"{count} {reason}" for reason, count in why.items()))
             self._tell(pod, f"0/{len(nodes)} nodes are available: {parts}.")
             return
 

@@ -97,7 +97,7 @@ class Server:
             code,
             began,
             took,
-            request.get("user", ""),
+            self.access.user(request.headers.get("Authorization", "")),
             request.headers.get("User-Agent", ""),
         )
         self.log.append(entry)
@@ -106,7 +106,6 @@ class Server:
 
     async def _handle(self, request: web.Request, began: float) -> web.StreamResponse:
         user = self.access.who(request.headers.get("Authorization", ""))
-        request["user"] = user
         self.faults.check(request.method, request.path)
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["apis"] and parts[1:2] == ["subresources.kubevirt.io"]:

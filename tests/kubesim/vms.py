@@ -199,7 +199,7 @@ class VMIController:
                 self._world.later(5.0, self.reconcile, namespace, name)
                 return
             self._phase(vmi, "Scheduling")
-        elif words.phase(vmi) in ("Scheduling", "Scheduled", "Running") and not live:
+        elif _lost(vmi, live):
             self._phase(vmi, "Failed")
         self._mark(namespace, name, live)
 
@@ -252,6 +252,14 @@ class VMIController:
                         notes.pop(IN_PROGRESS, None)
 
                 self._store.change(PODS, namespace, pod["metadata"]["name"], edit)
+
+
+def _lost(vmi: Obj, live: list[Obj]) -> bool:
+    """Its pod is gone; the target pod of a migration is no stand-in."""
+    node = vmi.get("status", {}).get("nodeName")
+    if words.phase(vmi) in ("Scheduled", "Running"):
+        return not any(pod["spec"].get("nodeName") == node for pod in live)
+    return words.phase(vmi) == "Scheduling" and not live
 
 
 def _owned(vmi: Obj) -> bool:

@@ -4,7 +4,7 @@
 
 """What the simulated cluster does by itself: scheduling, budgets, quotas, the death of a node.
 
-The numbers of the dying node are those that were recorded (the eight minutes run 40 times as
+The numbers of the dying node are those that were recorded (the eight minutes run 80 times as
 fast); the rest is what Kubernetes documents.
 """
 
@@ -226,7 +226,7 @@ def taints(sim: Kubesim, name: str) -> list[tuple[str, str]]:
 
 
 def test_a_node_dies_is_put_out_of_service_and_comes_back() -> None:
-    with Kubesim(scale=40) as sim:
+    with Kubesim(scale=80) as sim:
         for name in ("n1", "n2", "n3"):
             sim.add_node(name)
         for name, how in (("always", "Always"), ("rerun", "RerunOnFailure"), ("once", "Once")):
