@@ -39,7 +39,8 @@ T = TypeVar("T")
 class Kubesim:
     """A cluster on a thread of its own. Use as a context manager.
 
-    `scale`: how many times faster than real time things happen in it. `version`: KubeVirt's.
+    `scale`: how many times faster than real time things happen in it; 0: only in `advance`,
+    and while `until` waits, as fast as they can be worked out. `version`: KubeVirt's.
     `port` 0: one that is free. It speaks HTTPS, with a CA of its own, unless `tls` is false.
     """
 
@@ -142,15 +143,26 @@ class Kubesim:
         return self.world.do(what)
 
     def until(self, what: Callable[[], Any], seconds: float = 20.0) -> Any:
-        """Wait (real seconds) until `what`, asked on the cluster's thread, is true."""
-        end = time.monotonic() + seconds
+        """Wait until `what`, asked on the cluster's thread, is true.
+
+        `seconds` are real ones; simulated ones where the clock stands still and is moved on here.
+        """
+        stands, clock = self.world.clock.stands, self.world.clock
+        end = (clock.at if stands else time.monotonic()) + seconds
         while True:
             found = self.call(what)
             if found:
                 return found
-            if time.monotonic() > end:
+            if (clock.at if stands else time.monotonic()) > end:
                 raise TimeoutError(f"not so after {seconds} s; broken: {self.world.broken[:3]}")
-            time.sleep(0.01)
+            if stands:
+                self.advance(0.05)
+            else:
+                time.sleep(0.01)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much simulated time pass, where the clock stands still (scale 0)."""
+        self.call(lambda: self.world.advance(self.world.clock.at + seconds))
 
     def add(self, plural: str, obj: Obj) -> Obj:
         return self.call(lambda: self.world.store.create(BY_PLURAL[plural], obj))

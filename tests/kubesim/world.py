@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -40,6 +42,8 @@ class World:
         self.paused: set[str] = set()  # controllers that do nothing
         self._pending: dict[Hashable, Callable[[], None]] = {}
         self._scheduled = False
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = itertools.count()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.broken: list[str] = []  # what a controller of ours could not do
 
@@ -69,12 +73,26 @@ class World:
         self._pending.setdefault((what.__qualname__, *args), lambda: what(*args))
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_later(self.clock.real(0.005), self._work)
+            self._in(0.005, self._work)
 
     def later(self, seconds: float, what: Callable[..., None], *args: Hashable) -> None:
         """Do it after that many simulated seconds."""
         if self._loop is not None:
-            self._loop.call_later(self.clock.real(seconds), lambda: self.enqueue(what, *args))
+            self._in(seconds, lambda: self.enqueue(what, *args))
+
+    def _in(self, seconds: float, what: Callable[[], None]) -> None:
+        if self.clock.stands:
+            due = self.clock.at + max(0.0, seconds)
+            heapq.heappush(self._timers, (due, next(self._number), what))
+        elif self._loop is not None:
+            self._loop.call_later(self.clock.real(seconds), what)
+
+    def advance(self, to: float) -> None:
+        """Where the clock stands still: do all that is due until then, in its order."""
+        while self._timers and self._timers[0][0] <= to:
+            self.clock.at, _number, what = heapq.heappop(self._timers)
+            what()
+        self.clock.at = max(self.clock.at, to)
 
     def _work(self) -> None:
         self._scheduled = False
