@@ -41,7 +41,7 @@ PARTS = ("ours", "kubectl", "k8s_drain", "three", "playbook")
 PEERS = ROOT / "build" / "peers" / "bin"
 ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
 COLLECTIONS = ROOT / "build" / "collections"
-CUT_SECONDS = 900
+CUT_SECONDS = 600
 SOURCES = ("n1", "n2", "n3")
 OPTIONS = {"force": True, "ignore_daemonsets": True, "delete_emptydir_data": True}
 
@@ -113,11 +113,9 @@ class Bench:
     def kubectl(self, nodes: tuple[str, ...]) -> int:
         config = self.directory / "kubeconfig-kubectl"
         with tempfile.TemporaryDirectory() as cache:
-            done = _run(
-                [str(kubectl()), "drain", *nodes, f"--kubeconfig={config}"]
-                + [f"--cache-dir={cache}", "--ignore-daemonsets", "--delete-emptydir-data"]
-                + ["--force", "--timeout=0s"]
-            )
+            command = [str(kubectl()), "drain", *nodes, "--ignore-daemonsets", "--force"]
+            command += ["--delete-emptydir-data", "--timeout=0s"]
+            done = _run([*command, f"--kubeconfig={config}", f"--cache-dir={cache}"])
         return self._report("kubectl", done)
 
     def k8s_drain(self, nodes: tuple[str, ...], again: bool) -> int:
@@ -163,6 +161,10 @@ class Bench:
 
     # One measurement
 
+    def still_there(self, nodes: tuple[str, ...], count: int) -> int:
+        names = [(node, f"{node}-{number:02}") for node in nodes for number in range(count)]
+        return sum(self.remote.node_of(name) == node for node, name in names)
+
     def measure(
         self,
         title: str,
@@ -183,11 +185,12 @@ class Bench:
         found: Stretch = self.log.stretch(user)
         figure = Figure(found.span / ideal, found.requests / vms, found.slot, code)
         self.figures.setdefault(title, []).append(figure)
-        moved = vms - sum(self.remote.node_of(f"{n}-{i:02}") == n for n in nodes for i in range(count))
+        moved = vms - self.still_there(nodes, count)
         print(
-            f"{title:<16} cluster {cluster} outbound {outbound}: {found.span:6.1f} s of {ideal:.0f} "
-            f"= {figure.ratio:.3f}, {found.requests} requests = {figure.requests_per_vm:.2f} a VM, "
-            f"slot {found.slot:.2f} s, moved {moved}/{vms}, exit {code}",
+            f"{title:<16} cluster {cluster} outbound {outbound}: {found.span:6.1f} s of "
+            f"{ideal:.0f} = {figure.ratio:.3f}, {found.requests} requests = "
+            f"{figure.requests_per_vm:.2f} a VM, slot {found.slot:.2f} s, "
+            f"moved {moved}/{vms}, exit {code}",
             flush=True,
         )
         for kind, number in sorted(found.kinds.items(), key=lambda item: -item[1])[:12]:
@@ -211,15 +214,19 @@ def _run(
     command: list[str], environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
-    return subprocess.run(
-        command,
-        env={**clean, **(environment or {})},
-        cwd=ROOT / "build",
-        text=True,
-        capture_output=True,
-        timeout=CUT_SECONDS,
-        check=False,
-    )
+    try:
+        return subprocess.run(
+            command,
+            env={**clean, **(environment or {})},
+            cwd=ROOT / "build",
+            text=True,
+            capture_output=True,
+            timeout=CUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        text = f"cut: not over after {CUT_SECONDS} s"
+        return subprocess.CompletedProcess(command, 124, "", text)
 
 
 def kubectl() -> Path:
@@ -234,7 +241,9 @@ def kubectl() -> Path:
 
 
 def versions() -> None:
-    print(f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
+    print(
+        f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}"
+    )
     client = _run([str(kubectl()), "version", "--client", "-o", "json"]).stdout
     print(f"kubectl: {json.loads(client)['clientVersion']['gitVersion']}")
     listed = _run([str(PEERS / "ansible-galaxy"), "collection", "list", "kubernetes.core"])

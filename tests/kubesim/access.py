@@ -53,9 +53,7 @@ class Access:
             for rule in self.rules.get(user, [])
         )
 
-    def check(
-        self, user: str, verb: str, group: str, resource: str, name: str, space: str
-    ) -> None:
+    def check(self, user: str, verb: str, group: str, resource: str, name: str, space: str) -> None:
         """Raises ApiError 403 in the API server's words."""
         if self.allowed(user, verb, group, resource, name):
             return

@@ -19,12 +19,12 @@ from aiohttp import web
 
 from . import certs, templates, words
 from .access import ADMIN_TOKEN
+from .budgets import BudgetController, QuotaController
 from .clock import Clock
 from .evacuation import EvacuationController
 from .handler import Handler
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
 from .migrations import MigrationController
-from .budgets import BudgetController, QuotaController
 from .nodelife import NodeLifecycle
 from .nodes import NodeAgent
 from .scheduler import Scheduler

@@ -24,7 +24,7 @@ REQUESTS, CHANGES = "requests.jsonl", "changes.jsonl"
 
 
 class Journal:
-    """Writes from the moment it is made until it is closed; a line is on disk when it is written."""
+    """Writes from when it is made until it is closed; each line is on disk at once."""
 
     def __init__(self, sim: Kubesim, directory: Path) -> None:
         self._requests = (directory / REQUESTS).open("a", encoding="utf-8", buffering=1)

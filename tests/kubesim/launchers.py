@@ -46,33 +46,33 @@ def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
     grace = vmi["spec"].get("terminationGracePeriodSeconds", 30) + 30
     pod: Obj = {
-            "metadata": {
-                "generateName": f"virt-launcher-{name}-",
-                "namespace": namespace,
-                "labels": labels,
-                "annotations": notes,
-                "ownerReferences": [
-                    {
-                        "apiVersion": "kubevirt.io/v1",
-                        "kind": "VirtualMachineInstance",
-                        "name": name,
-                        "uid": meta["uid"],
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-            },
-            "spec": {
-                "volumes": [{"name": "private", "emptyDir": {}}],
-                "containers": [{"name": "compute", "image": "virt-launcher", "resources": _wants(vmi)}],
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": grace,
-                "nodeSelector": selector,
-                "tolerations": list(vmi["spec"].get("tolerations") or []),
-                "affinity": affinity,
-            },
-            "status": {"phase": "Pending"},
-        }
+        "metadata": {
+            "generateName": f"virt-launcher-{name}-",
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": notes,
+            "ownerReferences": [
+                {
+                    "apiVersion": "kubevirt.io/v1",
+                    "kind": "VirtualMachineInstance",
+                    "name": name,
+                    "uid": meta["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "volumes": [{"name": "private", "emptyDir": {}}],
+            "containers": [{"name": "compute", "image": "virt-launcher", "resources": _wants(vmi)}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": grace,
+            "nodeSelector": selector,
+            "tolerations": list(vmi["spec"].get("tolerations") or []),
+            "affinity": affinity,
+        },
+        "status": {"phase": "Pending"},
+    }
     _within_quota(world, pod)
     return world.store.create(PODS, pod)
 

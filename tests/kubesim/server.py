@@ -143,9 +143,7 @@ class Server:
         }
         return web.json_response(answer, status=201)
 
-    async def _subresource(
-        self, request: web.Request, user: str, parts: list[str]
-    ) -> web.Response:
+    async def _subresource(self, request: web.Request, user: str, parts: list[str]) -> web.Response:
         if parts == ["version"] and request.method == "GET":
             if self.world.virt_api_down:
                 raise virtapi.unreachable()

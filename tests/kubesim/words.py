@@ -98,7 +98,5 @@ def leftovers(vmis: list[Obj], migrations: list[Obj]) -> list[str]:
         for v in vmis
         if v.get("status", {}).get("evacuationNodeName")
     ]
-    found += [
-        f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)
-    ]
+    found += [f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)]
     return found

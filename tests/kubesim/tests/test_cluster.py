@@ -122,7 +122,9 @@ def test_a_budget_says_what_it_allows(sim: Kubesim) -> None:
         meta = {"name": name, "namespace": "default"}
         sim.add("poddisruptionbudgets", {"metadata": meta, "spec": {"selector": selector, **rule}})
     for name, allowed in (("two", 1), ("most", 2)):
-        status = sim.until(lambda name=name: sim.world.store.get(PDBS, "default", name).get("status"))
+        status = sim.until(
+            lambda name=name: sim.world.store.get(PDBS, "default", name).get("status")
+        )
         assert (status["disruptionsAllowed"], status["expectedPods"]) == (allowed, 3)
         assert status["conditions"][0]["reason"] == "SufficientPods"
 
@@ -149,7 +151,9 @@ def test_a_quota_of_memory_holds_a_target_back(sim: Kubesim) -> None:
     sim.until(rejected)
     used = sim.find(QUOTAS, "small")["status"]["used"]["requests.memory"]
     assert (phase(sim, "held"), int(used)) == ("Pending", 4 * 2**30)
-    sim.edit(QUOTAS, "small", lambda o: o["spec"]["hard"].update({"requests.memory": "8Gi"}), "default")
+    sim.edit(
+        QUOTAS, "small", lambda o: o["spec"]["hard"].update({"requests.memory": "8Gi"}), "default"
+    )
     sim.until(lambda: words.final(sim.world.store.get(VMIMS, "default", "held")))
     assert phase(sim, "held") == "Succeeded"
 
@@ -179,7 +183,7 @@ def test_no_more_at_once_than_the_limits_and_no_slot_is_left_free(sim: Kubesim) 
 # Versions
 
 
-@pytest.mark.parametrize("version,kept", [((1, 5), False), ((1, 6), True)])
+@pytest.mark.parametrize(("version", "kept"), [((1, 5), False), ((1, 6), True)])
 def test_a_target_can_be_chosen_from_1_6_on(version: tuple[int, int], kept: bool) -> None:
     with Kubesim(scale=20, version=version) as sim:
         sim.add_node("n1")
@@ -204,7 +208,9 @@ def _post(sim: Kubesim, path: str, body: Obj) -> tuple[int, Obj]:
 
 
 def test_it_speaks_https_with_a_ca_of_its_own(sim: Kubesim) -> None:
-    request = urllib.request.Request(sim.url + "/version", headers={"Authorization": "Bearer admin"})
+    request = urllib.request.Request(
+        sim.url + "/version", headers={"Authorization": "Bearer admin"}
+    )
     with urllib.request.urlopen(request, context=sim.trust) as response:
         assert response.status == 200
     with pytest.raises(urllib.error.URLError) as refused:

@@ -116,10 +116,10 @@ class Replay:
             self.sim.add("pods", pod)
 
     def _add(self, name: str, vm: dict[str, Any]) -> None:
-        knobs = {key.removeprefix("lab/"): value for key, value in vm.get("notes", {}).items()}
-        for key in knobs:
-            if key.endswith("-seconds"):
-                knobs[key] = str(float(knobs[key]) * self.slower)
+        knobs = {}
+        for note, value in vm.get("notes", {}).items():
+            lasts = note.endswith("-seconds")
+            knobs[note.removeprefix("lab/")] = str(float(value) * self.slower) if lasts else value
         self.sim.add_vm(
             name,
             vm.get("node", f"{self.prefix}sim1"),
@@ -283,7 +283,9 @@ def backwards(steps: list[Any]) -> None:
 
     A later one is left out: what it meets depends on the order.
     """
-    where = [i for i, s in enumerate(steps) if s.get("path", "").endswith("/eviction") and s["t"] < 1]
+    where = [
+        i for i, s in enumerate(steps) if s.get("path", "").endswith("/eviction") and s["t"] < 1
+    ]
     times = [steps[i]["t"] for i in where]
     turned = [steps[i] for i in reversed(where)]
     for place, step, at in zip(where, turned, times, strict=True):

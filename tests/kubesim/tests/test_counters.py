@@ -72,7 +72,7 @@ def test_a_roll_as_it_should_be() -> None:
 
 
 @pytest.mark.parametrize(
-    "line,says",
+    ("line", "says"),
     [
         (("MODIFIED", vmi("web", "n2", phase="Failed")), "web was stopped"),
         (("DELETED", vmi("web", "n2")), "web was stopped"),
@@ -86,7 +86,7 @@ def test_what_may_not_happen_is_seen(line: tuple[str, dict[str, Any]], says: str
 
 
 @pytest.mark.parametrize(
-    "obj,says",
+    ("obj", "says"),
     [
         (vmi("far", "n2", evacuationNodeName="n2"), "far is marked"),
         (node("n1", cordoned=True), "n1 is still cordoned"),
