@@ -153,7 +153,7 @@ class Bench:
 
     @staticmethod
     def _report(client: str, done: subprocess.CompletedProcess[str]) -> int:
-        """What it said at the end when it failed: a peer may not be misjudged for a slip of ours."""
+        """What it said at the end if it failed: no peer shall be misjudged for a slip of ours."""
         if done.returncode:
             said = " ".join((done.stdout + done.stderr)[-900:].split())
             print(f"  {client} ended with {done.returncode}: ...{said}", flush=True)

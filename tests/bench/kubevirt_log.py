@@ -71,9 +71,9 @@ class Log:
             job = (obj["metadata"].get("labels") or {}).get(JOB)
             if obj["kind"] == "Pod" and line["type"] == "ADDED" and job:
                 taken.setdefault(job, line["at"])
-            if obj["kind"] == "VirtualMachineInstanceMigration":
-                if obj.get("status", {}).get("phase") in FINAL:
-                    freed.setdefault(obj["metadata"]["uid"], line["at"])
+            over = obj.get("status", {}).get("phase") in FINAL
+            if obj["kind"] == "VirtualMachineInstanceMigration" and over:
+                freed.setdefault(obj["metadata"]["uid"], line["at"])
         return tuple(freed[uid] - at for uid, at in taken.items() if uid in freed)
 
 

@@ -59,9 +59,9 @@ class Counter:
         if now and not was:
             self._began = True
             self.emptied[name] = self._empty(name)
-        if was and not now:
-            if self.emptied.pop(name, False):  # else a drain that was taken back: not done
-                self.done.append(name)
+        # Else it is a drain that was taken back: not done.
+        if was and not now and self.emptied.pop(name, False):
+            self.done.append(name)
 
     def _look(self) -> None:
         for name, seen in self.emptied.items():
