@@ -138,7 +138,8 @@ kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the sim
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 
-# The checks that go through the API only, against the cluster of a kubeconfig of yours.
+# Nodes n1, n2 and n3 have to be there. What needs the simulator, agents that obey knobs
+# (VIRTOPS_KNOBS=1) or a real guest (VIRTOPS_GUEST=1) is skipped and said: tests/kubesim/given.py.
 integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
 	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }
 	@mkdir -p $(BUILD)/reports
