@@ -11,6 +11,7 @@ import json
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,6 +57,8 @@ class Kubesim:
         self.port = port
         self.certificates = certs.make() if tls else None
         self._trust = self.certificates.client_context() if self.certificates else None
+        self._listener: asyncio.Server | None = None
+        self._protocols: weakref.WeakSet[asyncio.BaseProtocol] = weakref.WeakSet()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
         self._ready = threading.Event()
@@ -77,8 +80,17 @@ class Kubesim:
         self._loop.run_forever()
         if self.server is not None:
             self.server.end()
-        self._loop.run_until_complete(runner.cleanup())
+        self._loop.run_until_complete(self._stop(runner))
         self._loop.close()
+
+    async def _stop(self, runner: web.AppRunner) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        await runner.cleanup()
+        # Connections that the client has left need the loop once more to be closed.
+        for transport in list(self._transports):
+            transport.abort()
+        await asyncio.sleep(0.02)
 
     async def _start(self) -> web.AppRunner:
         self.server = Server(self.world)
@@ -105,10 +117,25 @@ class Kubesim:
         runner = web.AppRunner(self.server.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         secure = self.certificates.server_context() if self.certificates else None
-        site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=secure)
-        await site.start()
-        self.port = runner.addresses[0][1]
+        make = runner.server
+        if make is None:
+            raise RuntimeError("the server was not set up")
+
+        def protocol() -> asyncio.BaseProtocol:
+            handler = make()
+            self._protocols.add(handler)
+            return handler
+
+        self._listener = await self._loop.create_server(
+            protocol, "127.0.0.1", self.port, ssl=secure
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
         return runner
+
+    @property
+    def _transports(self) -> list[asyncio.Transport]:
+        found = (getattr(protocol, "transport", None) for protocol in self._protocols)
+        return [transport for transport in found if transport is not None]
 
     # For the one who tests
 

@@ -10,6 +10,18 @@ import base64
 from typing import Any
 
 Obj = dict[str, Any]
+# All of it is there on a real node, and typed clients refuse a node without.
+NODE_INFO = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "containerd://2.1.0",
+    "kernelVersion": "6.12.0",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.36.2",
+    "machineID": "0",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "0",
+}
 
 
 def node(name: str, heartbeat: str, **labels: str) -> Obj:
@@ -29,7 +41,7 @@ def node(name: str, heartbeat: str, **labels: str) -> Obj:
         "status": {
             "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "250"},
             "conditions": [{"type": "Ready", "status": "True"}],
-            "nodeInfo": {"bootID": f"boot-{name}-1"},
+            "nodeInfo": {**NODE_INFO, "bootID": f"boot-{name}-1"},
         },
     }
 
