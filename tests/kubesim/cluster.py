@@ -11,7 +11,6 @@ import json
 import ssl
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,7 +57,7 @@ class Kubesim:
         self.certificates = certs.make() if tls else None
         self._trust = self.certificates.client_context() if self.certificates else None
         self._listener: asyncio.Server | None = None
-        self._protocols: weakref.WeakSet[asyncio.BaseProtocol] = weakref.WeakSet()
+        self._protocols: list[asyncio.BaseProtocol] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
         self._ready = threading.Event()
@@ -123,7 +122,8 @@ class Kubesim:
 
         def protocol() -> asyncio.BaseProtocol:
             handler = make()
-            self._protocols.add(handler)
+            living = [one for one in self._protocols if getattr(one, "transport", None)]
+            self._protocols = [*living, handler]
             return handler
 
         self._listener = await self._loop.create_server(
