@@ -15,6 +15,7 @@ SHELL := /bin/bash
 BUILD := $(CURDIR)/build
 VENV := $(BUILD)/venv
 IMPORTER := $(BUILD)/importer
+PEERS := $(BUILD)/peers
 PY := $(VENV)/bin/python
 TOOLS := tests/tools
 STAMPS := $(BUILD)/stamps
@@ -56,6 +57,12 @@ $(STAMPS)/importer: tests/requirements/importer.txt $(TOOLS)/find_python
 	@python=$$($(TOOLS)/find_python); echo "importer: $$python -> build/importer"; \
 	rm -rf $(IMPORTER); "$$python" -m venv $(IMPORTER)
 	@$(IMPORTER)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/importer.txt
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
+	@python=$$($(TOOLS)/find_python); echo "peers: $$python -> build/peers"; \
+	rm -rf $(PEERS); "$$python" -m venv $(PEERS)
+	@$(PEERS)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/peers.txt
 	@mkdir -p $(@D) && touch $@
 
 # `ansible_collections.virtops.maintenance` is this directory, wherever it was cloned. The link
@@ -134,6 +141,14 @@ kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the sim
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 
+# Nodes n1, n2 and n3 have to be there. What needs the simulator, agents that obey knobs
+# (VIRTOPS_KNOBS=1) or a real guest (VIRTOPS_GUEST=1) is skipped and said: tests/kubesim/given.py.
+integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
+	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }
+	@mkdir -p $(BUILD)/reports
+	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
+		$(PYTEST_ARGS) tests/kubevirt
+
 integration: deps ## pytest and molecule on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
@@ -146,6 +161,9 @@ sabotage: deps ## plant faults in the product and the lab; each must be caught b
 
 demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no VM was hurt
 	$(RUN) tests/demo/run.py $(DEMO_ARGS)
+
+demo-kubevirt: venv ## roll the maintenance over three nodes of a simulated cluster, counted by its log
+	$(PY) tests/demo_kubevirt/run.py
 
 lab-up: deps ## three real libvirt hosts on this machine
 	$(RUN) -m lab up
@@ -162,6 +180,9 @@ bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minute
 bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)
 	$(RUN) -m bench.plan_bench $(BENCH_ARGS)
 
+bench-kubevirt: venv $(STAMPS)/peers ## against kubectl drain and k8s_drain, on one simulated server (15 minutes)
+	$(PY) tests/bench/kubevirt.py $(BENCH_ARGS)
+
 ##@ Other
 
 dist: venv ## the collection's tarball, in build/dist
@@ -175,5 +196,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo lab-up lab-down \
-	test-kill bench-libvirt bench-plan golden dist clean help
+.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
+	lab-up lab-down test-kill bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from . import words
 from .answers import ApiError, denied, internal, invalid, status
+from .budgets import assess, selects
 from .kinds import PDBS, PODS, VMIMS, VMIS, Kind
-from .selectors import label_test
 from .store import Obj, Store
 from .world import World
 
@@ -104,11 +104,7 @@ def _hotplug(world: World, pod: Obj) -> None:
 
 def _budgets(store: Store, pod: Obj) -> None:
     namespace = pod["metadata"]["namespace"]
-    found = []
-    for pdb in store.all(PDBS, namespace):
-        wanted = (pdb["spec"].get("selector") or {}).get("matchLabels") or {}
-        if all(words.labels(pod).get(k) == v for k, v in wanted.items()):
-            found.append(pdb)
+    found = [pdb for pdb in store.all(PDBS, namespace) if selects(pdb, pod)]
     if len(found) > 1:
         text = (
             "This pod has more than one PodDisruptionBudget, "
@@ -116,27 +112,20 @@ def _budgets(store: Store, pod: Obj) -> None:
         )
         raise status(500, text)
     for pdb in found:
-        _budget(store, pdb, namespace)
+        _budget(store, pdb)
 
 
-def _budget(store: Store, pdb: Obj, namespace: str) -> None:
-    name = pdb["metadata"]["name"]
-    least = pdb["spec"].get("minAvailable")
+def _budget(store: Store, pdb: Obj) -> None:
+    name, now = pdb["metadata"]["name"], assess(store, pdb)
     cause, headers, details = "", {}, {}
-    if not isinstance(least, int):
+    if not now.computed:
         cause = f"The disruption budget {name} is still being processed by the server."
         headers, details = {"Retry-After": "10"}, {"retryAfterSeconds": 10}
-    else:
-        test = label_test(
-            ",".join(f"{k}={v}" for k, v in pdb["spec"]["selector"]["matchLabels"].items())
+    elif not now.allowed:
+        cause = (
+            f"The disruption budget {name} needs {now.desired} healthy pods "
+            f"and has {now.healthy} currently"
         )
-        pods = [p for p in store.all(PODS, namespace) if test(words.labels(p))]
-        healthy = [p for p in pods if words.is_true(p, "Ready") and not words.final(p)]
-        if len(healthy) <= least:
-            cause = (
-                f"The disruption budget {name} needs {least} healthy pods "
-                f"and has {len(healthy)} currently"
-            )
     if cause:
         raise status(
             429,
@@ -159,7 +148,7 @@ def _new_migration(world: World, obj: Obj, strict: bool) -> None:
     if world.virt_api_down:
         raise webhook_down("migrations-mutator.kubevirt.io", "migration-mutate-create")
     spec, meta = obj.setdefault("spec", {}), obj["metadata"]
-    unknown = sorted(set(spec) - {"vmiName", "addedNodeSelector", "priority", "sendTo", "receive"})
+    unknown = sorted(set(spec) - _fields(world.version))
     if unknown and strict:
         text = (
             'VirtualMachineInstanceMigration in version "v1" cannot be handled as a '
@@ -178,6 +167,12 @@ def _new_migration(world: World, obj: Obj, strict: bool) -> None:
         raise invalid(MIGRATION, text, "spec.migrationPriority", "FieldValueForbidden")
     check_vmi(world, meta["namespace"], vmi_name)
     admit_migration(obj)
+
+
+def _fields(version: tuple[int, int]) -> set[str]:
+    """What spec of a migration has in that version of KubeVirt."""
+    later = {"addedNodeSelector": (1, 6), "sendTo": (1, 6), "receive": (1, 6), "priority": (1, 7)}
+    return {"vmiName"} | {name for name, since in later.items() if version >= since}
 
 
 def check_vmi(world: World, namespace: str, vmi_name: str) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulator's clock: real time, or time that runs `scale` times as fast."""
+"""The simulator's clock: real time, time that runs faster, or time that is told to go on."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from datetime import UTC, datetime
 
 
 class Clock:
-    """`scale`: simulated seconds for each real one."""
+    """`scale`: simulated seconds for each real one; 0: it stands still until World.advance."""
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = scale
-        self._wall0 = time.time()
+        self.at = 0.0  # simulated seconds, where it stands still
+        self._wall0 = float(int(time.time()))
         self._mono0 = time.monotonic()
+
+    @property
+    def stands(self) -> bool:
+        return self.scale == 0
 
     def now(self) -> float:
         """Simulated wall time, seconds since the epoch."""
+        if self.stands:
+            return self._wall0 + self.at
         return self._wall0 + (time.monotonic() - self._mono0) * self.scale
 
     def stamp(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -16,14 +17,17 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from . import words
+from . import certs, templates, words
 from .access import ADMIN_TOKEN
+from .budgets import BudgetController, QuotaController
 from .clock import Clock
 from .evacuation import EvacuationController
 from .handler import Handler
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
 from .migrations import MigrationController
-from .nodes import NodeAgent, Scheduler
+from .nodelife import NodeLifecycle
+from .nodes import NodeAgent
+from .scheduler import Scheduler
 from .server import Call, Server
 from .store import Obj
 from .vms import VMController, VMIController
@@ -35,13 +39,25 @@ T = TypeVar("T")
 class Kubesim:
     """A cluster on a thread of its own. Use as a context manager.
 
-    `scale`: how many times faster than real time things happen in it. `version`: KubeVirt's.
+    `scale`: how many times faster than real time things happen in it; 0: only in `advance`,
+    and while `until` waits, as fast as they can be worked out. `version`: KubeVirt's.
+    `port` 0: one that is free. It speaks HTTPS, with a CA of its own, unless `tls` is false.
     """
 
-    def __init__(self, scale: float = 1.0, version: tuple[int, int] = (1, 10)) -> None:
+    def __init__(
+        self,
+        scale: float = 1.0,
+        version: tuple[int, int] = (1, 10),
+        port: int = 0,
+        tls: bool = True,
+    ) -> None:
         self.world = World(Clock(scale), version)
         self.server: Server | None = None
-        self.port = 0
+        self.port = port
+        self.certificates = certs.make() if tls else None
+        self._trust = self.certificates.client_context() if self.certificates else None
+        self._listener: asyncio.Server | None = None
+        self._protocols: list[asyncio.BaseProtocol] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
         self._ready = threading.Event()
@@ -63,13 +79,24 @@ class Kubesim:
         self._loop.run_forever()
         if self.server is not None:
             self.server.end()
-        self._loop.run_until_complete(runner.cleanup())
+        self._loop.run_until_complete(self._stop(runner))
         self._loop.close()
+
+    async def _stop(self, runner: web.AppRunner) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        await runner.cleanup()
+        # Connections that the client has left need the loop once more to be closed.
+        for transport in list(self._transports):
+            transport.abort()
+        await asyncio.sleep(0.02)
 
     async def _start(self) -> web.AppRunner:
         self.server = Server(self.world)
         self.world.bind(self._loop)
         for part in (VMController, VMIController, EvacuationController, MigrationController):
+            part(self.world)
+        for part in (NodeLifecycle, BudgetController, QuotaController):
             part(self.world)
         for agent in (Scheduler, NodeAgent, Handler):
             agent(self.world)
@@ -88,10 +115,27 @@ class Kubesim:
         )
         runner = web.AppRunner(self.server.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
+        secure = self.certificates.server_context() if self.certificates else None
+        make = runner.server
+        if make is None:
+            raise RuntimeError("the server was not set up")
+
+        def protocol() -> asyncio.BaseProtocol:
+            handler = make()
+            living = [one for one in self._protocols if getattr(one, "transport", None)]
+            self._protocols = [*living, handler]
+            return handler
+
+        self._listener = await self._loop.create_server(
+            protocol, "127.0.0.1", self.port, ssl=secure
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
         return runner
+
+    @property
+    def _transports(self) -> list[asyncio.Transport]:
+        found = (getattr(protocol, "transport", None) for protocol in self._protocols)
+        return [transport for transport in found if transport is not None]
 
     # For the one who tests
 
@@ -103,7 +147,12 @@ class Kubesim:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.certificates else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def trust(self) -> ssl.SSLContext | None:
+        """For a client of the standard library."""
+        return self._trust
 
     @property
     def log(self) -> list[Call]:
@@ -111,35 +160,36 @@ class Kubesim:
 
     def kubeconfig(self, path: Path, token: str = ADMIN_TOKEN) -> Path:
         """Write a kubeconfig for this cluster."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "sim",
-            "contexts": [{"name": "sim", "context": {"cluster": "sim", "user": "sim"}}],
-            "clusters": [{"name": "sim", "cluster": {"server": self.url}}],
-            "users": [{"name": "sim", "user": {"token": token}}],
-        }
+        ca = self.certificates.ca if self.certificates else ""
+        config = templates.kubeconfig(self.url, token, ca)
         path.write_text(json.dumps(config), encoding="utf-8")
         return path
 
     def call(self, what: Callable[[], T]) -> T:
         """Do it on the cluster's own thread."""
-
-        async def run() -> T:
-            return what()
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+        return self.world.do(what)
 
     def until(self, what: Callable[[], Any], seconds: float = 20.0) -> Any:
-        """Wait (real seconds) until `what`, asked on the cluster's thread, is true."""
-        end = time.monotonic() + seconds
+        """Wait until `what`, asked on the cluster's thread, is true.
+
+        `seconds` are real ones; simulated ones where the clock stands still and is moved on here.
+        """
+        stands, clock = self.world.clock.stands, self.world.clock
+        end = (clock.at if stands else time.monotonic()) + seconds
         while True:
             found = self.call(what)
             if found:
                 return found
-            if time.monotonic() > end:
+            if (clock.at if stands else time.monotonic()) > end:
                 raise TimeoutError(f"not so after {seconds} s; broken: {self.world.broken[:3]}")
-            time.sleep(0.01)
+            if stands:
+                self.advance(0.05)
+            else:
+                time.sleep(0.01)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much simulated time pass, where the clock stands still (scale 0)."""
+        self.call(lambda: self.world.advance(self.world.clock.at + seconds))
 
     def add(self, plural: str, obj: Obj) -> Obj:
         return self.call(lambda: self.world.store.create(BY_PLURAL[plural], obj))
@@ -167,26 +217,7 @@ class Kubesim:
         )
 
     def add_node(self, name: str, **labels: str) -> None:
-        self.add(
-            "nodes",
-            {
-                "metadata": {
-                    "name": name,
-                    "labels": {
-                        "kubernetes.io/hostname": name,
-                        "kubevirt.io/schedulable": "true",
-                        **labels,
-                    },
-                    "annotations": {"kubevirt.io/heartbeat": self.world.clock.stamp()},
-                },
-                "spec": {},
-                "status": {
-                    "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "250"},
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                    "nodeInfo": {"bootID": f"boot-{name}-1"},
-                },
-            },
-        )
+        self.add("nodes", templates.node(name, self.world.clock.stamp(), **labels))
 
     def add_vm(
         self,
@@ -207,44 +238,12 @@ class Kubesim:
 
         `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
         """
-        preference = {
-            "weight": 100,
-            "preference": {
-                "matchExpressions": [
-                    {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-                ]
-            },
-        }
-        notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
-        affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-        spec: Obj = {
-            "domain": {"memory": {"guest": memory}},
-            "affinity": {"nodeAffinity": affinity},
-            "terminationGracePeriodSeconds": grace,
-        }
-        if pool:
-            spec["nodeSelector"] = {"pool": pool}
-        if strategy is not None:
-            spec["evictionStrategy"] = strategy
-        inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
-        meta = {"name": name, "namespace": namespace}
-        if not run_strategy:
-            spec.setdefault("evictionStrategy", "None")
-            bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
-            self.add("virtualmachineinstances", bare)
-            if wait:
-                self.until(lambda: self.running(name, namespace))
-            return
-        vm: Obj = {
-            "metadata": meta,
-            "spec": {
-                "runStrategy": run_strategy,
-                "template": {"metadata": inner, "spec": spec},
-            },
-        }
+        obj = templates.vm(
+            name, node, strategy, run_strategy, namespace, memory, labels, grace, pool, **knobs
+        )
         if run_strategy == "Manual" and start:
-            vm["status"] = {"stateChangeRequests": [{"action": "Start"}]}
-        self.add("virtualmachines", vm)
+            obj["status"] = {"stateChangeRequests": [{"action": "Start"}]}
+        self.add("virtualmachines" if run_strategy else "virtualmachineinstances", obj)
         if wait:
             self.until(lambda: self.running(name, namespace))
 
@@ -262,17 +261,7 @@ class Kubesim:
 
     def leftovers(self) -> list[str]:
         """Marks and migrations that have not ended."""
-        found = [
-            f"mark on {v['metadata']['name']}"
-            for v in self.all(VMIS)
-            if v.get("status", {}).get("evacuationNodeName")
-        ]
-        found += [
-            f"{m['metadata']['name']} is {words.phase(m)}"
-            for m in self.all(VMIMS)
-            if not words.final(m)
-        ]
-        return found
+        return words.leftovers(self.all(VMIS), self.all(VMIMS))
 
     def requests(self, method: str = "", part: str = "") -> list[Call]:
         """From the log: by method, and by what the path contains."""

@@ -33,6 +33,7 @@ class Kind:
 
 
 _V = "kubevirt.io"
+_RBAC = "rbac.authorization.k8s.io"
 KINDS = (
     Kind("", "v1", "nodes", "Node", namespaced=False),
     Kind("", "v1", "namespaces", "Namespace", namespaced=False),
@@ -43,6 +44,8 @@ KINDS = (
     Kind("apps", "v1", "daemonsets", "DaemonSet"),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
+    Kind(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
+    Kind(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Kind(_V, "v1", "kubevirts", "KubeVirt", custom=True),
     Kind(_V, "v1", "virtualmachines", "VirtualMachine", custom=True, short=("vm", "vms")),
     Kind(_V, "v1", "virtualmachineinstances", "VirtualMachineInstance", custom=True),
@@ -62,6 +65,8 @@ BY_PATH = {(k.group, k.version, k.plural): k for k in KINDS}
 BY_PLURAL = {k.plural: k for k in KINDS}
 NODES, PODS, EVENTS = BY_PLURAL["nodes"], BY_PLURAL["pods"], BY_PLURAL["events"]
 QUOTAS, PDBS = BY_PLURAL["resourcequotas"], BY_PLURAL["poddisruptionbudgets"]
+CLUSTER_ROLES = BY_PLURAL["clusterroles"]
+CLUSTER_ROLE_BINDINGS = BY_PLURAL["clusterrolebindings"]
 KUBEVIRTS, VMS = BY_PLURAL["kubevirts"], BY_PLURAL["virtualmachines"]
 VMIS = BY_PLURAL["virtualmachineinstances"]
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]

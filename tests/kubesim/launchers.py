@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from . import words
+from . import budgets, words
 from .answers import ApiError, status
 from .kinds import PODS, QUOTAS
+from .scheduler import quantity
 from .store import Obj
 from .world import World
 
@@ -43,52 +44,62 @@ def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
             "topologyKey": "kubernetes.io/hostname",
         }
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
-    _within_quota(world, namespace, f"virt-launcher-{name}-")
     grace = vmi["spec"].get("terminationGracePeriodSeconds", 30) + 30
-    return world.store.create(
-        PODS,
-        {
-            "metadata": {
-                "generateName": f"virt-launcher-{name}-",
-                "namespace": namespace,
-                "labels": labels,
-                "annotations": notes,
-                "ownerReferences": [
-                    {
-                        "apiVersion": "kubevirt.io/v1",
-                        "kind": "VirtualMachineInstance",
-                        "name": name,
-                        "uid": meta["uid"],
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-            },
-            "spec": {
-                "volumes": [{"name": "private", "emptyDir": {}}],
-                "containers": [{"name": "compute", "image": "virt-launcher"}],
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": grace,
-                "nodeSelector": selector,
-                "affinity": affinity,
-            },
-            "status": {"phase": "Pending"},
+    pod: Obj = {
+        "metadata": {
+            "generateName": f"virt-launcher-{name}-",
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": notes,
+            "ownerReferences": [
+                {
+                    "apiVersion": "kubevirt.io/v1",
+                    "kind": "VirtualMachineInstance",
+                    "name": name,
+                    "uid": meta["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
         },
-    )
+        "spec": {
+            "volumes": [{"name": "private", "emptyDir": {}}],
+            "containers": [{"name": "compute", "image": "virt-launcher", "resources": _wants(vmi)}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": grace,
+            "nodeSelector": selector,
+            "tolerations": list(vmi["spec"].get("tolerations") or []),
+            "affinity": affinity,
+        },
+        "status": {"phase": "Pending"},
+    }
+    _within_quota(world, pod)
+    return world.store.create(PODS, pod)
 
 
-def _within_quota(world: World, namespace: str, name: str) -> None:
+def _wants(vmi: Obj) -> Obj:
+    """The guest's memory; a real launcher asks for some more, for itself."""
+    domain = vmi["spec"].get("domain") or {}
+    memory = (domain.get("memory") or {}).get("guest")
+    asked = dict((domain.get("resources") or {}).get("requests") or {})
+    if memory:
+        asked.setdefault("memory", memory)
+    return {"requests": asked} if asked else {}
+
+
+def _within_quota(world: World, pod: Obj) -> None:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["generateName"]
     for quota in world.store.all(QUOTAS, namespace):
-        hard = quota["spec"].get("hard", {}).get("pods")
-        if hard is None:
-            continue
-        used = sum(1 for pod in world.store.all(PODS, namespace) if words.live_pod(pod))
-        if used + 1 > int(hard):
-            text = (
-                f'pods "{name}" is forbidden: exceeded quota: {quota["metadata"]["name"]}, '
-                f"requested: pods=1, used: pods={used}, limited: pods={hard}"
-            )
-            raise status(403, text, "Forbidden")
+        for resource, hard in (quota["spec"].get("hard") or {}).items():
+            asked = budgets.needs(pod, resource)
+            taken = budgets.used(world.store, namespace, resource)
+            if asked and taken + asked > quantity(hard):
+                text = (
+                    f'pods "{name}" is forbidden: exceeded quota: {quota["metadata"]["name"]}, '
+                    f"requested: {resource}={budgets.shown(asked)}, "
+                    f"used: {resource}={budgets.shown(taken)}, limited: {resource}={hard}"
+                )
+                raise status(403, text, "Forbidden")
 
 
 def text_of(exc: ApiError) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes: the scheduler, and a kubelet and virt-handler for each node."""
+"""A kubelet and virt-handler for each node."""
 
 from __future__ import annotations
 
@@ -17,95 +17,6 @@ _NOT_SHARED = (
     "cannot migrate VMI: PVC rootdisk is not shared, live migration requires that all PVCs must "
     "be shared (using ReadWriteMany access mode)"
 )
-
-
-class Scheduler:
-    """Gives pods a node."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._store = world.store
-        world.on_change(self._look)
-
-    def _look(self, change: Change) -> None:
-        waiting = change.kind is PODS and not change.obj["spec"].get("nodeName")
-        ended = change.kind is PODS and (change.type == "DELETED" or words.final(change.obj))
-        if waiting or ended or change.kind is NODES:
-            self._world.enqueue(self.reconcile)
-
-    def reconcile(self) -> None:
-        for pod in list(self._store.all(PODS)):
-            if not pod["spec"].get("nodeName") and words.live_pod(pod):
-                self._place(pod)
-
-    def _place(self, pod: Obj) -> None:
-        nodes = list(self._store.all(NODES))
-        why: dict[str, int] = {}
-        fitting = []
-        for node in nodes:
-            reason = self._refuses(node, pod)
-            if reason:
-                why[reason] = why.get(reason, 0) + 1
-            else:
-                fitting.append(node["metadata"]["name"])
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        if not fitting:
-            parts = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
-            text = f"0/{len(nodes)} nodes are available: {parts}."
-            more = {"reason": "Unschedulable", "message": text}
-            self._store.change(
-                PODS,
-                namespace,
-                name,
-                lambda o: words.set_condition(o, "PodScheduled", "False", **more),
-            )
-            return
-        best = min(fitting, key=lambda n: (not self._prefers(pod, n), self._count(n), n))
-
-        def bind(obj: Obj) -> None:
-            obj["spec"]["nodeName"] = best
-            words.set_condition(obj, "PodScheduled", "True")
-
-        self._store.change(PODS, namespace, name, bind)
-
-    def _count(self, node: str) -> int:
-        return sum(1 for p in self._store.all(PODS) if p["spec"].get("nodeName") == node)
-
-    @staticmethod
-    def _prefers(pod: Obj, node: str) -> bool:
-        affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-        for rule in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
-            for term in rule["preference"]["matchExpressions"]:
-                if node in term.get("values", []):
-                    return True
-        return False
-
-    def _refuses(self, node: Obj, pod: Obj) -> str:
-        spec = node.get("spec", {})
-        if spec.get("unschedulable"):
-            return "node(s) were unschedulable"
-        for taint in spec.get("taints") or []:
-            if taint["effect"] in ("NoSchedule", "NoExecute"):
-                return f"node(s) had untolerated taint(s) {{{taint['key']}: }}"
-        selector = pod["spec"].get("nodeSelector") or {}
-        if any(words.labels(node).get(k) != v for k, v in selector.items()):
-            return "node(s) didn't match Pod's node affinity/selector"
-        if not self._apart(node, pod):
-            return "node(s) didn't match pod anti-affinity rules"
-        room = int(node["status"].get("allocatable", {}).get("pods", "250"))
-        if self._count(node["metadata"]["name"]) >= room:
-            return "Too many pods"
-        return ""
-
-    def _apart(self, node: Obj, pod: Obj) -> bool:
-        rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
-        for rule in rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
-            wanted = rule["labelSelector"]["matchLabels"]
-            for other in self._store.all(PODS, pod["metadata"]["namespace"]):
-                same = other["spec"].get("nodeName") == node["metadata"]["name"]
-                if same and words.live_pod(other) and wanted.items() <= words.labels(other).items():
-                    return False
-        return True
 
 
 class NodeAgent:
@@ -184,11 +95,12 @@ class NodeAgent:
         if pod is None or self.down(pod["spec"]["nodeName"]) or words.phase(pod) != "Pending":
             return
         target = words.JOB_UID in words.labels(pod)
-        failed = words.knob("target-pod" if target else "pod", "ok", pod) == "fail"
+        fate = words.knob("target-pod" if target else "pod", "ok", pod)
+        failed, unready = fate == "fail", fate == "notready"
 
         def edit(obj: Obj) -> None:
             obj["status"]["phase"] = "Failed" if failed else "Running"
-            words.set_condition(obj, "Ready", "False" if failed else "True")
+            words.set_condition(obj, "Ready", "False" if failed or unready else "True")
 
         self._store.change(PODS, namespace, name, edit)
 

@@ -10,16 +10,17 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from . import admission, virtapi
+from . import admission, discovery, virtapi
 from .access import Access
 from .answers import ApiError, check_name, expired, status
 from .faults import Faults
-from .kinds import BY_PATH, KINDS, PODS, Kind
+from .kinds import BY_PATH, PODS, Kind
 from .patching import apply_patch
 from .selectors import Test, make_test
 from .store import Change, Obj
@@ -38,6 +39,8 @@ class Call:
     status: int
     at: float
     seconds: float
+    user: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,10 @@ class Server:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.access = Access()
+        self.access = Access(world)
         self.faults = Faults()
         self.log: list[Call] = []
+        self.on_call: list[Callable[[Call], None]] = []
         self._ending = asyncio.Event()
 
     def app(self) -> web.Application:
@@ -86,61 +90,50 @@ class Server:
 
     def _log(self, request: web.Request, code: int, began: float) -> None:
         took = time.monotonic() - began
-        entry = Call(request.method, request.path, request.query_string, code, began, took)
+        entry = Call(
+            request.method,
+            request.path,
+            request.query_string,
+            code,
+            began,
+            took,
+            self.access.user(request.headers.get("Authorization", "")),
+            request.headers.get("User-Agent", ""),
+        )
         self.log.append(entry)
+        for listener in self.on_call:
+            listener(entry)
 
     async def _handle(self, request: web.Request, began: float) -> web.StreamResponse:
-        token = self.access.who(request.headers.get("Authorization", ""))
+        user = self.access.who(request.headers.get("Authorization", ""))
         self.faults.check(request.method, request.path)
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["apis"] and parts[1:2] == ["subresources.kubevirt.io"]:
-            return await self._subresource(request, token, parts[3:])
+            return await self._subresource(request, user, parts[3:])
         if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
-            return self._review(token, await request.json())
+            return self._review(user, await request.json())
         found = _place(parts)
         if found is None:
-            return self._discovery(parts)
-        return await self._resource(request, token, found, began)
+            return self._discovery(parts, request.headers.get("Accept", ""))
+        return await self._resource(request, user, found, began)
 
     # Discovery and access
 
-    def _discovery(self, parts: list[str]) -> web.Response:
-        if parts == ["version"]:
-            return web.json_response({"major": "1", "minor": "36", "gitVersion": "v1.36.2"})
-        if parts == ["api"]:
-            return web.json_response({"kind": "APIVersions", "versions": ["v1"]})
-        if parts == ["apis"]:
-            groups = {(k.group, k.version) for k in KINDS if k.group}
-            listed = [
-                {
-                    "name": group,
-                    "versions": [{"groupVersion": f"{group}/{version}", "version": version}],
-                    "preferredVersion": {"groupVersion": f"{group}/{version}", "version": version},
-                }
-                for group, version in sorted(groups)
-            ]
-            return web.json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
-        group, version = ("", parts[1]) if parts[:1] == ["api"] else (parts[1], parts[-1])
-        kinds = [k for k in KINDS if (k.group, k.version) == (group, version)]
-        if not kinds:
+    @staticmethod
+    def _discovery(parts: list[str], accept: str) -> web.Response:
+        found = discovery.answer(parts, accept)
+        if found is None:
             raise status(404, "the server could not find the requested resource", "NotFound")
-        resources = []
-        for kind in kinds:
-            base = {"namespaced": kind.namespaced, "kind": kind.kind, "singularName": ""}
-            verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-            resources.append({"name": kind.plural, "verbs": verbs, **base})
-            for sub in kind.subresources:
-                resources.append({"name": f"{kind.plural}/{sub}", "verbs": ["create"], **base})
-        body = {"kind": "APIResourceList", "groupVersion": kinds[0].api_version}
-        return web.json_response({**body, "apiVersion": "v1", "resources": resources})
+        body, kind = found
+        return web.Response(body=json.dumps(body).encode(), headers={"Content-Type": kind})
 
-    def _review(self, token: str, body: Obj) -> web.Response:
+    def _review(self, user: str, body: Obj) -> web.Response:
         asked = body["spec"].get("resourceAttributes") or {}
         resource = asked.get("resource", "")
         if asked.get("subresource"):
             resource += f"/{asked['subresource']}"
         verb, group = asked.get("verb", ""), asked.get("group", "")
-        allowed = self.access.allowed(token, verb, group, resource)
+        allowed = self.access.allowed(user, verb, group, resource, asked.get("name", ""))
         answer = {
             "kind": "SelfSubjectAccessReview",
             "apiVersion": "authorization.k8s.io/v1",
@@ -150,9 +143,7 @@ class Server:
         }
         return web.json_response(answer, status=201)
 
-    async def _subresource(
-        self, request: web.Request, token: str, parts: list[str]
-    ) -> web.Response:
+    async def _subresource(self, request: web.Request, user: str, parts: list[str]) -> web.Response:
         if parts == ["version"] and request.method == "GET":
             if self.world.virt_api_down:
                 raise virtapi.unreachable()
@@ -162,12 +153,12 @@ class Server:
             raise status(404, "the server could not find the requested resource", "NotFound")
         namespace, plural, name, sub = parts[1], parts[2], parts[3], "/".join(parts[4:])
         first = f"{plural}/{parts[4]}"
-        self.access.check(token, "update", "subresources.kubevirt.io", first, name, namespace)
+        self.access.check(user, "update", "subresources.kubevirt.io", first, name, namespace)
         accept = request.headers.get("Accept", "*/*")
         if "*/*" not in accept and not self.world.virt_api_down:
             raise ApiError(406, "406: Not Acceptable\n\nAvailable representations: ")
         if sub == "evacuate/cancel":
-            self.access.check_cancel(token, plural)
+            self.access.check_cancel(user, plural)
         text = await request.text()
         body = json.loads(text) if text else {}
         return web.Response(status=virtapi.put(self.world, namespace, plural, name, sub, body))
@@ -175,7 +166,7 @@ class Server:
     # Resources
 
     async def _resource(
-        self, request: web.Request, token: str, place: Place, began: float
+        self, request: web.Request, user: str, place: Place, began: float
     ) -> web.StreamResponse:
         method, kind = request.method, place.kind
         watch = request.query.get("watch") in ("true", "1")
@@ -183,7 +174,7 @@ class Server:
         if method == "DELETE" and not place.name:
             verb = "deletecollection"
         resource = f"{kind.plural}/{place.sub}" if place.sub else kind.plural
-        self.access.check(token, verb, kind.group, resource, place.name, place.namespace)
+        self.access.check(user, verb, kind.group, resource, place.name, place.namespace)
         if method == "GET" and place.name:
             return web.json_response(self.world.store.get(kind, place.namespace, place.name))
         if method == "GET" and watch:

@@ -38,9 +38,11 @@ class VMController:
 
     def reconcile(self, namespace: str, name: str) -> None:
         vm = self._store.find(VMS, namespace, name)
-        if vm is None:
-            return
         vmi = self._store.find(VMIS, namespace, name)
+        if vm is None:
+            if vmi is not None and _owned(vmi):  # what the garbage collector does
+                self._store.delete(VMIS, namespace, name)
+            return
         wanted = self._requests(vm, vmi) or self._strategy(vm, vmi)
         if wanted == "start" and vmi is None:
             self._start(vm)
@@ -82,7 +84,7 @@ class VMController:
             if vmi is None:
                 return "start"
             if words.final(vmi):
-                if words.phase(vmi) == "Failed":
+                if words.phase(vmi) == "Failed" and not words.ran(vmi):
                     self._not_before[uid] = self._world.clock.now() + CRASH_BACKOFF
                 return "stop"
         elif strategy == "Once":
@@ -197,7 +199,7 @@ class VMIController:
                 self._world.later(5.0, self.reconcile, namespace, name)
                 return
             self._phase(vmi, "Scheduling")
-        elif words.phase(vmi) in ("Scheduling", "Scheduled", "Running") and not live:
+        elif _lost(vmi, live):
             self._phase(vmi, "Failed")
         self._mark(namespace, name, live)
 
@@ -250,6 +252,19 @@ class VMIController:
                         notes.pop(IN_PROGRESS, None)
 
                 self._store.change(PODS, namespace, pod["metadata"]["name"], edit)
+
+
+def _lost(vmi: Obj, live: list[Obj]) -> bool:
+    """Its pod is gone; the target pod of a migration is no stand-in."""
+    node = vmi.get("status", {}).get("nodeName")
+    if words.phase(vmi) in ("Scheduled", "Running"):
+        return not any(pod["spec"].get("nodeName") == node for pod in live)
+    return words.phase(vmi) == "Scheduling" and not live
+
+
+def _owned(vmi: Obj) -> bool:
+    owners = vmi["metadata"].get("ownerReferences") or []
+    return any(owner["kind"] == "VirtualMachine" for owner in owners)
 
 
 def unfinished(world: World, vmi: Obj) -> list[Obj]:

@@ -76,6 +76,12 @@ def enter(obj: Obj, new: str, stamp: str) -> None:
     )
 
 
+def ran(obj: Obj) -> bool:
+    """Was it ever Running?"""
+    past = obj.get("status", {}).get("phaseTransitionTimestamps") or []
+    return any(found["phase"] == "Running" for found in past)
+
+
 def knob(name: str, default: str, *objs: Obj) -> str:
     """A knob of the node agents: the first of the objects that has it decides."""
     for obj in objs:
@@ -83,3 +89,14 @@ def knob(name: str, default: str, *objs: Obj) -> str:
         if found is not None:
             return found
     return default
+
+
+def leftovers(vmis: list[Obj], migrations: list[Obj]) -> list[str]:
+    """Marks, and migrations that have not ended."""
+    found = [
+        f"mark on {v['metadata']['name']}"
+        for v in vmis
+        if v.get("status", {}).get("evacuationNodeName")
+    ]
+    found += [f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)]
+    return found

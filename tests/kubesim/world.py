@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 from . import words
 from .clock import Clock
 from .kinds import EVENTS, KUBEVIRTS, PODS
 from .store import Change, Obj, Store, random_name
 
+T = TypeVar("T")
 DEFAULTS: dict[str, Any] = {
     "parallelMigrationsPerCluster": 5,
     "parallelOutboundMigrationsPerNode": 2,
@@ -39,6 +42,8 @@ class World:
         self.paused: set[str] = set()  # controllers that do nothing
         self._pending: dict[Hashable, Callable[[], None]] = {}
         self._scheduled = False
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = itertools.count()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.broken: list[str] = []  # what a controller of ours could not do
 
@@ -47,6 +52,20 @@ class World:
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
+    def do(self, what: Callable[[], T]) -> T:
+        """Do it now, on the cluster's own thread, whichever thread asks."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if self._loop is None or here is self._loop:
+            return what()
+
+        async def run() -> T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+
     def enqueue(self, what: Callable[..., None], *args: Hashable) -> None:
         """Do it soon; the same work that waits already is not queued twice."""
         if self._loop is None:
@@ -54,12 +73,26 @@ class World:
         self._pending.setdefault((what.__qualname__, *args), lambda: what(*args))
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_later(self.clock.real(0.005), self._work)
+            self._in(0.005, self._work)
 
     def later(self, seconds: float, what: Callable[..., None], *args: Hashable) -> None:
         """Do it after that many simulated seconds."""
         if self._loop is not None:
-            self._loop.call_later(self.clock.real(seconds), lambda: self.enqueue(what, *args))
+            self._in(seconds, lambda: self.enqueue(what, *args))
+
+    def _in(self, seconds: float, what: Callable[[], None]) -> None:
+        if self.clock.stands:
+            due = self.clock.at + max(0.0, seconds)
+            heapq.heappush(self._timers, (due, next(self._number), what))
+        elif self._loop is not None:
+            self._loop.call_later(self.clock.real(seconds), what)
+
+    def advance(self, to: float) -> None:
+        """Where the clock stands still: do all that is due until then, in its order."""
+        while self._timers and self._timers[0][0] <= to:
+            self.clock.at, _number, what = heapq.heappop(self._timers)
+            what()
+        self.clock.at = max(self.clock.at, to)
 
     def _work(self) -> None:
         self._scheduled = False

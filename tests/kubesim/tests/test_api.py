@@ -44,7 +44,7 @@ def ask(
         headers["Content-Type"] = kind or "application/json"
     request = urllib.request.Request(sim.url + path, data, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=10, context=sim.trust) as response:
             code, raw, told = response.status, response.read(), response.headers
     except urllib.error.HTTPError as exc:
         code, raw, told = exc.code, exc.read(), exc.headers
@@ -142,3 +142,62 @@ def test_rights(sim: Kubesim) -> None:
     code, body, _headers = ask(sim, "POST", path, body, token="short")
     assert (code, body["status"]) == (201, {"allowed": False})
     assert ask(sim, "GET", "/api/v1/nodes", token="nobody")[0] == 401
+
+
+def test_a_token_that_has_expired(sim: Kubesim) -> None:
+    sim.api.access.rules["short-lived"] = [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+    ]
+    assert ask(sim, "GET", "/api/v1/nodes/n1", token="short-lived")[0] == 200
+    sim.api.access.expired.add("short-lived")
+    code, body, _headers = ask(sim, "GET", "/api/v1/nodes/n1", token="short-lived")
+    assert (code, body["message"], body["reason"]) == (401, "Unauthorized", "Unauthorized")
+
+
+def test_a_refusal_in_the_words_of_the_real_one(sim: Kubesim) -> None:
+    """Rights come from ClusterRole and ClusterRoleBinding objects, made through the API."""
+    user, group = "system:serviceaccount:t18:limited", "rbac.authorization.k8s.io"
+    root = f"/apis/{group}/v1"
+    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"], "resourceNames": ["n1"]}
+    role = {"metadata": {"name": "limited"}, "rules": [rule]}
+    assert ask(sim, "POST", f"{root}/clusterroles", role)[0] == 201
+    binding = {
+        "metadata": {"name": "limited"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "limited"},
+        "subjects": [{"kind": "ServiceAccount", "name": "limited", "namespace": "t18"}],
+    }
+    assert ask(sim, "POST", f"{root}/clusterrolebindings", binding)[0] == 201
+    assert ask(sim, "GET", "/api/v1/nodes/n1", token=user)[0] == 200
+    assert ask(sim, "GET", "/api/v1/nodes/n2", token=user)[0] == 403
+    code, body, _headers = ask(sim, "PATCH", "/api/v1/nodes/n1", {}, MERGE, token=user)
+    assert (code, body["reason"], body["details"]) == (
+        403,
+        "Forbidden",
+        {"name": "n1", "kind": "nodes"},
+    )
+    assert body["message"] == (
+        f'nodes "n1" is forbidden: User "{user}" cannot patch resource "nodes" '
+        'in API group "" at the cluster scope'
+    )
+    path = "/api/v1/namespaces/t18/pods/p/eviction"
+    _code, body, _headers = ask(sim, "POST", path, {}, token=user)
+    assert body["message"] == (
+        f'pods "p" is forbidden: User "{user}" cannot create resource "pods/eviction" '
+        'in API group "" in the namespace "t18"'
+    )
+    path = "/apis/kubevirt.io/v1/namespaces/t18/virtualmachineinstances"
+    _code, body, _headers = ask(sim, "GET", path, token=user)
+    assert body["message"] == (
+        f'virtualmachineinstances.kubevirt.io is forbidden: User "{user}" cannot list resource '
+        '"virtualmachineinstances" in API group "kubevirt.io" in the namespace "t18"'
+    )
+    assert body["details"] == {"group": "kubevirt.io", "kind": "virtualmachineinstances"}
+
+
+def test_discovery_says_that_pods_can_be_evicted(sim: Kubesim) -> None:
+    """Else kubectl drain deletes them."""
+    _code, body, _headers = ask(sim, "GET", "/api/v1")
+    found = {r["name"]: r for r in body["resources"]}["pods/eviction"]
+    assert (found["group"], found["version"], found["kind"]) == ("policy", "v1", "Eviction")
+    _code, body, _headers = ask(sim, "GET", "/apis")
+    assert "policy" in {group["name"] for group in body["groups"]}

@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A simulated cluster as a process of its own, until it is told to end.
+
+    python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--account NAME=CLUSTERROLE.yml] ...
+
+In DIRECTORY: `kubeconfig` (may do everything), `kubeconfig-NAME` for each account, the server's
+log (`requests.jsonl`, `changes.jsonl`), and `pid` as soon as it answers. With DIRECTORY/pid of a
+process that runs already it refuses. Nodes and VMs are made through the API.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import yaml
+
+from .cluster import Kubesim
+from .journal import Journal
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _dot, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kubesim", description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--scale", type=float, default=1.0, help="how much faster than real time")
+    parser.add_argument("--version", type=_version, default=(1, 10), help="KubeVirt's (1.10)")
+    parser.add_argument("--port", type=int, default=0, help="default: one that is free")
+    parser.add_argument("--account", action="append", default=[], metavar="NAME=FILE")
+    return parser.parse_args()
+
+
+def _running(pid_file: Path) -> bool:
+    try:
+        os.kill(int(pid_file.read_text(encoding="ascii")), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def main() -> int:
+    args = _arguments()
+    args.directory.mkdir(parents=True, exist_ok=True)
+    pid_file = args.directory / "pid"
+    if _running(pid_file):
+        print(f"kubesim: runs already, see {pid_file}", file=sys.stderr)
+        return 2
+    over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: over.set())
+    with (
+        Kubesim(args.scale, args.version, args.port) as sim,
+        Journal(sim, args.directory),
+    ):
+        sim.kubeconfig(args.directory / "kubeconfig")
+        for account in args.account:
+            name, _is, file = account.partition("=")
+            role = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+            sim.api.access.rules[name] = role["rules"]
+            sim.kubeconfig(args.directory / f"kubeconfig-{name}", name)
+        pid_file.write_text(str(os.getpid()), encoding="ascii")
+        over.wait()
+        pid_file.unlink(missing_ok=True)
+        for text in sim.world.broken:
+            print(f"kubesim: a controller failed: {text}", file=sys.stderr)
+    return 1 if sim.world.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Put nodes and VMs into a cluster, and say what is in it, from a shell.
+
+    python -m kubesim.ctl KUBECONFIG nodes NAME ...
+    python -m kubesim.ctl KUBECONFIG vm NAME NODE [strategy=None] [run_strategy=Always] [KNOB=...]
+    python -m kubesim.ctl KUBECONFIG remove
+    python -m kubesim.ctl KUBECONFIG state
+
+`state` prints JSON: where each VM runs (nowhere: an empty text), which nodes are cordoned and
+which carry annotations of ours, and what migrations and evacuations have left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import words
+from .kinds import NODES, VMIS, VMS
+from .remote import Remote
+
+
+def state(cluster: Remote) -> dict[str, Any]:
+    nodes = cluster.all(NODES)
+    names = {obj["metadata"]["name"] for kind in (VMS, VMIS) for obj in cluster.all(kind)}
+    ours = [n for n in nodes if any(k.startswith("virtops.") for k in words.annotations(n))]
+    return {
+        "vms": {name: cluster.node_of(name) for name in sorted(names)},
+        "uids": {v["metadata"]["name"]: v["metadata"]["uid"] for v in cluster.all(VMIS)},
+        "cordoned": [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")],
+        "recorded": [n["metadata"]["name"] for n in ours],
+        "leftovers": cluster.leftovers(),
+    }
+
+
+def main() -> int:
+    config, what, *rest = sys.argv[1:]
+    cluster = Remote(Path(config))
+    if what == "nodes":
+        for name in rest:
+            cluster.add_node(name)
+    elif what == "vm":
+        name, node, *options = rest
+        cluster.add_vm(name, node, **dict(option.split("=", 1) for option in options))
+    elif what == "remove":
+        cluster.remove_vms()
+    elif what == "state":
+        print(json.dumps(state(cluster)))
+    else:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

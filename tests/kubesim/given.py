@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The cluster of VIRTOPS_KUBECONFIG in place of the simulator, for the tests of tests/kubevirt.
+
+The tests name its nodes n1, n2 and n3. What a test needs that this cluster has not got skips it,
+and says so:
+
+- the simulator itself: its log, its clock, faults of the API, other people's rights
+- VIRTOPS_KNOBS=1: node agents that obey the annotations lab/..., for migrations that fail or hang
+- VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .kinds import NODES, VMIS, Kind
+from .remote import Remote
+
+Obj = dict[str, Any]
+WANTED = ("n1", "n2", "n3")
+# These need no agent: without one a migration lasts as long as it lasts.
+HARMLESS = {"migrate_seconds", "start_seconds"}
+
+
+class Given(Remote):
+    """What Kubesim offers to tests, as far as any cluster can."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        found = {node["metadata"]["name"] for node in self.all(NODES)}
+        missing = [name for name in WANTED if name not in found]
+        if missing:
+            raise RuntimeError(
+                f"{path}: the cluster has no node {', '.join(missing)}; it has "
+                f"{', '.join(sorted(found))}. The tests need nodes n1, n2 and n3."
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        pytest.skip(f"needs the simulator: {name}")
+
+    def clean(self) -> None:
+        self.uncordon()
+        self.remove_vms()
+
+    def kubeconfig(self, path: Path, _token: str = "") -> Path:
+        """The one that was given: whose rights it has is not ours to choose."""
+        shutil.copyfile(self.path, path)
+        return path
+
+    def add_node(self, name: str, **labels: str) -> None:
+        if name not in WANTED or labels:
+            pytest.skip("needs the simulator: nodes of its own")
+
+    def add_vm(self, name: str, node: str, wait: bool = True, **what: Any) -> None:
+        known = {"strategy", "run_strategy", "namespace", "memory", "labels", "grace", "start"}
+        knobs = set(what) - known - HARMLESS
+        if knobs and not os.environ.get("VIRTOPS_KNOBS"):
+            pytest.skip(f"needs agents that obey knobs ({', '.join(sorted(knobs))}): VIRTOPS_KNOBS")
+        stops = what.get("strategy", "LiveMigrate") not in ("LiveMigrate", "External")
+        if stops and not os.environ.get("VIRTOPS_GUEST"):
+            pytest.skip("needs a real guest, which shuts down when asked: VIRTOPS_GUEST")
+        if what.pop("start", True) is False:
+            pytest.skip("needs the simulator: a VM that is not started")
+        super().add_vm(name, node, wait=wait, **what)
+
+    def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
+        if kind is VMIS:
+            pytest.skip("needs the simulator: it writes what only node agents may write")
+        found = self.request("GET", self.path_of(kind, namespace, name))
+        what(found)
+        return self.request("PUT", self.path_of(kind, namespace, name), found)

@@ -1,0 +1,161 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Any cluster, by its kubeconfig: what tests put into it and read from it.
+
+The same words as Kubesim has, through the API alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+
+from . import templates, words
+from .kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS, Kind
+
+Obj = dict[str, Any]
+MERGE = "application/merge-patch+json"
+
+
+class RemoteError(Exception):
+    """An answer that is not 2xx."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class Remote:
+    """A cluster that answers at the address in the kubeconfig."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._client = kubernetes.config.new_client_from_config(str(path))
+
+    def request(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> Obj:
+        """The answer's object. Raises RemoteError."""
+        accept = "*/*" if "subresources" in path else "application/json"
+        headers = {"Accept": accept, "Content-Type": kind}
+        for scheme in self._client.configuration.auth_settings().values():
+            if scheme["in"] == "header" and scheme["value"]:
+                headers[scheme["key"]] = scheme["value"]
+        found = self._client.rest_client.pool_manager.request(
+            method,
+            self._client.configuration.host + path,
+            body=None if body is None else json.dumps(body).encode(),
+            headers={**self._client.default_headers, **headers},
+        )
+        text = found.data.decode()
+        if found.status >= 300:
+            raise RemoteError(found.status, text)
+        return json.loads(text) if text else {}
+
+    @staticmethod
+    def path_of(kind: Kind, namespace: str = "", name: str = "") -> str:
+        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        space = f"/namespaces/{namespace}" if namespace and kind.namespaced else ""
+        return f"{root}{space}/{kind.plural}" + (f"/{name}" if name else "")
+
+    # Reading
+
+    def find(self, kind: Kind, name: str, namespace: str = "default") -> Obj | None:
+        try:
+            return self.request("GET", self.path_of(kind, namespace, name))
+        except RemoteError as exc:
+            if exc.code != 404:
+                raise
+            return None
+
+    def all(self, kind: Kind) -> list[Obj]:
+        items: list[Obj] = self.request("GET", self.path_of(kind))["items"]
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return [{**head, **item} for item in items]
+
+    def running(self, name: str, namespace: str = "default") -> bool:
+        vmi = self.find(VMIS, name, namespace)
+        return vmi is not None and words.phase(vmi) == "Running"
+
+    def node_of(self, name: str, namespace: str = "default") -> str:
+        """Where the VM runs; empty: nowhere."""
+        vmi = self.find(VMIS, name, namespace)
+        if vmi is None or words.phase(vmi) != "Running":
+            return ""
+        return str(vmi["status"].get("nodeName", ""))
+
+    def until(self, what: Callable[[], Any], seconds: float = 60.0) -> Any:
+        end = time.monotonic() + seconds
+        while True:
+            found = what()
+            if found:
+                return found
+            if time.monotonic() > end:
+                raise TimeoutError(f"not so after {seconds} s")
+            time.sleep(0.1)
+
+    def leftovers(self) -> list[str]:
+        """Marks and migrations that have not ended."""
+        return words.leftovers(self.all(VMIS), self.all(VMIMS))
+
+    # Writing
+
+    def add(self, plural: str, obj: Obj) -> Obj:
+        kind = BY_PLURAL[plural]
+        return self.request("POST", self.path_of(kind, obj["metadata"].get("namespace", "")), obj)
+
+    def patch(self, kind: Kind, name: str, body: Obj, namespace: str = "") -> Obj:
+        return self.request("PATCH", self.path_of(kind, namespace, name), body, MERGE)
+
+    def configure(self, **configuration: Any) -> None:
+        """spec.configuration of the KubeVirt object."""
+        found = self.request("GET", self.path_of(BY_PLURAL["kubevirts"]))["items"][0]
+        meta = found["metadata"]
+        body = {"spec": {"configuration": configuration}}
+        self.patch(BY_PLURAL["kubevirts"], meta["name"], body, meta["namespace"])
+
+    def add_node(self, name: str, **labels: str) -> None:
+        """Only where nodes are made by writing them down: on the simulator."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.add("nodes", templates.node(name, stamp, **labels))
+
+    def add_vm(self, name: str, node: str, wait: bool = True, **what: Any) -> None:
+        """See templates.vm."""
+        obj = templates.vm(name, node, **what)
+        namespace = obj["metadata"]["namespace"]
+        bare = obj["kind"] == VMIS.kind
+        self.add("virtualmachineinstances" if bare else "virtualmachines", obj)
+        if obj["spec"].get("runStrategy") == "Manual":
+            group = "/apis/subresources.kubevirt.io/v1"
+            path = f"{group}/namespaces/{namespace}/virtualmachines/{name}/start"
+            self.request("PUT", path, {})
+        if wait:
+            self.until(lambda: self.running(name, namespace))
+
+    def remove_vms(self) -> None:
+        """All VMs, and what their migrations left; waits until no instance is there."""
+        for kind in (VMS, VMIS):
+            for obj in self.all(kind):
+                meta = obj["metadata"]
+                try:
+                    self.request("DELETE", self.path_of(kind, meta["namespace"], meta["name"]))
+                except RemoteError as exc:
+                    if exc.code != 404:
+                        raise
+        self.until(lambda: not self.all(VMIS))
+        for obj in self.all(VMIMS):
+            meta = obj["metadata"]
+            self.request("DELETE", self.path_of(VMIMS, meta["namespace"], meta["name"]))
+
+    def uncordon(self) -> None:
+        for node in self.all(NODES):
+            if node["spec"].get("unschedulable"):
+                name = node["metadata"]["name"]
+                self.patch(NODES, name, {"spec": {"unschedulable": None}})

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Objects that tests put into a cluster, and the kubeconfig that leads to it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+Obj = dict[str, Any]
+# All of it is there on a real node, and typed clients refuse a node without.
+NODE_INFO = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "containerd://2.1.0",
+    "kernelVersion": "6.12.0",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.36.2",
+    "machineID": "0",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "0",
+}
+
+
+def node(name: str, heartbeat: str, **labels: str) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubevirt.io/schedulable": "true",
+                **labels,
+            },
+            "annotations": {"kubevirt.io/heartbeat": heartbeat},
+        },
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "250"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {**NODE_INFO, "bootID": f"boot-{name}-1"},
+        },
+    }
+
+
+def vm(
+    name: str,
+    node: str,
+    strategy: str | None = "LiveMigrate",
+    run_strategy: str = "Always",
+    namespace: str = "default",
+    memory: str = "128Mi",
+    labels: dict[str, str] | None = None,
+    grace: int = 30,
+    pool: str = "",
+    **knobs: str,
+) -> Obj:
+    """A VirtualMachine that prefers `node` at its start; without `run_strategy` a bare instance.
+
+    `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
+    """
+    terms = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]
+    preference = {"weight": 100, "preference": {"matchExpressions": terms}}
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+    spec: Obj = {
+        "domain": {"memory": {"guest": memory}, "devices": {}},
+        "affinity": {"nodeAffinity": affinity},
+        "terminationGracePeriodSeconds": grace,
+    }
+    if pool:
+        spec["nodeSelector"] = {"pool": pool}
+    if strategy is not None:
+        spec["evictionStrategy"] = strategy
+    notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
+    inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
+    meta = {"name": name, "namespace": namespace}
+    head = {"apiVersion": "kubevirt.io/v1"}
+    if not run_strategy:
+        spec.setdefault("evictionStrategy", "None")
+        bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
+        return {**head, "kind": "VirtualMachineInstance", **bare}
+    template = {"metadata": inner, "spec": spec}
+    whole = {"metadata": meta, "spec": {"runStrategy": run_strategy, "template": template}}
+    return {**head, "kind": "VirtualMachine", **whole}
+
+
+def kubeconfig(url: str, token: str, ca: str = "") -> Obj:
+    cluster: Obj = {"server": url}
+    if ca:
+        cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "sim",
+        "contexts": [{"name": "sim", "context": {"cluster": "sim", "user": "sim"}}],
+        "clusters": [{"name": "sim", "cluster": cluster}],
+        "users": [{"name": "sim", "user": {"token": token}}],
+    }
