@@ -135,11 +135,11 @@ sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test
 
 unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
+	$(PYTEST) -n 2 -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
 
 kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
+	$(PYTEST) -n 2 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 
 # Nodes n1, n2 and n3 have to be there. What needs the simulator, agents that obey knobs
 # (VIRTOPS_KNOBS=1) or a real guest (VIRTOPS_GUEST=1) is skipped and said: tests/kubesim/given.py.

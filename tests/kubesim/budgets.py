@@ -14,18 +14,23 @@ from .scheduler import quantity
 from .store import Change, Obj, Store
 from .world import World
 
-NO_SCALE = "virtualmachineinstances.kubevirt.io does not implement the scale subresource"
+NO_SCALE = "{} does not implement the scale subresource"
+SCALABLE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Deployment"})
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a PodDisruptionBudget comes to now. `computed`: false for ever over launcher pods,
-    whose owner has no scale, unless minAvailable is a number."""
+    """What a PodDisruptionBudget comes to now. `unscalable`: who owns a pod of it and has no scale,
+    such as a VMI; unless minAvailable is a number it is then never computed."""
 
-    computed: bool
+    unscalable: str = ""
     healthy: int = 0
     desired: int = 0
     expected: int = 0
+
+    @property
+    def computed(self) -> bool:
+        return not self.unscalable
 
     @property
     def allowed(self) -> int:
@@ -42,13 +47,24 @@ def assess(store: Store, pdb: Obj) -> Budget:
     healthy = sum(1 for p in pods if words.is_true(p, "Ready") and not words.final(p))
     least, most = pdb["spec"].get("minAvailable"), pdb["spec"].get("maxUnavailable")
     if isinstance(least, int):
-        return Budget(True, healthy, least, len(pods))
-    if any(words.is_launcher(pod) for pod in pods):
-        return Budget(False)
+        return Budget("", healthy, least, len(pods))
+    for pod in pods:
+        if owner := _without_scale(pod):
+            return Budget(owner)
     if least is not None:
-        return Budget(True, healthy, _share(least, len(pods)), len(pods))
+        return Budget("", healthy, _share(least, len(pods)), len(pods))
     unavailable = most if isinstance(most, int) else _share(most or 0, len(pods))
-    return Budget(True, healthy, max(0, len(pods) - unavailable), len(pods))
+    return Budget("", healthy, max(0, len(pods) - unavailable), len(pods))
+
+
+def _without_scale(pod: Obj) -> str:
+    """The resource that owns the pod, if it has no scale; a pod of nobody is not counted."""
+    if words.is_launcher(pod):
+        return "virtualmachineinstances.kubevirt.io"
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner.get("controller") and owner["kind"] not in SCALABLE:
+            return f"{owner['kind'].lower()}s"
+    return ""
 
 
 def _share(text: str | int, count: int) -> int:
@@ -89,7 +105,7 @@ class BudgetController:
                 "type": "DisruptionAllowed",
                 "status": value,
                 "reason": reason,
-                "message": "" if found.computed else NO_SCALE,
+                "message": "" if found.computed else NO_SCALE.format(found.unscalable),
                 "lastTransitionTime": before.get("lastTransitionTime") if same else stamp,
             }
             obj["status"] = {

@@ -89,6 +89,9 @@ class Kubesim:
         # Connections that the client has left need the loop once more to be closed.
         for transport in list(self._transports):
             transport.abort()
+        # Those that are still shaking hands have no handler yet (Python 3.13 knows them).
+        if hasattr(self._listener, "abort_clients"):
+            self._listener.abort_clients()
         await asyncio.sleep(0.02)
 
     async def _start(self) -> web.AppRunner:

@@ -121,7 +121,8 @@ def test_a_budget_holds_one_back_and_the_others_do_not_wait(sim, operator) -> No
 
 
 def test_a_budget_that_is_never_computed_is_no_transient(sim, operator) -> None:
-    add_pod(sim, "held", "n1", labels={"app": "held"})
+    """Its pods belong to something that has no scale."""
+    add_pod(sim, "held", "n1", owner="Database/orders", labels={"app": "held"})
     add_budget(sim, "percent", None, app="held")
     found = operator.drain(pending_timeout=1.0)
     assert found["phase"] == "Blocked" and found["certificate"] is None

@@ -427,8 +427,8 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Look at the claim and its storage; a volume for two nodes needs ReadWriteMany.",
     ),
     Reason.DRAIN_TAINT: _c(
-        "The node has KubeVirt's drain taint, which evacuates every VM on it.",
-        "Take the taint away (kubectl taint nodes NODE KEY-), then abort again.",
+        "The node has KubeVirt's drain taint: it moves the VMs by itself, and refuses an abort.",
+        "Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured).",
     ),
     Reason.OBJECT_STAYS: _c(
         "The VM has moved; KubeVirt keeps the migration object open.",
