@@ -104,7 +104,7 @@ options:
       - Seconds after which one call hands back, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
-    default: 12
+    default: 15
   begun:
     description: Set by the action plugin from the second slice on.
     type: bool

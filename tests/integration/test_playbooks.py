@@ -9,8 +9,10 @@ What changed is read with virsh on the hosts, never taken from the playbook.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -339,3 +341,22 @@ def test_a_rule_that_cannot_mean_what_it_says(lab: Lab) -> None:
     said = refused(lab, {"drain_rules": rules})
     assert "large ones" in said
     assert "memory_mib" in said
+
+
+def test_the_plan_of_a_roll_changes_nothing_and_the_drain_is_told_beside_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    before = traces.snapshot(lab)
+    told = {**HERE, "maintenance_plan_file": str(tmp_path / "plan.json")}
+    planned = plays.run(lab, "plan", told)
+    assert planned.code == 0, planned.text
+    assert traces.snapshot(lab) == before
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert [(m["name"], m["way"], m["target"]) for s in plan["steps"] for m in s["moves"]] == [
+        ("web", "migrate", "host-b")
+    ]
+    drained = plays.run(lab, "drain", told)
+    assert drained.code == 0, drained.text
+    assert traces.running(lab.host("host-b")) == ["web"]
+    assert "web: moved to host-b" in " ".join(drained.text.split())
+    assert "the plan said moved to host-b" in " ".join(drained.text.split())

@@ -13,13 +13,12 @@ affinity          zone In a|b     zone NotIn a     gpu Exists     gpu DoesNotExi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Union
 
 from .needs import Effect, Needs, Operator, Requirement, Taint, Toleration
 from .policy import PolicyError
 
-if TYPE_CHECKING:
-    Texts = str | Iterable[str] | None
+Texts = Union[str, Iterable[str], None]
 _EFFECTS = ", ".join(effect.value for effect in Effect)
 
 
