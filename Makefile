@@ -137,9 +137,15 @@ unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -n 2 -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
 
+# Two runs of molecule: within one, either all scenarios share the lab of `default`, or none does.
+SCENARIOS := $(notdir $(patsubst %/molecule.yml,%,$(sort $(wildcard extensions/molecule/*/molecule.yml))))
+SCENARIOS_SIMULATOR := $(filter kubevirt_%,$(SCENARIOS))
+SCENARIOS_LAB := $(filter-out default $(SCENARIOS_SIMULATOR),$(SCENARIOS))
+
 kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -n 2 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
+	molecule test $(SCENARIOS_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 
 # Nodes n1, n2 and n3 have to be there. What needs the simulator, agents that obey knobs
 # (VIRTOPS_KNOBS=1) or a real guest (VIRTOPS_GUEST=1) is skipped and said: tests/kubesim/given.py.
@@ -152,7 +158,7 @@ integration-kubevirt: venv ## the same checks against any cluster: make integrat
 integration: deps ## pytest and molecule on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
-	$(if $(wildcard extensions/molecule/*/molecule.yml),molecule test --all --no-command-borders $(MOLECULE_ARGS),@echo "molecule: no scenario yet")
+	molecule test $(SCENARIOS_LAB:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 
 sabotage: deps ## plant faults in the product and the lab; each must be caught by a test
 	$(RUN) tests/sabotage/run.py $(SABOTAGE_ARGS)
