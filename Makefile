@@ -48,7 +48,7 @@ RUN = PYTHONPATH=$(COLLECTIONS):$(CURDIR)/tests $(PY)
 venv: $(STAMPS)/venv $(LINK)/galaxy.yml ## the tools (build/venv) and the collection's import path (build/collections)
 
 $(STAMPS)/venv: tests/requirements/tools.txt $(TOOLS)/find_python
-	@python=$$($(TOOLS)/find_python); echo "venv: $$python -> build/venv"; \
+	@python=$$($(TOOLS)/find_python); echo "venv: $$python -> build/venv, takes a minute or two"; \
 	rm -rf $(VENV); "$$python" -m venv $(VENV)
 	@$(VENV)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/tools.txt
 	@mkdir -p $(@D) && touch $@
