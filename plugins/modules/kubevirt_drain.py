@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_drain
 short_description: Empty a Kubernetes node of its KubeVirt VMs, or put it back
+version_added: 0.1.0
 description:
   - Brings a node into a maintenance state. V(drained) cordons it and moves every VM away by live
     migration, or does what its eviction strategy and the policy say.
@@ -329,7 +330,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(params),
+            auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_eviction_strategy
 short_description: Declare the eviction strategy of KubeVirt VMs
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Writes C(evictionStrategy) into the templates of VirtualMachines, or takes it away.
   - A running VM keeps the strategy with which it was started until it is restarted, since KubeVirt
@@ -179,7 +179,7 @@ def main() -> None:
     try:
         result = declare(
             DeclareRequest(
-                auth=options.auth(params),
+                auth=options.auth(module),
                 strategy=params["strategy"] if params["state"] == "present" else "",
                 names=chosen,
                 namespace=params["namespace"] or ("default" if chosen else ""),

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_migration
 short_description: Migrate one KubeVirt VM, or abort its migration
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Moves one running VM to another node by a migration object of its own, or takes over the one
     that is under way, and watches it to its end. Attempts are bounded, and what waits in vain is
@@ -350,7 +350,7 @@ def main() -> None:
     params = module.params
     try:
         request = MigrationRequest(
-            auth=options.auth(params),
+            auth=options.auth(module),
             name=params["name"],
             namespace=params["namespace"],
             want=Want(params["state"]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_node_info
 short_description: Read a Kubernetes node, its KubeVirt VMs, and what a drain would do with each
+version_added: 0.1.0
 description:
   - Reads a node and its VMs, and changes nothing.
   - For each VM it tells whether it can migrate and why not, and what
@@ -19,7 +20,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._attributes
-  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 """
 
@@ -264,7 +265,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(params),
+            auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: maintenance_plan
 short_description: Plan the maintenance of many hosts, or say why it does not fit
+version_added: 0.1.0
 description:
   - Plays the roll through on a model of the fleet, by the same decisions that
     M(virtops.maintenance.virt_drain) takes, and tells the order of the hosts, which of them go

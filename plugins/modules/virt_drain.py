@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_drain
 short_description: Empty a libvirt host of its VMs, or put it back
+version_added: 0.1.0
 description:
   - Brings the host that the module runs on into a maintenance state. V(drained) moves every VM
     to other hosts by live migration, or does what its strategy and the policy say.

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_host_info
 short_description: Read a libvirt host, its VMs, and what a drain would do with each
+version_added: 0.1.0
 description:
   - Reads the host that the module runs on and its peers, and changes nothing.
   - For each VM it tells where it is, whether it can migrate and why not, and what

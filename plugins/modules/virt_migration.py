@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_migration
 short_description: Migrate one VM of a libvirt host, or abort its migration
+version_added: 0.1.0
 description:
   - Moves one VM away from the host that the module runs on, with the same checks, limits and
     records as M(virtops.maintenance.virt_drain).

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_migration_info
 short_description: Read the migrations of a libvirt host
+version_added: 0.1.0
 description:
   - Tells the migrations away from the host that the module runs on. Those under way are read from
     libvirt, whoever started them; those that are over from the host's record.

@@ -160,7 +160,7 @@ def _d(sentence: str, remedy: str) -> ReasonInfo:
 CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.DISKS: _c(
         "A disk is local and cannot be copied by the migration.",
-        "Move the disk to shared storage, allow block migration, or choose on_not_migratable.",
+        "Move the disk to shared storage, or choose on_not_migratable.",
     ),
     Reason.INTERFACE: _c(
         "A network or bridge of the VM does not exist on the target.",
