@@ -234,7 +234,7 @@ vms:
       description: The effective eviction strategy.
       type: str
     decided_by:
-      description: Who decided it, the VM's declaration or the default.
+      description: Who decided it, a rule, the VM's declaration, or the default.
       type: str
     way:
       description: What is done with it, for example V(migrate) or V(shutdown).
@@ -292,6 +292,11 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule

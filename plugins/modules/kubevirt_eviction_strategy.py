@@ -139,6 +139,11 @@ vms:
     restart_needed:
       description: Whether the running instance keeps another strategy until it is restarted.
       type: bool
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule

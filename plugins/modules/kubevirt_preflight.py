@@ -126,6 +126,11 @@ vms_checked:
   description: How many VMs of the node were looked at.
   returned: success
   type: int
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule

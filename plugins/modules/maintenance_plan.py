@@ -281,6 +281,11 @@ diff:
     after:
       description: A line a VM.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: PolicyError
 """
 
 import json

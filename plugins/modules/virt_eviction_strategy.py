@@ -129,6 +129,11 @@ vms:
       description: Where it was written, or in check mode would be, V(live) and V(config).
       type: list
       elements: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 import socket

@@ -64,7 +64,11 @@ class Records:
             raise RecordError(
                 f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
             ) from exc
-        return NodeRecord.from_json(_unpack(text))
+        try:
+            return NodeRecord.from_json(_unpack(text))
+        except RecordError as exc:
+            where = f"annotation {names.RECORD} of {self._node}"
+            raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def save(self, record: NodeRecord) -> dict[str, Any]:
         """The Node as it then is."""

@@ -97,7 +97,11 @@ class LibvirtPlatform:
 
     def load(self) -> NodeRecord | None:
         text = self._read("record")
-        return None if text is None else NodeRecord.from_json(text)
+        try:
+            return None if text is None else NodeRecord.from_json(text)
+        except RecordError as exc:
+            where = f"volumes {self._prefix}record.* in pool virtops of {self.source.name}"
+            raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def save(self, record: NodeRecord) -> None:
         self._write("record", record.to_json())
