@@ -18,7 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.reasons import Finding, Reason
-from .connection import ERR_NO_SUPPORT, is_lost, libvirt
+from .connection import (
+    ERR_CONFIG_UNSUPPORTED,
+    ERR_INTERNAL,
+    ERR_NO_SUPPORT,
+    is_lost,
+    libvirt,
+)
 from .domain_spec import DomainSpec, InterfaceSpec
 
 # virSecretUsageType, libvirt's include/libvirt/libvirt-secret.h
@@ -28,7 +34,11 @@ _ACTIVE = 2
 _CAP_NET = 16
 _INCOMPATIBLE, _IDENTICAL = 0, 1
 _FAIL_INCOMPATIBLE = 1
-_ERR_CPU_INCOMPATIBLE = 91
+# Errors that answer the question for a CPU; of an internal one only its text tells.
+_ERR_INVALID_ARG, _ERR_XML, _ERR_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE = 8, 27, 84, 91
+_CPU_ANSWERS = frozenset(
+    {_ERR_INVALID_ARG, _ERR_XML, ERR_CONFIG_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE}
+)
 
 
 @dataclass(frozen=True)
@@ -285,6 +295,8 @@ def compare_cpu(
     `cache`: one mapping a target; equal CPUs are then compared once. CPUs that show the guest
     the whole host (host-passthrough, maximum with KVM) must find the same CPU on the target:
     libvirt calls anything else unsafe (docs/formatdomain.html, CPU model).
+
+    Raises libvirtError when the target does not answer.
     """
     if spec.cpu_mode not in ("custom", "host-model", "host-passthrough", "maximum"):
         return []
@@ -308,16 +320,24 @@ def _compare_cpu(
             None, spec.arch or None, None, spec.type, spec.cpu_xml, _FAIL_INCOMPATIBLE
         )
     except libvirt.libvirtError as exc:
-        if is_lost(exc):
-            raise
-        if exc.get_error_code() == ERR_NO_SUPPORT:
+        if exc.get_error_code() in (ERR_NO_SUPPORT, _ERR_UNSUPPORTED):
             return []  # not every driver compares; libvirt checks again when it migrates
+        if not _answers(exc):
+            raise
         text = " ".join(str(exc).split())
         return [Finding(Reason.CPU_MODEL, f"CPU {label} cannot run on {target.name}: {text}.")]
     if result == _INCOMPATIBLE:
         text = f"CPU {label} cannot run on {target.name}: a feature is missing there."
         return [Finding(Reason.CPU_MODEL, text)]
     return []
+
+
+def _answers(exc: Any) -> bool:
+    """Does this libvirtError say that the CPU cannot run there? Else it was not compared: the
+    connection broke, a lock was not to be had ..."""
+    code = exc.get_error_code()
+    unknown = code == ERR_INTERNAL and "unknown cpu" in str(exc).lower()
+    return code in _CPU_ANSWERS or unknown
 
 
 def _compare_whole_host(

@@ -16,7 +16,7 @@ from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
-from .disk_sight import local_sights, path_is_shared_fs, path_shared, target_sights
+from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
@@ -36,7 +36,11 @@ from .migratable import (
 
 @dataclass(frozen=True)
 class VMFacts:
-    """A VM's static side. `copied`: target devices of the disks that a migration copies."""
+    """A VM's static side. `copied`: target devices of the disks that a migration copies.
+
+    asked: the peers that said whether they take it; None: none has to be asked. One that did
+    not answer stands in refused_by as well, but that is no answer.
+    """
 
     uuid: str
     name: str
@@ -53,6 +57,7 @@ class VMFacts:
     migratable: bool | None
     findings: tuple[Finding, ...]
     refused_by: Mapping[str, tuple[Finding, ...]]
+    asked: frozenset[str] | None
     document: Mapping[str, Any]
     copied: tuple[str, ...] = field(default=())
     cold_findings: tuple[Finding, ...] = ()
@@ -108,13 +113,7 @@ def read_vm_facts(
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
     findings = source_findings(spec, source.facts, runtime, sights)
-    refused: dict[str, tuple[Finding, ...]] = {}
-    for peer in peers:
-        if reads[peer.name].error:
-            continue  # placement leaves it out
-        why = _refusal(source, peer, spec, runtime, sights)
-        if why:
-            refused[peer.name] = why
+    refused, asked = _ask_peers(source, peers, reads, spec, runtime, sights)
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -132,6 +131,7 @@ def read_vm_facts(
         migratable=not findings,
         findings=findings,
         refused_by=refused,
+        asked=asked,
         document=vm_document(
             spec,
             source.name,
@@ -150,17 +150,43 @@ def read_vm_facts(
     )
 
 
+def _ask_peers(
+    source: Host,
+    peers: Iterable[Host],
+    reads: Mapping[str, HostNow],
+    spec: DomainSpec,
+    runtime: Runtime,
+    sights: Mapping[str, DiskSight],
+) -> tuple[dict[str, tuple[Finding, ...]], frozenset[str]]:
+    """Who refuses it and why; who answered at all."""
+    refused: dict[str, tuple[Finding, ...]] = {}
+    asked = set()
+    for peer in peers:
+        if reads[peer.name].error:
+            continue  # placement leaves it out
+        try:
+            why = _refusal(source, peer, spec, runtime, sights)
+            asked.add(peer.name)
+        except HostUnreachable as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+        except libvirt.libvirtError as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+        if why:
+            refused[peer.name] = why
+    return refused, frozenset(asked)
+
+
 def _refusal(
-    source: Host, peer: Host, spec: DomainSpec, runtime: Runtime, sights: Any
+    source: Host,
+    peer: Host,
+    spec: DomainSpec,
+    runtime: Runtime,
+    sights: Mapping[str, DiskSight],
 ) -> tuple[Finding, ...]:
-    try:
-        seen = target_sights(sights, spec, peer.facts, peer.conn)
-        cpu = compare_cpu(peer.conn, spec, source.facts, peer.facts, peer.cpu_cache)
-        return target_findings(spec, source.facts, peer.facts, seen, runtime=runtime, cpu=cpu)
-    except HostUnreachable as exc:
-        return (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
-    except libvirt.libvirtError as exc:
-        return (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+    """Raises HostUnreachable or libvirtError when the peer does not answer."""
+    seen = target_sights(sights, spec, peer.facts, peer.conn)
+    cpu = compare_cpu(peer.conn, spec, source.facts, peer.facts, peer.cpu_cache)
+    return target_findings(spec, source.facts, peer.facts, seen, runtime=runtime, cpu=cpu)
 
 
 def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
@@ -217,5 +243,6 @@ def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         refused_by={},
+        asked=None,
         document={"name": domain.name, "uuid": domain.uuid},
     )
