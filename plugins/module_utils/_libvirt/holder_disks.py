@@ -106,7 +106,7 @@ class TargetVolumes:
         stamps = {} if known else self._stamps()
         files = [disk for disk in disks if not disk.path.startswith("/dev/")]
         pools = [self._pool_for(disk) for disk in files]
-        there = [_volume(pool, disk.path) for disk, pool in zip(files, pools)]
+        there = [_there(pool, disk.path) for disk, pool in zip(files, pools)]
         old = [(disk.path, volume) for disk, volume in zip(files, there) if volume is not None]
         for path, volume in old:
             self._check_ours(path, volume, stamps)
@@ -266,9 +266,18 @@ def user_of(conn: Any, path: str, moving: str = "") -> str:
                 raise
     for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
         for other in pool.listAllVolumes(0):
-            if ET.fromstring(other.XMLDesc(0)).findtext("backingStore/path") == path:
+            if _base_of(other) == path:
                 return f"the volume {other.name()} of pool {pool.name()}"
     return ""
+
+
+def _base_of(volume: Any) -> str | None:
+    try:
+        return ET.fromstring(volume.XMLDesc(0)).findtext("backingStore/path")
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+            raise
+        return None  # its file is gone
 
 
 def _sources(dom: Any) -> Iterator[ET.Element]:
@@ -300,6 +309,14 @@ def _volume(pool: Any, path: str) -> Any:
         if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
             raise
         return None
+
+
+def _there(pool: Any, path: str) -> Any:
+    """The volume, if its file is there still: one may be deleted behind libvirt's back."""
+    if _volume(pool, path) is None:
+        return None
+    pool.refresh(0)
+    return _volume(pool, path)
 
 
 def _volume_xml(disk: CopyDisk) -> str:

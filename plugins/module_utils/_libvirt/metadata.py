@@ -75,6 +75,11 @@ def needs_of(declared: Mapping[str, str]) -> Needs:
     return needs_text.needs("its metadata", found)
 
 
+def group_of(xml: str | None) -> str | None:
+    """The anti-affinity group that it declares; None: none."""
+    return (_root(xml).findtext(_tag("antiAffinityGroup")) or "").strip() or None
+
+
 def strategy_of(xml: str | None) -> str:
     """The eviction strategy that it declares; empty: none."""
     return (_root(xml).findtext(_tag("evictionStrategy")) or "").strip()

@@ -51,6 +51,8 @@ class Volume:
         return f"{self.pool.folder}/{self._name}"
 
     def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
+        if self._name in self.pool.gone:
+            raise fakes.LibvirtError(self._name, self.pool.host.binding.VIR_ERR_NO_STORAGE_VOL)
         ctime = f"{self.ctime // 10**9}.{self.ctime % 10**9:09d}"
         below = f"<backingStore><path>{self.base}</path></backingStore>" if self.base else ""
         return (
@@ -65,19 +67,24 @@ class Volume:
 
 
 class Pool:
-    """A directory. `refused`: names that it does not make; `kept`: that it does not delete."""
+    """A directory. `refused`: names that it does not make; `kept`: that it does not delete;
+    `gone`: whose file was deleted behind libvirt's back."""
 
     def __init__(self, host: FakeHost, folder: str) -> None:
         self.host, self.folder = host, folder
         self.volumes: dict[str, Volume] = {}
         self.refused: set[str] = set()
         self.kept: set[str] = set()
+        self.gone: set[str] = set()
 
     def name(self) -> str:
         return "images"
 
     def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
         return f"<pool><target><path>{self.folder}</path></target></pool>"
+
+    def refresh(self, _flags: int) -> None:
+        self.volumes = {n: v for n, v in self.volumes.items() if n not in self.gone}
 
     def listAllVolumes(self, _flags: int) -> list[Volume]:  # noqa: N802 - libvirt's name
         return list(self.volumes.values())
@@ -94,6 +101,7 @@ class Pool:
         return self.put(name)
 
     def put(self, name: str, **more: Any) -> Volume:
+        self.gone.discard(name)
         self.volumes[name] = Volume(self, name, next(CLOCK), **more)
         return self.volumes[name]
 
@@ -192,6 +200,16 @@ def test_what_was_left_is_replaced_when_the_vm_comes_back(host: FakeHost) -> Non
     assert list(host.notes) == [f"made.{VM}.b"]
     TargetVolumes(host, VM, "b").keep()
     assert host.notes == {}
+
+
+def test_what_was_deleted_behind_libvirts_back_is_no_hindrance(host: FakeHost) -> None:
+    leave(host)
+    host.pool.put("other.qcow2")
+    host.pool.gone = {"web.qcow2"}
+    come_back(host)
+    host.pool.gone = {"other.qcow2"}
+    TargetVolumes(host, VM, "b").remove()
+    assert list(host.pool.volumes) == ["other.qcow2"]
 
 
 def test_a_file_made_anew_on_the_old_path_is_a_strangers(host: FakeHost) -> None:
