@@ -129,6 +129,8 @@ class Job:
             return "refused", "post-copy runs: the VM's memory is on both hosts, so it moves"
         if self.probe.gone:
             return "refused", "the memory is over: the VM is being switched over"
+        if self.probe.abort_status is AbortStatus.FAILED:
+            return "refused", self.probe.message
         if self.probe.abort_status is AbortStatus.NONE:
             self._user_abort = True
             self.probe.measure(Measure.ABORT)
