@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,10 @@ from .migratable import (
     target_findings,
 )
 
+Refusals = Mapping[str, "tuple[Finding, ...]"]
+# Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
+_MODES_OF_THE_HOST = ("", "host-passthrough", "host-model", "maximum")
+
 
 @dataclass(frozen=True)
 class VMFacts:
@@ -56,7 +61,8 @@ class VMFacts:
     method: MigrationMethod
     migratable: bool | None
     findings: tuple[Finding, ...]
-    refused_by: Mapping[str, tuple[Finding, ...]]
+    refused_by: Refusals
+    cold_refused_by: Refusals
     asked: frozenset[str] | None
     document: Mapping[str, Any]
     copied: tuple[str, ...] = field(default=())
@@ -86,6 +92,7 @@ class VMFacts:
             cold_findings=self.cold_findings,
             save_findings=self.save_findings,
             refused_by=self.refused_by,
+            cold_refused_by=self.cold_refused_by,
             job=job,
             document=self.document,
             needs=self.needs,
@@ -113,7 +120,8 @@ def read_vm_facts(
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
     findings = source_findings(spec, source.facts, runtime, sights)
-    refused, asked = _ask_peers(source, peers, reads, spec, runtime, sights)
+    asking = _Question(source, spec, runtime, sights, _boots_anywhere(dom, spec, runtime))
+    refused, cold_refused, asked = _ask_peers(asking, peers, reads)
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -131,6 +139,7 @@ def read_vm_facts(
         migratable=not findings,
         findings=findings,
         refused_by=refused,
+        cold_refused_by=cold_refused,
         asked=asked,
         document=vm_document(
             spec,
@@ -150,43 +159,68 @@ def read_vm_facts(
     )
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds."""
+
+    source: Host
+    spec: DomainSpec
+    runtime: Runtime
+    sights: Mapping[str, DiskSight]
+    any_cpu: bool
+
+
 def _ask_peers(
-    source: Host,
-    peers: Iterable[Host],
-    reads: Mapping[str, HostNow],
-    spec: DomainSpec,
-    runtime: Runtime,
-    sights: Mapping[str, DiskSight],
-) -> tuple[dict[str, tuple[Finding, ...]], frozenset[str]]:
-    """Who refuses it and why; who answered at all."""
+    asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]
+) -> tuple[dict[str, tuple[Finding, ...]], dict[str, tuple[Finding, ...]], frozenset[str]]:
+    """Who refuses it and why, running and off; who answered at all."""
     refused: dict[str, tuple[Finding, ...]] = {}
+    cold: dict[str, tuple[Finding, ...]] = {}
     asked = set()
     for peer in peers:
         if reads[peer.name].error:
             continue  # placement leaves it out
         try:
-            why = _refusal(source, peer, spec, runtime, sights)
+            refused[peer.name], cold[peer.name] = _refusal(asking, peer)
             asked.add(peer.name)
         except HostUnreachable as exc:
             why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+            refused[peer.name] = cold[peer.name] = why
         except libvirt.libvirtError as exc:
             why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
-        if why:
-            refused[peer.name] = why
-    return refused, frozenset(asked)
+            refused[peer.name] = cold[peer.name] = why
+    return _refusing(refused), _refusing(cold), frozenset(asked)
 
 
-def _refusal(
-    source: Host,
-    peer: Host,
-    spec: DomainSpec,
-    runtime: Runtime,
-    sights: Mapping[str, DiskSight],
-) -> tuple[Finding, ...]:
-    """Raises HostUnreachable or libvirtError when the peer does not answer."""
-    seen = target_sights(sights, spec, peer.facts, peer.conn)
-    cpu = compare_cpu(peer.conn, spec, source.facts, peer.facts, peer.cpu_cache)
-    return target_findings(spec, source.facts, peer.facts, seen, runtime=runtime, cpu=cpu)
+def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
+    return {name: why for name, why in answers.items() if why}
+
+
+def _refusal(asking: _Question, peer: Host) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Why the peer does not take it while it runs, and while it is off.
+
+    Raises HostUnreachable or libvirtError when the peer does not answer.
+    """
+    spec, here, there = asking.spec, asking.source.facts, peer.facts
+    seen = target_sights(asking.sights, spec, there, peer.conn)
+    cpu = compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
+    live = target_findings(spec, here, there, seen, runtime=asking.runtime, cpu=cpu)
+    # What a migration asks of the target's libvirt (runtime) is not asked of a start.
+    cold = target_findings(spec, here, there, seen, cpu=() if asking.any_cpu else cpu)
+    return live, cold
+
+
+def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:
+    """Does its CPU depend on the host where it starts? The live XML of a host-model VM has the
+    CPU that it got; what it is defined with tells."""
+    if spec.cpu_mode in _MODES_OF_THE_HOST:
+        return True
+    if not runtime.persistent:
+        return False
+    cpu = ET.fromstring(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
+    if cpu is None:
+        return True
+    return cpu.get("mode", "") in _MODES_OF_THE_HOST and cpu.find("model") is None
 
 
 def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
@@ -243,6 +277,7 @@ def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         refused_by={},
+        cold_refused_by={},
         asked=None,
         document={"name": domain.name, "uuid": domain.uuid},
     )

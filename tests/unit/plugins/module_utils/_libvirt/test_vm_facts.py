@@ -67,14 +67,17 @@ def facts_of(
     checkpoints: Any = (),
     says: str = "",
     peers: tuple[Host, ...] = (),
+    cpu: tuple[str, str] = ("", ""),
 ) -> VMFacts:
+    """`cpu`: as it runs, and as it is defined."""
     binding = fakes.Binding()
     for module in (disk_sight, host, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(disk_sight, "path_is_shared_fs", lambda _path: False)
     domain = fakes.Domain(binding, [], "host-a")
     element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
-    domain.XMLDesc = lambda _flags: XML.replace("</domain>", element)
+    xml = XML.replace("</domain>", element)
+    domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + "<devices>")
     domain.snapshotNum = lambda _flags: 0
     domain.hasManagedSaveImage = lambda _flags: 0
     if checkpoints == "unsupported":
@@ -149,15 +152,39 @@ def test_a_peer_that_breaks_at_the_question_has_not_answered(
     monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     cpu = "<cpu mode='custom'><model>m</model></cpu>"
-    monkeypatch.setitem(globals(), "XML", XML.replace("<devices>", f"{cpu}<devices>"))
     peers = (
         peer("takes", 2),
         peer("refuses", fakes.LibvirtError("required features: avx", 91)),
         peer("hangs", fakes.LibvirtError("cannot acquire state change lock", 68)),
         peer("breaks", fakes.LibvirtError("client socket is closed", 1)),
     )
-    found = facts_of(monkeypatch, peers=peers)
+    found = facts_of(monkeypatch, peers=peers, cpu=(cpu, cpu))
     assert found.asked == {"takes", "refuses"}
     why = {name: findings[0].reason for name, findings in found.refused_by.items()}
     unreachable = Reason.PEER_UNREACHABLE
     assert why == {"refuses": Reason.CPU_MODEL, "hangs": unreachable, "breaks": unreachable}
+
+
+@pytest.mark.parametrize(
+    ("live", "defined", "refuses"),
+    [
+        ("<cpu mode='host-passthrough'/>", "<cpu mode='host-passthrough'/>", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu mode='host-model'/>", False),
+        ("<cpu mode='custom'><model>qemu64</model></cpu>", "", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu><model>m</model></cpu>", True),
+        (
+            "<cpu mode='custom'><model>m</model></cpu>",
+            "<cpu mode='custom'><model>m</model></cpu>",
+            True,
+        ),
+    ],
+)
+def test_off_it_takes_the_cpu_that_it_finds(
+    monkeypatch: pytest.MonkeyPatch, live: str, defined: str, refuses: bool
+) -> None:
+    """What hinders a running guest only does not keep one that is started anew."""
+    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
+    assert found.refused_by["b"][0].reason is Reason.CPU_MODEL
+    assert bool(found.cold_refused_by) is refuses
