@@ -325,3 +325,10 @@ def test_the_flags_are_live_peer_to_peer_and_never_unsafe(
     assert bool(flags & binding.VIR_MIGRATE_UNDEFINE_SOURCE) is persistent
     assert bool(flags & binding.VIR_MIGRATE_PERSIST_DEST) is persistent
     assert bool(flags & binding.VIR_MIGRATE_NON_SHARED_DISK) is (method is MigrationMethod.BLOCK)
+
+
+def test_the_bandwidth_holds_in_post_copy_too(world: World) -> None:
+    for bandwidth, post_copy, wanted in ((7, True, 7), (0, True, None), (7, False, None)):
+        settings = MigrationSettings(bandwidth_mib=bandwidth, post_copy=post_copy)
+        params = migrate.params_of(order(settings=settings), 1, [])
+        assert params.get(world.binding.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY) == wanted
