@@ -198,7 +198,7 @@ options:
     default: {}
     suboptions:
       bandwidth:
-        description: Most that one migration may take, in MiB/s, also in post-copy. V(0) is no limit.
+        description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
         type: int
         default: 0
       auto_converge:
@@ -299,7 +299,7 @@ options:
         type: dict
         suboptions:
           bandwidth:
-            description: Most that one migration may take, in MiB/s, also in post-copy. V(0) is no limit.
+            description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
             type: int
           auto_converge:
             description: Slow the guest down when it dirties memory faster than the link moves it.

@@ -85,7 +85,6 @@ class HostFacts:
     cpu_xml: str = ""
     memory_mib: int = 0
     machines: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    canonical: Mapping[tuple[str, str], str] = field(default_factory=dict)
     networks: Mapping[str, str] | None = None
     interfaces: frozenset[str] | None = None
     node_nets: frozenset[str] | None = None
@@ -145,7 +144,6 @@ def read_host_facts(conn: Any) -> HostFacts:
     arch = caps.findtext("host/cpu/arch") or ""
     cpu = caps.find("host/cpu")
     cells = _cells(caps)
-    machines, canonical = _machines(caps)
     pages = [int(e.get("size", "0")) for e in caps.findall("host/cpu/pages")]
     networks = _or_none(lambda: conn.listAllNetworks(_ACTIVE))
     # Not only the active ones: a bridge counts as active when a guest is plugged into it.
@@ -163,8 +161,7 @@ def read_host_facts(conn: Any) -> HostFacts:
         host_uuid=caps.findtext("host/uuid") or "",
         cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
         memory_mib=int(info[1]),
-        machines=machines,
-        canonical=canonical,
+        machines=_machines(caps),
         networks=None if networks is None else {n.name(): _bridge(n) for n in networks},
         interfaces=None if interfaces is None else frozenset(i.name() for i in interfaces),
         node_nets=None if node_nets is None else frozenset(d.name() for d in node_nets),
@@ -262,12 +259,9 @@ def _huge_pages(
     return facts
 
 
-def _machines(
-    caps: ET.Element,
-) -> tuple[dict[tuple[str, str], frozenset[str]], dict[tuple[str, str], str]]:
+def _machines(caps: ET.Element) -> dict[tuple[str, str], frozenset[str]]:
     """Machine types by (domain type, arch); a domain type may have a list of its own."""
     machines: dict[tuple[str, str], frozenset[str]] = {}
-    canonical: dict[tuple[str, str], str] = {}
     for arch in caps.findall("guest/arch"):
         name = arch.get("name", "")
         for domain in arch.findall("domain"):
@@ -275,11 +269,7 @@ def _machines(
             texts = frozenset((m.text or "").strip() for m in own)
             key = (domain.get("type", ""), name)
             machines[key] = machines.get(key, frozenset()) | texts
-            for machine in own:
-                alias = machine.get("canonical")
-                if alias:
-                    canonical[name, (machine.text or "").strip()] = alias
-    return machines, canonical
+    return machines
 
 
 def compare_cpu(

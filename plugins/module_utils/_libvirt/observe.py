@@ -42,6 +42,10 @@ class Observer:
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
 
+    def close(self) -> None:
+        """End the threads that read the peers, without waiting for one that does not answer."""
+        self._pool.shutdown(wait=False)
+
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
         self._vm_facts.pop(uuid, None)

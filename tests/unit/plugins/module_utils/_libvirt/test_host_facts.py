@@ -116,7 +116,6 @@ def test_everything_is_read_with_one_call_of_a_kind() -> None:
         ("qemu", "x86_64"): frozenset({"pc-i440fx-7.2", "pc"}),
         ("kvm", "x86_64"): frozenset({"pc-q35-7.2"}),
     }
-    assert facts.canonical == {("x86_64", "pc"): "pc-i440fx-7.2"}
     assert facts.networks == {"lan": "virbr0"}
     assert facts.secrets == (SecretFacts("s-1", "ceph", "client.libvirt"),)
     assert facts.huge_pages == {2048: {0: 5, 1: 7}, 1048576: {0: 0, 1: 1}}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,6 +148,17 @@ def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatc
     fleet.down = set()
     assert fleet.full()
     assert fleet.facts_read == 2
+
+
+def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch)
+    before = threading.active_count()
+    fleet.full()
+    assert threading.active_count() > before
+    fleet.observer.close()
+    for thread in fleet.observer._pool._threads:
+        thread.join(10)
+    assert threading.active_count() == before
 
 
 def test_for_one_that_is_off_nobody_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
