@@ -198,7 +198,7 @@ options:
     default: {}
     suboptions:
       bandwidth:
-        description: Most that one migration may take, in MiB/s. V(0) sets no limit.
+        description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
         type: int
         default: 0
       auto_converge:
@@ -224,7 +224,9 @@ options:
         type: int
         default: 0
       compression:
-        description: Compression methods of libvirt.
+        description:
+          - Compression methods of libvirt. QEMU refuses V(mt) with
+            O(migration.parallel_connections), and so do we.
         type: list
         elements: str
         choices: [mt, xbzrle]
@@ -297,7 +299,7 @@ options:
         type: dict
         suboptions:
           bandwidth:
-            description: Most that one migration may take, in MiB/s. V(0) sets no limit.
+            description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
             type: int
           auto_converge:
             description: Slow the guest down when it dirties memory faster than the link moves it.
@@ -318,7 +320,9 @@ options:
             description: Connections of one migration. V(0) uses one.
             type: int
           compression:
-            description: Compression methods of libvirt.
+            description:
+              - Compression methods of libvirt. QEMU refuses V(mt) with
+                O(rules[].migration.parallel_connections), and so do we.
             type: list
             elements: str
             choices: [mt, xbzrle]

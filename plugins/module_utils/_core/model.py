@@ -122,6 +122,7 @@ class VM:
     `save_findings`: why it cannot be saved.
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
+    `cold_refused_by`: the same while it is off; None: the same reasons.
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
     `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
@@ -146,6 +147,7 @@ class VM:
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    cold_refused_by: Mapping[str, tuple[Finding, ...]] | None = None
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     needs: Needs = NO_NEEDS

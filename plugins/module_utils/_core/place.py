@@ -72,9 +72,11 @@ class Placement:
 
     def refuses(self, vm: VM, node: Node, cold: bool = False) -> tuple[Finding, ...]:
         """Why this node never takes the VM, however much room it has. Empty: it may."""
-        refused = vm.refused_by.get(node.name)
-        if refused:
-            return refused
+        refusing = vm.refused_by
+        if cold and vm.cold_refused_by is not None:
+            refusing = vm.cold_refused_by
+        if refusing.get(node.name):
+            return refusing[node.name]
         text = ""
         if node.taints or vm.needs is not NO_NEEDS:
             text = unmet(vm.needs, node.labels, node.taints)

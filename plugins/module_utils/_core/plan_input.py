@@ -7,7 +7,7 @@
 hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
         version, labels, taints, cordoned, reachable, message
 vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, state, migratable,
-        reasons, cold, refused_by, needs, persistent, autostart, document
+        reasons, cold, refused_by, cold_refused_by, needs, persistent, autostart, document
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "reasons": _findings(vm.findings),
         "cold": _findings(vm.cold_findings),
         "refused_by": {host: _findings(found) for host, found in vm.refused_by.items()},
+        "cold_refused_by": None
+        if vm.cold_refused_by is None
+        else {host: _findings(found) for host, found in vm.cold_refused_by.items()},
         "needs": needs_text.needs_to_dict(vm.needs),
         "persistent": vm.persistent,
         "autostart": vm.autostart,
@@ -190,13 +193,18 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         migratable=migratable,
         findings=found,
         cold_findings=_from_rows(f"cold of {name}", raw.get("cold")),
-        refused_by={
-            str(peer): _from_rows(f"refused_by of {name}", why)
-            for peer, why in (raw.get("refused_by") or {}).items()
-        },
+        refused_by=_refusals(name, "refused_by", raw),
+        cold_refused_by=None
+        if raw.get("cold_refused_by") is None
+        else _refusals(name, "cold_refused_by", raw),
         document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
         needs=needs_text.needs(f"needs of {name}", raw.get("needs") or {}),
     )
+
+
+def _refusals(name: str, key: str, raw: Mapping[str, Any]) -> dict[str, tuple[Finding, ...]]:
+    rows = raw.get(key) or {}
+    return {str(host): _from_rows(f"{key} of {name}", why) for host, why in rows.items()}
 
 
 def _state(name: str, raw: Any) -> State:

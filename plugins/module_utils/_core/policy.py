@@ -85,6 +85,8 @@ class MigrationSettings:
             )
         if self.on_timeout == "post_copy" and not self.post_copy:
             raise PolicyError("migration.on_timeout=post_copy needs migration.post_copy=true")
+        if self.parallel_connections and "mt" in self.compression:
+            raise PolicyError("migration.compression=mt does not go with parallel_connections")
         for name in ("completion_timeout_per_gib", "progress_timeout"):
             if getattr(self, name) < 1:
                 raise PolicyError(f"migration.{name} must be 1 second or more")

@@ -25,6 +25,12 @@ from .withdraw import Withdrawal
 
 Obj = dict[str, Any]
 _AT_ONCE = {"gracePeriodSeconds": 1}
+# There is no claim, no autostart, no definition of its own on a node, no saved state, and the
+# holder of every migration is KubeVirt.
+NO_COUNTERPART = frozenset(
+    {Do.WATCH, Do.RELEASE, Do.FINISH, Do.CLEAN_SOURCE, Do.SAVE, Do.AUTOSTART_OFF, Do.AUTOSTART_ON}
+    | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW}
+)
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 
 
@@ -55,12 +61,11 @@ class Actor:
 
     def apply(self, action: Action, record: NodeRecord) -> Finding | None:
         """None, or why it was not done. What goes wrong with one VM never hurts the next."""
-        act = self._acts.get(action.do)
-        if act is None:
+        if action.do in NO_COUNTERPART:
             text = f"{action.do.value} has no counterpart on KubeVirt"
             return Finding(Reason.API_ERROR, text)
         try:
-            finding = act(action, record)
+            finding = self._acts[action.do](action, record)
         except KubeError as exc:
             finding = failure(exc)
         if finding is not None and action.do is Do.MIGRATE:

@@ -18,13 +18,12 @@ from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
 from .holder_client import HolderError
-from .host import Host, read_metadata
-from .metadata import NAMESPACE, PREFIX, is_marked, with_marks, without_marks
+from .host import Host, read_metadata, write_metadata
+from .metadata import is_marked, with_marks, without_marks
 from .store import StoreError
 from .store_names import CORDON
 
 _ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
-ELEMENT = 2  # VIR_DOMAIN_METADATA_ELEMENT
 
 
 class Actor:
@@ -55,6 +54,7 @@ class Actor:
             Do.ABORT: self._abort,
             Do.RELEASE: self._release,
             Do.FINISH: self._finish,
+            Do.MARK: self._mark,
             Do.UNMARK: self._unmark,
             Do.CLEAN_SOURCE: self._clean_source,
             Do.SHUTDOWN: self._shutdown,
@@ -70,7 +70,10 @@ class Actor:
         }
 
     def apply(self, action: Action, record: NodeRecord) -> Finding | None:
-        """Do it; None, or why it went wrong. Nothing that one VM does hurts the next one."""
+        """Do it; None, or why it went wrong. Nothing that one VM does hurts the next one.
+
+        FORGET is the platform's own.
+        """
         try:
             if action.do in _ENDS and not self._can_come_back(action.vm, record):
                 text = f"{action.name} is transient, and its definition could not be written down."
@@ -103,8 +106,7 @@ class Actor:
 
     def _migrate(self, action: Action, record: NodeRecord) -> None:
         target = self._hosts[action.target]
-        dom = self._source.domain(action.vm)
-        self._mark(dom, record)
+        self._mark(action, record)
         self._send(
             {
                 **self._order("migrate", action, record),
@@ -145,42 +147,33 @@ class Actor:
     def _release(self, action: Action, record: NodeRecord) -> None:
         give_back(self._hosts, self._slots_on, action, self._source.name)
 
-    def _mark(self, dom: Any, record: NodeRecord) -> None:
+    def _mark(self, action: Action, record: NodeRecord) -> None:
         facts = {
             "run": record.run_id,
             "by": record.requester,
             "reason": record.reason,
             "at": self._wall(),
         }
-        text = with_marks(read_metadata(dom), self._source.name, facts)
-        self._set_metadata(dom, text)
-
-    @staticmethod
-    def _set_metadata(dom: Any, text: str) -> None:
-        """LIVE and CONFIG: set LIVE only it is absent from the target's definition (seen)."""
-        flags = libvirt.VIR_DOMAIN_AFFECT_LIVE if dom.isActive() else 0
-        if dom.isPersistent():
-            flags |= libvirt.VIR_DOMAIN_AFFECT_CONFIG
-        dom.setMetadata(ELEMENT, text, PREFIX, NAMESPACE, flags)
+        dom = self._source.domain(action.vm)
+        write_metadata(dom, lambda text: with_marks(text, self._source.name, facts))
 
     def _finish(self, action: Action, record: NodeRecord) -> None:
         dom = self._hosts[action.target].domain(action.vm)
         entry = record.vms[action.vm]
         if dom.isPersistent() and bool(dom.autostart()) != entry.autostart:
             dom.setAutostart(1 if entry.autostart else 0)
-        text = read_metadata(dom)
-        if is_marked(text):
+        if is_marked(read_metadata(dom)):
             last = {
                 "source": action.node,
                 "target": action.target,
                 "run": record.run_id,
                 "at": self._wall(),
             }
-            self._set_metadata(dom, without_marks(text, last))
+            write_metadata(dom, lambda text: without_marks(text, last))
 
     def _unmark(self, action: Action, record: NodeRecord) -> None:
         dom = self._source.domain(action.vm)
-        self._set_metadata(dom, without_marks(read_metadata(dom)))
+        write_metadata(dom, lambda text: without_marks(text) if is_marked(text) else None)
 
     def _clean_source(self, action: Action, record: NodeRecord) -> None:
         """Remove the definition here. Only of a domain that is off here and defined there."""

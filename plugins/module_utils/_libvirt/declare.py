@@ -13,10 +13,9 @@ from typing import Any
 
 from .._core.policy import PolicyError
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
-from .act import ELEMENT
 from .connection import libvirt
-from .host import DomainNow, Host, HostConfig, HostNow, job_stats, read_metadata
-from .metadata import NAMESPACE, PREFIX, strategy_of, with_strategy
+from .host import DomainNow, Host, HostConfig, HostNow, job_stats, read_metadata, write_metadata
+from .metadata import strategy_of, with_strategy
 from .service import VMNotHere, one_at_a_time
 from .vm_facts import read_vm_facts
 
@@ -149,8 +148,7 @@ def _write(work: Sequence[tuple[Declared, list[str]]], strategy: str) -> None:
                 # A write during a job waits half a minute and fails.
                 if entry.dom.isActive() and job_stats(entry.dom).get("type"):
                     raise DeclareError(_stopped_at(entry, "a job has begun on it", done))
-                text = with_strategy(read_metadata(entry.dom, flag), strategy)
-                entry.dom.setMetadata(ELEMENT, text, PREFIX, NAMESPACE, flag)
+                write_metadata(entry.dom, lambda text: with_strategy(text, strategy), (flag,))
             except libvirt.libvirtError as exc:
                 raise DeclareError(_stopped_at(entry, str(exc), done)) from exc
             done.append(f"{entry.domain.name} ({place})")

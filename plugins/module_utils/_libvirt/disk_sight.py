@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .connection import is_lost, libvirt
+from .connection import ERR_NO_SUPPORT, is_lost, libvirt
 from .domain_spec import DiskSpec, DomainSpec
 from .host_facts import HostFacts
 
@@ -47,6 +47,8 @@ _WORLD_WIDE = re.compile(
 )
 # Names that may belong to a device-mapper device (multipath), which node devices do not list.
 _MAPPED = re.compile(r"^/dev/(mapper/|dm-|disk/by-id/(dm-|scsi-|wwn-))")
+# virErrorNumber: no pool, no volume of that name or path; no storage driver.
+_NOT_THERE = frozenset((49, 50, ERR_NO_SUPPORT))
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,8 @@ def _volume_by_path(conn: Any, path: str) -> bool:
     try:
         conn.storageVolLookupByPath(path)
     except libvirt.libvirtError as exc:
-        if is_lost(exc):
-            raise
+        if exc.get_error_code() not in _NOT_THERE:
+            raise  # no answer, which is not "no"
         return False
     return True
 
@@ -235,7 +237,7 @@ def _volume_there(conn: Any, target: HostFacts, pool: str, volume: str) -> bool 
     try:
         conn.storagePoolLookupByName(pool).storageVolLookupByName(volume)
     except libvirt.libvirtError as exc:
-        if is_lost(exc):
+        if exc.get_error_code() not in _NOT_THERE:
             raise
         return False
     return True

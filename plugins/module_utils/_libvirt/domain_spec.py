@@ -155,8 +155,6 @@ class Declared:
     annotations: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
     anti_affinity_group: str = ""
-    eviction_requested: bool = False
-    evacuation_node_name: str = ""
     other: Mapping[str, str] = field(default_factory=dict)
 
 

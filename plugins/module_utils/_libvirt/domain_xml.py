@@ -27,7 +27,7 @@ from .domain_spec import (
     SecretRef,
     TpmSpec,
 )
-from .metadata import NAMESPACE
+from .metadata import MARKS, NAMESPACE
 
 # libvirt's scaled integers (docs/formatdomain.html, "memory"): to bytes.
 _UNITS = {"b": 1, "bytes": 1}
@@ -392,6 +392,8 @@ def _declared(root: ET.Element) -> Declared:
         # An element set through virDomainSetMetadata has its children without the prefix.
         tag = child.tag.rsplit("}", 1)[-1] if isinstance(child.tag, str) else ""
         text = (child.text or "").strip()
+        if tag in MARKS:
+            continue  # of an evacuation, not the VM's own
         if tag in named:
             named[tag][child.get("name", "")] = text
         elif tag:
@@ -402,7 +404,5 @@ def _declared(root: ET.Element) -> Declared:
         annotations=named["annotation"],
         owner=texts.pop("owner", ""),
         anti_affinity_group=texts.pop("antiAffinityGroup", ""),
-        eviction_requested=texts.pop("evictionRequested", None) is not None,
-        evacuation_node_name=texts.pop("evacuationNodeName", ""),
         other=texts,
     )

@@ -22,12 +22,14 @@ from .holder_disks import (
     TargetVolumes,
     disks_to_copy,
     note_copies_left,
+    stamp_copies_left,
 )
 from .holder_links import Links
 from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Pace, Probe
 from .holder_settle import Settled, settle
 from .migrate import flags_of, outgoing_job, params_of
+from .store import StoreError
 
 MIB = 1 << 20
 
@@ -127,6 +129,8 @@ class Job:
             return "refused", "post-copy runs: the VM's memory is on both hosts, so it moves"
         if self.probe.gone:
             return "refused", "the memory is over: the VM is being switched over"
+        if self.probe.abort_status is AbortStatus.FAILED:
+            return "refused", self.probe.message
         if self.probe.abort_status is AbortStatus.NONE:
             self._user_abort = True
             self.probe.measure(Measure.ABORT)
@@ -195,7 +199,7 @@ class Job:
                 TargetVolumes(conn, order.uuid, order.node).prepare(disks)
             self._prepared = True
             note_copies_left(self.local.conn, order.uuid, order.target, disks)
-        except libvirt.libvirtError as exc:
+        except (libvirt.libvirtError, StoreError) as exc:
             raise DisksError(f"the storage for the copy: {exc}") from exc
         return disks
 
@@ -204,6 +208,9 @@ class Job:
         self._start()
         self.probe.start(None)
         settled = settle(self._links, self.local, self.order)
+        # It was seen under way, so what is noted of its disks was in its use until now.
+        copied = self.order.method is MigrationMethod.BLOCK and not self.order.foreign
+        self._prepared = copied and self.probe.seen
         self.began = time.monotonic() - self.probe.sample.elapsed
         text = "the process that asked for the migration died; libvirt's log has the reason"
         return self._end(settled, Reason.OUTCOME_LOST, text)
@@ -242,12 +249,15 @@ class Job:
         """Keep the target's volumes where the VM is there, remove them where it surely is not."""
         if not self._prepared:
             return
+        order = self.order
         try:
-            with self._links.peer(self.order.target_uri) as conn:
-                volumes = TargetVolumes(conn, self.order.uuid, self.order.node)
+            if settled.ok:
+                stamp_copies_left(self.local.conn, order.uuid, order.target)
+            with self._links.peer(order.target_uri) as conn:
+                volumes = TargetVolumes(conn, order.uuid, order.node)
                 if settled.ok:
                     volumes.keep()
-                elif settled.at == self.order.node:
+                elif settled.at == order.node:
                     volumes.remove()
-        except (libvirt.libvirtError, LibvirtProblem):
-            return  # the note on the target stays, and the next attempt clears up
+        except (libvirt.libvirtError, LibvirtProblem, StoreError):
+            return  # the notes stay, and with them what may and may not be replaced

@@ -27,6 +27,8 @@ from .migrate import outgoing_job
 FAST, SLOW = 0.1, 0.4  # least seconds between two looks: with the link, and without
 # A look makes QEMU's main thread work, and libvirtd's: so many a second, for all of them.
 FAST_LOOKS, SLOW_LOOKS = 30, 12
+# Seconds until an abort that was refused is asked for again: at first, and at most.
+ABORT_AGAIN, ABORT_LATEST = 0.5, 5.0
 
 
 @dataclass
@@ -99,11 +101,12 @@ class Probe:
         self._wanted: int | None = None
         self._applied: int | None = None
         self._measures: list[Measure] = []
+        self._pause = self._not_before = 0.0  # of an abort that was refused
         self.sample = Sample()
         self.seen = False  # a job was seen at all
         self.gone = False  # a job was seen, and is no more
         self.mode = Mode.PRE_COPY
-        self.abort_status = AbortStatus.NONE
+        self.abort_status = AbortStatus.NONE  # FAILED: not any more, post-copy runs
         self.message = ""
 
     # From other threads
@@ -206,11 +209,19 @@ class Probe:
                 self.mode = Mode.PAUSED
         except libvirt.libvirtError as exc:
             self.message = str(exc)
-            if what is Measure.ABORT:
-                self.abort_status = AbortStatus.FAILED
+            if what is Measure.ABORT:  # a lock that was not to be had, libvirtd is busy ...
+                self._put_off()
+                return False
         return True
 
+    def _put_off(self) -> None:
+        """Ask for the abort again: as long as the job runs it is due."""
+        self._pause = min(ABORT_LATEST, self._pause * 2 or ABORT_AGAIN)
+        self._not_before = time.monotonic() + self._pause
+
     def _abort(self) -> bool:
+        if time.monotonic() < self._not_before:
+            return False
         number, reason = self._dom.state()
         state = to_state(number, reason, incoming=False)
         if state in (State.POSTCOPY_SOURCE, State.POSTCOPY_FAILED):

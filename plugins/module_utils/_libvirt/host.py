@@ -10,7 +10,7 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
 from .domain_state import is_crashed, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
-from .metadata import NAMESPACE, is_marked
+from .metadata import NAMESPACE, PREFIX, group_of, is_marked
 from .store import Store, StoreError
 from .store_names import CORDON, Reservation, Slot, parse_name
 
@@ -164,7 +164,6 @@ class Host:
         now = HostNow(self.name)
         try:
             now.identity = self.identity
-            now.version = self.version
             now.names = self.store.names()
             self._read_claims(now)
             self._read_domains(now, with_jobs)
@@ -211,8 +210,7 @@ class Host:
         if uuid not in self._groups:
             self._groups[uuid] = None
             xml = read_metadata(self.domain(uuid))
-            if xml:
-                self._groups[uuid] = find_group(xml)
+            self._groups[uuid] = group_of(xml)
         return self._groups[uuid]
 
     def arrival(self, uuid: str) -> tuple[bool, bool, bool]:
@@ -221,15 +219,6 @@ class Host:
         persistent = bool(dom.isPersistent())
         autostart = bool(dom.autostart()) if persistent else False
         return autostart, persistent, is_marked(read_metadata(dom))
-
-
-def find_group(xml: str) -> str | None:
-    """antiAffinityGroup in our metadata element."""
-    for part in ("antiAffinityGroup>",):
-        start = xml.find(part)
-        if start >= 0:
-            return xml[start + len(part) :].split("<", 1)[0].strip() or None
-    return None
 
 
 def read_metadata(dom: Any, flags: int = 0) -> str | None:
@@ -244,6 +233,33 @@ def read_metadata(dom: Any, flags: int = 0) -> str | None:
             return None
         raise
     return str(text)
+
+
+def write_metadata(
+    dom: Any, change: Callable[[str | None], str | None], places: Sequence[int] = ()
+) -> None:
+    """Our element as `change` makes it out of what stands there; where that is the same, and
+    where it gives None, nothing is written.
+
+    Each place from its own text: what stands only in the running domain or only in its
+    persistent definition stays so. `places`: VIR_DOMAIN_AFFECT_LIVE, _CONFIG; empty: both, as
+    far as there are. Set in LIVE only it is absent from the target's definition (seen).
+    """
+    wanted: dict[str, int] = {}
+    for flag in places or _places(dom):
+        text = read_metadata(dom, flag)
+        new = change(text)
+        if new is not None and new != text:
+            wanted[new] = wanted.get(new, 0) | flag
+    for new, flags in wanted.items():
+        dom.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, new, PREFIX, NAMESPACE, flags)
+
+
+def _places(dom: Any) -> list[int]:
+    places = [libvirt.VIR_DOMAIN_AFFECT_LIVE] if dom.isActive() else []
+    if dom.isPersistent():
+        places.append(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    return places
 
 
 def job_stats(dom: Any) -> dict[str, Any]:

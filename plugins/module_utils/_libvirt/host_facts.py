@@ -18,7 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.reasons import Finding, Reason
-from .connection import ERR_NO_SUPPORT, is_lost, libvirt
+from .connection import (
+    ERR_CONFIG_UNSUPPORTED,
+    ERR_INTERNAL,
+    ERR_NO_SUPPORT,
+    is_lost,
+    libvirt,
+)
 from .domain_spec import DomainSpec, InterfaceSpec
 
 # virSecretUsageType, libvirt's include/libvirt/libvirt-secret.h
@@ -28,7 +34,11 @@ _ACTIVE = 2
 _CAP_NET = 16
 _INCOMPATIBLE, _IDENTICAL = 0, 1
 _FAIL_INCOMPATIBLE = 1
-_ERR_CPU_INCOMPATIBLE = 91
+# Errors that answer the question for a CPU; of an internal one only its text tells.
+_ERR_INVALID_ARG, _ERR_XML, _ERR_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE = 8, 27, 84, 91
+_CPU_ANSWERS = frozenset(
+    {_ERR_INVALID_ARG, _ERR_XML, ERR_CONFIG_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE}
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,6 @@ class HostFacts:
     cpu_xml: str = ""
     memory_mib: int = 0
     machines: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    canonical: Mapping[tuple[str, str], str] = field(default_factory=dict)
     networks: Mapping[str, str] | None = None
     interfaces: frozenset[str] | None = None
     node_nets: frozenset[str] | None = None
@@ -135,7 +144,6 @@ def read_host_facts(conn: Any) -> HostFacts:
     arch = caps.findtext("host/cpu/arch") or ""
     cpu = caps.find("host/cpu")
     cells = _cells(caps)
-    machines, canonical = _machines(caps)
     pages = [int(e.get("size", "0")) for e in caps.findall("host/cpu/pages")]
     networks = _or_none(lambda: conn.listAllNetworks(_ACTIVE))
     # Not only the active ones: a bridge counts as active when a guest is plugged into it.
@@ -153,8 +161,7 @@ def read_host_facts(conn: Any) -> HostFacts:
         host_uuid=caps.findtext("host/uuid") or "",
         cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
         memory_mib=int(info[1]),
-        machines=machines,
-        canonical=canonical,
+        machines=_machines(caps),
         networks=None if networks is None else {n.name(): _bridge(n) for n in networks},
         interfaces=None if interfaces is None else frozenset(i.name() for i in interfaces),
         node_nets=None if node_nets is None else frozenset(d.name() for d in node_nets),
@@ -252,12 +259,9 @@ def _huge_pages(
     return facts
 
 
-def _machines(
-    caps: ET.Element,
-) -> tuple[dict[tuple[str, str], frozenset[str]], dict[tuple[str, str], str]]:
+def _machines(caps: ET.Element) -> dict[tuple[str, str], frozenset[str]]:
     """Machine types by (domain type, arch); a domain type may have a list of its own."""
     machines: dict[tuple[str, str], frozenset[str]] = {}
-    canonical: dict[tuple[str, str], str] = {}
     for arch in caps.findall("guest/arch"):
         name = arch.get("name", "")
         for domain in arch.findall("domain"):
@@ -265,11 +269,7 @@ def _machines(
             texts = frozenset((m.text or "").strip() for m in own)
             key = (domain.get("type", ""), name)
             machines[key] = machines.get(key, frozenset()) | texts
-            for machine in own:
-                alias = machine.get("canonical")
-                if alias:
-                    canonical[name, (machine.text or "").strip()] = alias
-    return machines, canonical
+    return machines
 
 
 def compare_cpu(
@@ -285,6 +285,8 @@ def compare_cpu(
     `cache`: one mapping a target; equal CPUs are then compared once. CPUs that show the guest
     the whole host (host-passthrough, maximum with KVM) must find the same CPU on the target:
     libvirt calls anything else unsafe (docs/formatdomain.html, CPU model).
+
+    Raises libvirtError when the target does not answer.
     """
     if spec.cpu_mode not in ("custom", "host-model", "host-passthrough", "maximum"):
         return []
@@ -308,16 +310,24 @@ def _compare_cpu(
             None, spec.arch or None, None, spec.type, spec.cpu_xml, _FAIL_INCOMPATIBLE
         )
     except libvirt.libvirtError as exc:
-        if is_lost(exc):
-            raise
-        if exc.get_error_code() == ERR_NO_SUPPORT:
+        if exc.get_error_code() in (ERR_NO_SUPPORT, _ERR_UNSUPPORTED):
             return []  # not every driver compares; libvirt checks again when it migrates
+        if not _answers(exc):
+            raise
         text = " ".join(str(exc).split())
         return [Finding(Reason.CPU_MODEL, f"CPU {label} cannot run on {target.name}: {text}.")]
     if result == _INCOMPATIBLE:
         text = f"CPU {label} cannot run on {target.name}: a feature is missing there."
         return [Finding(Reason.CPU_MODEL, text)]
     return []
+
+
+def _answers(exc: Any) -> bool:
+    """Does this libvirtError say that the CPU cannot run there? Else it was not compared: the
+    connection broke, a lock was not to be had ..."""
+    code = exc.get_error_code()
+    unknown = code == ERR_INTERNAL and "unknown cpu" in str(exc).lower()
+    return code in _CPU_ANSWERS or unknown
 
 
 def _compare_whole_host(

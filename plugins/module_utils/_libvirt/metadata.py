@@ -29,7 +29,7 @@ from .._core.needs import Needs
 
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 PREFIX = "virtops"
-_MARKS = ("evictionRequested", "evacuationNodeName")
+MARKS = ("evictionRequested", "evacuationNodeName")
 _NEEDS = {
     "nodeSelector": "selector",
     "affinity": "affinity",
@@ -66,13 +66,18 @@ def _without(root: ET.Element, *names: str) -> None:
 
 def is_marked(xml: str | None) -> bool:
     """Does it carry EvictionRequested or evacuationNodeName?"""
-    return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in _MARKS)
+    return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in MARKS)
 
 
 def needs_of(declared: Mapping[str, str]) -> Needs:
     """Where it wants to be, from the children of our element. Raises PolicyError."""
     found = {key: declared[name] for name, key in _NEEDS.items() if declared.get(name)}
     return needs_text.needs("its metadata", found)
+
+
+def group_of(xml: str | None) -> str | None:
+    """The anti-affinity group that it declares; None: none."""
+    return (_root(xml).findtext(_tag("antiAffinityGroup")) or "").strip() or None
 
 
 def strategy_of(xml: str | None) -> str:
@@ -94,7 +99,7 @@ def with_strategy(xml: str | None, strategy: str) -> str:
 def with_marks(xml: str | None, node: str, facts: Mapping[str, str]) -> str:
     """Add EvictionRequested (with run, by, reason, at) and evacuationNodeName = `node`."""
     root = _root(xml)
-    _without(root, *_MARKS)
+    _without(root, *MARKS)
     ET.SubElement(root, _tag("evictionRequested"), dict(facts))
     ET.SubElement(root, _tag("evacuationNodeName")).text = node
     return _text(root)
@@ -103,7 +108,7 @@ def with_marks(xml: str | None, node: str, facts: Mapping[str, str]) -> str:
 def without_marks(xml: str | None, last: Mapping[str, str] | None = None) -> str:
     """Take the marks away; `last`: the migration that came to an end."""
     root = _root(xml)
-    _without(root, *_MARKS)
+    _without(root, *MARKS)
     if last:
         _without(root, "lastMigration")
         ET.SubElement(root, _tag("lastMigration"), dict(last))

@@ -49,6 +49,9 @@ def params_of(order: MoveOrder, bandwidth_mib: int, disks: Sequence[str]) -> dic
         params[libvirt.VIR_MIGRATE_PARAM_URI] = order.migrate_uri
     if bandwidth_mib:
         params[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = bandwidth_mib
+    if order.settings.bandwidth_mib and order.settings.post_copy:
+        # The other one ends with pre-copy, and the link cannot be shared out any more.
+        params[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY] = order.settings.bandwidth_mib
     if order.settings.parallel_connections:
         params[libvirt.VIR_MIGRATE_PARAM_PARALLEL_CONNECTIONS] = order.settings.parallel_connections
     if order.settings.compression:

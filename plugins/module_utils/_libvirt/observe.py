@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -40,6 +41,10 @@ class Observer:
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
+
+    def close(self) -> None:
+        """End the threads that read the peers, without waiting for one that does not answer."""
+        self._pool.shutdown(wait=False)
 
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
@@ -93,7 +98,8 @@ class Observer:
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
         for uuid, domain in mine.domains.items():
-            vm = self._vm(domain, reads)
+            vm, answered = self._vm(domain, reads)
+            obs.full = obs.full and answered
             if vm is not None:
                 obs.vms[uuid] = vm
         obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
@@ -194,19 +200,21 @@ class Observer:
                     claim.vm, peer.name, claim.source, claim.memory_mib
                 )
 
-    def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> VM | None:
-        """Static facts and state put together; None: it left between two reads.
+    def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> tuple[VM | None, bool]:
+        """Static facts and state put together, and whether every readable peer has answered
+        for it. None: it left between two reads.
 
         Only "no such domain" says that it left. One that is here and cannot be read must stay
         in the picture, or the host would be certified with it running.
         """
+        readable = {peer.name for peer in self._peers if not reads[peer.name].error}
         facts = self._vm_facts.get(domain.uuid)
-        if facts is None:
+        if facts is None or _unanswered(facts, readable):
             try:
                 facts = read_vm_facts(self._source, self._peers, domain, reads)
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                    return None
+                    return None, True
                 facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
             else:
                 if domain.job is None:
@@ -217,4 +225,13 @@ class Observer:
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)
-        return replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)
+        vm = replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)
+        return vm, not (vm.active and _unanswered(facts, readable))
+
+
+def _unanswered(facts: VMFacts, readable: AbstractSet[str]) -> bool:
+    """Is there a peer that can be read now, and has not said whether it takes the VM?
+
+    It was down when the facts were read, or its connection broke at the question.
+    """
+    return facts.asked is not None and not readable <= facts.asked

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.actions import Do, NodePhase
 from .._core.decide import decide
@@ -35,12 +35,20 @@ def plan(request: Request) -> dict[str, Any]:
         request.own, request.peers, request.slots_on, request.only, acts=False
     )
     try:
-        return _plan(platform, request)
+        return _plan(platform, request).told
     finally:
         platform.close()
 
 
-def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+class _Planned(NamedTuple):
+    """What is told, and what it was decided on."""
+
+    told: dict[str, Any]
+    obs: Observation
+    old: NodeRecord | None
+
+
+def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
     old = platform.load()
     record = begin(
         old,
@@ -67,7 +75,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     before = picture(obs, planned)
     for row in vms:
         row["target"] = targets.get(row["uuid"], row["target"])
-    return {
+    told = {
         "ended": Ended.FINAL.value,
         "phase": _phase(decision.phases[record.node]),
         "node": record.node,
@@ -81,6 +89,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
+    return _Planned(told, obs, old)
 
 
 def _phase(phase: NodePhase) -> str:
@@ -92,9 +101,7 @@ def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
     platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
-        planned = _plan(platform, request)
-        old = platform.load()
-        obs = platform.observe(old)
+        told, obs, old = _plan(platform, request)
         return {
             "node": request.own.name,
             "boot_id": platform.boot_id,
@@ -102,7 +109,7 @@ def look(request: Request) -> dict[str, Any]:
             "unreachable_hosts": [
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
-            "vms": planned["vms"],
+            "vms": told["vms"],
             "fleet": fleet_of(obs, request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
@@ -140,11 +147,11 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
     }
 
 
-def migrations(request: Request, history: NodeRecord | None = None) -> dict[str, Any]:
+def migrations(request: Request) -> dict[str, Any]:
     """Migrations under way from this host, and those that its record remembers. Only reads."""
     platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
-        record = history or platform.load()
+        record = platform.load()
         obs = platform.observe(record)
         found = rows(record, obs) if record is not None else []
         known = {row["uuid"] for row in found}

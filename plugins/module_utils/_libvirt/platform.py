@@ -75,6 +75,7 @@ class LibvirtPlatform:
         if self._holder is not None:
             self._holder.close()
             self._holder = None
+        self.observer.close()
         for host in self.hosts.values():
             host.close()
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +20,9 @@ from .host import Host
 from .plan import plan
 from .platform import record_prefix
 from .service import Request, VMNotHere, run_slice
+
+# As libvirt takes it: with or without hyphens.
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}")
 
 
 @dataclass(frozen=True)
@@ -66,29 +71,43 @@ def _find(request: SingleRequest) -> tuple[str, str]:
         own.close()
     if dom:
         return dom, ""
+    unread: list[str] = []
     for config in request.peers:
         peer = Host(config, acts=not request.check)
         try:
             dom = _lookup(peer, request.name)
-        except HostUnreachable:
-            continue  # it is not known to be there; the error below names what was asked
+        except (HostUnreachable, libvirt.libvirtError) as exc:
+            unread.append(f"{config.name} ({exc})")
+            continue
         finally:
             peer.close()
         if dom:
             return dom, config.name
-    raise VMNotHere(
-        f"no VM {request.name!r} on {request.own.name} nor on its peers: "
-        "check the name (virsh list --all) and the list of peers"
+    raise VMNotHere(_not_found(request, unread))
+
+
+def _not_found(request: SingleRequest, unread: Sequence[str]) -> str:
+    hint = "check the name (virsh list --all) and the list of peers"
+    if not unread:
+        return f"no VM {request.name!r} on {request.own.name} nor on its peers: {hint}"
+    return (
+        f"no VM {request.name!r} on {request.own.name}, and it is not known whether it is on a"
+        f" peer that could not be asked: {', '.join(unread)}. Bring it back, or {hint}"
     )
 
 
 def _lookup(host: Host, name: str) -> str:
+    """Its UUID; empty: it is not there. Raises HostUnreachable, libvirtError: not known."""
     conn = host.conn
-    for call in (conn.lookupByName, conn.lookupByUUIDString):
+    calls = [conn.lookupByName]
+    if _UUID.fullmatch(name):
+        calls.append(conn.lookupByUUIDString)
+    for call in calls:
         try:
             return str(call(name).UUIDString())
-        except libvirt.libvirtError:
-            continue
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
     return ""
 
 

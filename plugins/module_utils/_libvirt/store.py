@@ -23,9 +23,7 @@ from typing import Any, NamedTuple
 from .connection import libvirt
 from .store_names import (
     CORDON,
-    CopyName,
     OutcomeName,
-    RecordName,
     Reservation,
     Slot,
     format_name,
@@ -35,11 +33,8 @@ from .store_names import (
 
 __all__ = [
     "CORDON",
-    "CopyName",
     "Generation",
     "OutcomeName",
-    "RecordChanged",
-    "RecordName",
     "Reservation",
     "Slot",
     "Store",
@@ -85,10 +80,6 @@ class VolumeTorn(StoreError):
     def __init__(self, text: str, begun: bool = False) -> None:
         super().__init__(text)
         self.begun = begun
-
-
-class RecordChanged(StoreError):
-    """The record has another generation than the writer expected."""
 
 
 class Generation(NamedTuple):
@@ -292,17 +283,11 @@ class Store:
 
     # Records: generations of a prefix
 
-    def write_record(self, prefix: str, text: str, expect: int | None = None) -> int:
-        """Write the next generation, then remove the older ones. The generation written.
-
-        `expect`: the generation that must stand now (0: none); RecordChanged otherwise, also
-        when another writer was quicker.
-        """
+    def write_record(self, prefix: str, text: str) -> int:
+        """Write the next generation, then remove the older ones. The generation written."""
         while True:
             have = self._generations(prefix)
             newest = max(have, default=0)
-            if expect is not None and newest != expect:
-                raise RecordChanged(f"{prefix} is at generation {newest}, not {expect}")
             if self.create(f"{prefix}.{newest + 1}", text.encode()):
                 for number in sorted(have):
                     self.delete(have[number])

@@ -29,17 +29,6 @@ _NUMBER = re.compile(r"(0|[1-9][0-9]{0,17})\Z")
 
 
 @dataclass(frozen=True)
-class RecordName:
-    generation: int
-
-
-@dataclass(frozen=True)
-class CopyName:
-    node: str
-    generation: int
-
-
-@dataclass(frozen=True)
 class Reservation:
     """A claim of a VM on the host that holds the volume. `source`: the node that claims."""
 
@@ -66,7 +55,7 @@ class MadeName:
     source: str
 
 
-Name = Union[RecordName, CopyName, Reservation, Slot, OutcomeName, MadeName]
+Name = Union[Reservation, Slot, OutcomeName, MadeName]
 
 
 def format_name(name: Name) -> str:
@@ -78,10 +67,6 @@ def format_name(name: Name) -> str:
 
 
 def _join(name: Name) -> str:
-    if isinstance(name, RecordName):
-        return f"record.{name.generation}"
-    if isinstance(name, CopyName):
-        return f"copy.{name.node}.{name.generation}"
     if isinstance(name, Reservation):
         return f"resv.{name.vm}.{name.memory_mib}.{name.source}"
     if isinstance(name, Slot):
@@ -97,13 +82,8 @@ def can_name_a_node(text: str) -> bool:
 
 
 def parse_name(text: str) -> Name | None:
-    """What a volume's name says; None for names that are not in the list above, and cordon."""
+    """What a volume's name says of a VM; None for the other names."""
     kind, _dot, rest = text.partition(".")
-    if kind == "record":
-        return RecordName(int(rest)) if _NUMBER.match(rest) else None
-    if kind == "copy":
-        node, generation = split_generation(rest)
-        return CopyName(node, generation) if generation and _NODE.match(node) else None
     vm, _dot, rest = rest.partition(".")
     return _parse_of_vm(kind, vm, rest) if _UUID.match(vm) else None
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
-from .disk_sight import local_sights, path_is_shared_fs, path_shared, target_sights
+from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
@@ -33,10 +34,18 @@ from .migratable import (
     target_findings,
 )
 
+Refusals = Mapping[str, "tuple[Finding, ...]"]
+# Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
+_MODES_OF_THE_HOST = ("", "host-passthrough", "host-model", "maximum")
+
 
 @dataclass(frozen=True)
 class VMFacts:
-    """A VM's static side. `copied`: target devices of the disks that a migration copies."""
+    """A VM's static side. `copied`: target devices of the disks that a migration copies.
+
+    asked: the peers that said whether they take it; None: none has to be asked. One that did
+    not answer stands in refused_by as well, but that is no answer.
+    """
 
     uuid: str
     name: str
@@ -52,7 +61,9 @@ class VMFacts:
     method: MigrationMethod
     migratable: bool | None
     findings: tuple[Finding, ...]
-    refused_by: Mapping[str, tuple[Finding, ...]]
+    refused_by: Refusals
+    cold_refused_by: Refusals
+    asked: frozenset[str] | None
     document: Mapping[str, Any]
     copied: tuple[str, ...] = field(default=())
     cold_findings: tuple[Finding, ...] = ()
@@ -81,6 +92,7 @@ class VMFacts:
             cold_findings=self.cold_findings,
             save_findings=self.save_findings,
             refused_by=self.refused_by,
+            cold_refused_by=self.cold_refused_by,
             job=job,
             document=self.document,
             needs=self.needs,
@@ -108,13 +120,8 @@ def read_vm_facts(
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
     shared = shared_disks(sights)
     findings = source_findings(spec, source.facts, runtime, sights)
-    refused: dict[str, tuple[Finding, ...]] = {}
-    for peer in peers:
-        if reads[peer.name].error:
-            continue  # placement leaves it out
-        why = _refusal(source, peer, spec, runtime, sights)
-        if why:
-            refused[peer.name] = why
+    asking = _Question(source, spec, runtime, sights, _boots_anywhere(dom, spec, runtime))
+    refused, cold_refused, asked = _ask_peers(asking, peers, reads)
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -132,6 +139,8 @@ def read_vm_facts(
         migratable=not findings,
         findings=findings,
         refused_by=refused,
+        cold_refused_by=cold_refused,
+        asked=asked,
         document=vm_document(
             spec,
             source.name,
@@ -150,17 +159,68 @@ def read_vm_facts(
     )
 
 
-def _refusal(
-    source: Host, peer: Host, spec: DomainSpec, runtime: Runtime, sights: Any
-) -> tuple[Finding, ...]:
-    try:
-        seen = target_sights(sights, spec, peer.facts, peer.conn)
-        cpu = compare_cpu(peer.conn, spec, source.facts, peer.facts, peer.cpu_cache)
-        return target_findings(spec, source.facts, peer.facts, seen, runtime=runtime, cpu=cpu)
-    except HostUnreachable as exc:
-        return (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
-    except libvirt.libvirtError as exc:
-        return (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+@dataclass(frozen=True)
+class _Question:
+    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds."""
+
+    source: Host
+    spec: DomainSpec
+    runtime: Runtime
+    sights: Mapping[str, DiskSight]
+    any_cpu: bool
+
+
+def _ask_peers(
+    asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]
+) -> tuple[dict[str, tuple[Finding, ...]], dict[str, tuple[Finding, ...]], frozenset[str]]:
+    """Who refuses it and why, running and off; who answered at all."""
+    refused: dict[str, tuple[Finding, ...]] = {}
+    cold: dict[str, tuple[Finding, ...]] = {}
+    asked = set()
+    for peer in peers:
+        if reads[peer.name].error:
+            continue  # placement leaves it out
+        try:
+            refused[peer.name], cold[peer.name] = _refusal(asking, peer)
+            asked.add(peer.name)
+        except HostUnreachable as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+            refused[peer.name] = cold[peer.name] = why
+        except libvirt.libvirtError as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+            refused[peer.name] = cold[peer.name] = why
+    return _refusing(refused), _refusing(cold), frozenset(asked)
+
+
+def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
+    return {name: why for name, why in answers.items() if why}
+
+
+def _refusal(asking: _Question, peer: Host) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Why the peer does not take it while it runs, and while it is off.
+
+    Raises HostUnreachable or libvirtError when the peer does not answer.
+    """
+    spec, here, there = asking.spec, asking.source.facts, peer.facts
+    seen = target_sights(asking.sights, spec, there, peer.conn)
+    cpu = compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
+    live = target_findings(spec, here, there, seen, runtime=asking.runtime, cpu=cpu)
+    # What a migration asks of the target's libvirt (runtime) is not asked of a start.
+    cold = target_findings(spec, here, there, seen, cpu=() if asking.any_cpu else cpu)
+    return live, cold
+
+
+def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:
+    """Does its CPU depend on the host where it starts? The live XML of a host-model VM has the
+    CPU that it got; what it is defined with tells."""
+    if spec.cpu_mode in _MODES_OF_THE_HOST:
+        return True
+    if not runtime.persistent:
+        return False
+    cpu = ET.fromstring(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
+    if cpu is None:
+        return True
+    return cpu.get("mode", "") in _MODES_OF_THE_HOST and cpu.find("model") is None
 
 
 def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
@@ -217,5 +277,7 @@ def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
         refused_by={},
+        cold_refused_by={},
+        asked=None,
         document={"name": domain.name, "uuid": domain.uuid},
     )

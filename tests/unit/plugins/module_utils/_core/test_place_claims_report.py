@@ -113,6 +113,16 @@ def test_all_refuse_for_one_reason() -> None:
     assert [f.reason for f in found] == [Reason.CPU_MODEL]
 
 
+def test_what_hinders_only_a_running_vm_does_not_hinder_it_when_off() -> None:
+    why = {n: (Finding(Reason.CPU_MODEL, n),) for n in "ab"}
+    web = vm(refused_by=why, cold_refused_by={"a": (Finding(Reason.NAME_TAKEN, "a"),)})
+    made = place(node("a"), node("b"))
+    assert made.refusals(web)
+    assert made.refusals(web, cold=True) == ()
+    assert made.pick(web, cold=True) == "b"
+    assert made.pick(vm(refused_by=why), cold=True) is None  # nothing else is known of it
+
+
 # Claims
 
 

@@ -15,8 +15,14 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Observation
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    Node,
+    Observation,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import (
+    fleet_of,
+    request_of,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import (
     Speeds,
     Timeline,
@@ -142,6 +148,19 @@ def test_the_first_step_is_what_the_drain_would_decide() -> None:
     ]
     moves = plan_roll(asked).steps[0].moves
     assert [(m.vm, m.way, m.target) for m in moves] == wanted
+
+
+def test_what_a_host_says_of_a_vm_reaches_the_plan() -> None:
+    """Who refuses it while it runs, and who does when it is off."""
+    given = guest("vm-1", "a", refused_by={"b": ["NameTaken"], "c": ["CPUModelNotLiveMigratable"]})
+    for cold in (None, {"b": ["NameTaken"]}):
+        (vm,) = small([given | {"cold_refused_by": cold}], ["a"]).vms.values()
+        assert set(vm.refused_by) == {"b", "c"}
+        assert (vm.cold_refused_by and set(vm.cold_refused_by)) == (cold and {"b"})
+        nodes = {n: Node(n) for n in "abc"}
+        row = fleet_of(Observation(nodes, {vm.uuid: vm}), "a")["vms"][0]
+        (again,) = small([row], ["a"]).vms.values()
+        assert (again.refused_by, again.cold_refused_by) == (vm.refused_by, vm.cold_refused_by)
 
 
 def test_a_vm_on_two_hosts_is_not_planned() -> None:

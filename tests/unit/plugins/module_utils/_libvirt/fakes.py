@@ -37,7 +37,7 @@ class Binding:
 
 
 class Domain:
-    """A domain on a host."""
+    """A domain on a host. `metadata`: its own, live and persistent; `config`: another one there."""
 
     def __init__(
         self,
@@ -47,13 +47,14 @@ class Domain:
         active: bool = True,
         autostart: bool = False,
         metadata: str | None = None,
+        config: str | None = None,
     ) -> None:
         self._binding = binding
         self._calls = calls
         self._where = where
         self.active = active
         self._autostart = autostart
-        self._metadata = metadata
+        self.live, self.config = metadata, config or metadata
         self.undefined_with = 0
 
     def isActive(self) -> bool:  # noqa: N802 - libvirt's name
@@ -69,11 +70,12 @@ class Domain:
         self._calls.append(f"autostart {value} on {self._where}")
         self._autostart = bool(value)
 
-    def metadata(self, _kind: int, _namespace: str, _flags: int = 0) -> str:
-        if self._metadata is None:
+    def metadata(self, _kind: int, _namespace: str, flags: int = 0) -> str:
+        text = self.config if flags & self._binding.VIR_DOMAIN_AFFECT_CONFIG else self.live
+        if text is None:
             code = self._binding.VIR_ERR_NO_DOMAIN_METADATA
             raise LibvirtError("no metadata", code)
-        return self._metadata
+        return text
 
     def setMetadata(  # noqa: N802 - libvirt's name
         self, _kind: int, text: str, _prefix: str, _namespace: str, flags: int
@@ -81,7 +83,10 @@ class Domain:
         live = bool(flags & self._binding.VIR_DOMAIN_AFFECT_LIVE)
         config = bool(flags & self._binding.VIR_DOMAIN_AFFECT_CONFIG)
         self._calls.append(f"metadata on {self._where} live={live} config={config}")
-        self._metadata = text
+        if live:
+            self.live = text
+        if config:
+            self.config = text
 
     def undefineFlags(self, flags: int) -> None:  # noqa: N802 - libvirt's name
         self.undefined_with = flags

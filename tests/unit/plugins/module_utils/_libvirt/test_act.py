@@ -33,7 +33,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     MoveOrder,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import is_marked
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import (
+    group_of,
+    is_marked,
+    strategy_of,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import StoreError
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
@@ -149,6 +153,40 @@ def test_a_watch_order_has_the_settings_or_says_that_there_are_none(world: World
         actor.apply(world.action(Do.WATCH, attempt=1, settings=settings), world.record)
     assert world.orders[0]["settings"]["on_timeout"] == "pause"
     assert world.orders[1]["settings"] is None
+
+
+def test_every_action_of_the_core_is_known(world: World) -> None:
+    """FORGET is done by the platform, which has the record."""
+    assert set(world.actor(None, None)._acts) == set(Do) - {Do.FORGET}
+
+
+def test_a_vm_with_an_owner_of_its_own_is_marked(world: World) -> None:
+    domain = world.domain("host-a")
+    assert world.actor(domain, None).apply(world.action(Do.MARK), world.record) is None
+    assert is_marked(domain.live)
+    assert is_marked(domain.config)
+
+
+@pytest.mark.parametrize("ends", [Do.UNMARK, Do.FINISH])
+def test_what_is_declared_in_one_place_only_stays_so(world: World, ends: Do) -> None:
+    """The declaration that holds from the next start on survives an evacuation."""
+    live = "<vm><evictionStrategy>LiveMigrate</evictionStrategy></vm>"
+    config = live.replace("LiveMigrate", "None").replace(
+        "</vm>", "<antiAffinityGroup>db</antiAffinityGroup></vm>"
+    )
+    domain = world.domain("host-a", metadata=live, config=config)
+    actor = world.actor(domain, domain)
+    for do in (Do.MARK, ends):
+        assert actor.apply(world.action(do), world.record) is None
+        assert is_marked(domain.config) is is_marked(domain.live) is (do is Do.MARK)
+    assert (strategy_of(domain.live), group_of(domain.live)) == ("LiveMigrate", None)
+    assert (strategy_of(domain.config), group_of(domain.config)) == ("None", "db")
+
+
+def test_without_a_mark_nothing_is_written(world: World) -> None:
+    actor = world.actor(world.domain("host-a"), None)
+    assert actor.apply(world.action(Do.UNMARK), world.record) is None
+    assert world.calls == []
 
 
 def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
@@ -287,3 +325,10 @@ def test_the_flags_are_live_peer_to_peer_and_never_unsafe(
     assert bool(flags & binding.VIR_MIGRATE_UNDEFINE_SOURCE) is persistent
     assert bool(flags & binding.VIR_MIGRATE_PERSIST_DEST) is persistent
     assert bool(flags & binding.VIR_MIGRATE_NON_SHARED_DISK) is (method is MigrationMethod.BLOCK)
+
+
+def test_the_bandwidth_holds_in_post_copy_too(world: World) -> None:
+    for bandwidth, post_copy, wanted in ((7, True, 7), (0, True, None), (7, False, None)):
+        settings = MigrationSettings(bandwidth_mib=bandwidth, post_copy=post_copy)
+        params = migrate.params_of(order(settings=settings), 1, [])
+        assert params.get(world.binding.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY) == wanted

@@ -165,8 +165,6 @@ def test_what_it_declares() -> None:
     assert declared.eviction_strategy == "External"
     assert declared.labels == {"tier": "gold", "team": "db"}
     assert declared.anti_affinity_group == "db"
-    assert declared.eviction_requested
-    assert declared.evacuation_node_name == "host-a"
     assert declared.owner == "someone"
     assert declared.annotations == {"ticket": "4711"}
     assert declared.other == {"rest": "of it"}

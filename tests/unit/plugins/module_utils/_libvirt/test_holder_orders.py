@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     MigrationSettings,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder_job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_board import Board
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
@@ -22,6 +24,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     parse_order,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_probe import Pace
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_settle import (
+    Settled,
+)
 
 ORDER: dict[str, Any] = {
     "order": "watch",
@@ -105,3 +110,30 @@ def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any
     held = job(order="migrate")
     with pytest.raises(OrderError, match="already to b: attempt 1 of run run-1"):
         Board._held_already(held, parse_order({**ORDER, **other}))
+
+
+@pytest.mark.parametrize(
+    ("seen", "settled", "done"),
+    [
+        (True, Settled(True, "b"), ["stamp", "keep"]),
+        (True, Settled(False, "a"), ["remove"]),
+        (True, Settled(False, ""), []),
+        (False, Settled(True, "b"), []),  # what happened to the files since is not known
+    ],
+)
+def test_the_disks_of_an_adopted_copy_are_seen_to(
+    monkeypatch: pytest.MonkeyPatch, seen: bool, settled: Settled, done: list[str]
+) -> None:
+    did: list[str] = []
+    volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
+    monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
+    monkeypatch.setattr(holder_job, "stamp_copies_left", lambda *_a: did.append("stamp"))
+    monkeypatch.setattr(holder_job, "settle", lambda *_a: settled)
+    made = job(method="BlockMigration")
+    made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
+    made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]
+    made.probe = SimpleNamespace(  # type: ignore[assignment]
+        seen=seen, start=lambda _first: None, sample=made.probe.sample, mode=made.probe.mode
+    )
+    made._watch()
+    assert did == done

@@ -49,7 +49,7 @@ class FakeError(Exception):
 class Conn:
     """A libvirt connection. Calls are counted; the names in `missing` are not supported."""
 
-    def __init__(self, *missing: str, compare: Any = 2, host: int = 1) -> None:
+    def __init__(self, *missing: str, compare: Any = 2, host: Any = 1) -> None:
         self.missing = missing
         self.compare = compare
         self.host = host
@@ -65,10 +65,11 @@ class Conn:
         return call
 
     def answer(self, name: str, args: tuple[Any, ...]) -> Any:
-        if name == "compareHypervisorCPU":
-            if isinstance(self.compare, Exception):
-                raise self.compare
-            return self.compare
+        if name in ("compareHypervisorCPU", "compareCPU"):
+            said = self.host if name == "compareCPU" else self.compare
+            if isinstance(said, Exception):
+                raise said
+            return said
         answers = {
             "getCapabilities": CAPABILITIES,
             "getHostname": "host-b",
@@ -88,7 +89,6 @@ class Conn:
             ],
             "listAllStoragePools": [SimpleNamespace(XMLDesc=lambda _flags: POOL)],
             "listAllDomains": [named("web-1", UUIDString=lambda: "u-1")],
-            "compareCPU": self.host,
         }
         return answers[name]
 
@@ -116,7 +116,6 @@ def test_everything_is_read_with_one_call_of_a_kind() -> None:
         ("qemu", "x86_64"): frozenset({"pc-i440fx-7.2", "pc"}),
         ("kvm", "x86_64"): frozenset({"pc-q35-7.2"}),
     }
-    assert facts.canonical == {("x86_64", "pc"): "pc-i440fx-7.2"}
     assert facts.networks == {"lan": "virbr0"}
     assert facts.secrets == (SecretFacts("s-1", "ceph", "client.libvirt"),)
     assert facts.huge_pages == {2048: {0: 5, 1: 7}, 1048576: {0: 0, 1: 1}}
@@ -227,6 +226,17 @@ def test_an_emulated_cpu_follows_the_version_of_qemu() -> None:
     other = HostFacts(hostname="host-b", hypervisor_version=8000000)
     assert compare_cpu(Conn(), cpu("maximum", "qemu"), SOURCE, other)
     assert compare_cpu(Conn(), cpu("host-passthrough"), HostFacts(), other)
+
+
+@pytest.mark.parametrize("mode", ["custom", "host-passthrough"])
+@pytest.mark.parametrize(
+    "error", [FakeError("cannot acquire state change lock", 68), FakeError("out of memory", 1)]
+)
+def test_an_error_that_is_no_answer_is_none(mode: str, error: FakeError) -> None:
+    cache: dict[tuple[str, ...], Any] = {}
+    with pytest.raises(FakeError):
+        compare_cpu(Conn(compare=error, host=error), cpu(mode), SOURCE, TARGET, cache)
+    assert cache == {}
 
 
 def test_equal_cpus_are_compared_once() -> None:

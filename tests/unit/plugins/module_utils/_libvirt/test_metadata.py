@@ -43,3 +43,11 @@ def test_the_last_migration_is_kept_once() -> None:
     text = md.without_marks(text, {"source": "host-b", "target": "host-c"})
     assert text.count("lastMigration") == 1
     assert 'target="host-c"' in text
+
+
+def test_the_group_is_read_as_xml() -> None:
+    """As the definition's reader has it, or a group would not find its own VMs elsewhere."""
+    group = "<antiAffinityGroup>\n a&amp;b </antiAffinityGroup>"
+    assert md.group_of(f"<vm>{group}</vm>") == "a&b"
+    assert md.group_of("<vm/>") is None
+    assert md.group_of(None) is None

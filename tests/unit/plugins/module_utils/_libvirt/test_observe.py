@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import Observer
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import (
     Reservation,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.vm_facts import (
+    unreadable,
 )
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
@@ -76,7 +81,9 @@ def seen(monkeypatch: pytest.MonkeyPatch, code: str) -> Any:
     monkeypatch.setattr(observe, "read_vm_facts", fail)
     source = Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION)
     observer = Observer(source, [], "boot", "")
-    return observer._vm(DomainNow("u1", "web", State.RUNNING, 2 * GIB), {})
+    vm, answered = observer._vm(DomainNow("u1", "web", State.RUNNING, 2 * GIB), {})
+    assert answered
+    return vm
 
 
 def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +96,72 @@ def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_vm_that_left_between_two_reads_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen(monkeypatch, "VIR_ERR_NO_DOMAIN") is None
+
+
+class Fleet:
+    """Hosts a, b, c with a VM on a. `down`: cannot be read; `mute`: do not answer for the VM."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: State = State.RUNNING) -> None:
+        self.down: set[str] = set()
+        self.mute: set[str] = set()
+        self.facts_read = 0
+        self.domain = DomainNow("u1", "web", state, GIB)
+        monkeypatch.setattr(observe, "libvirt", fakes.Binding())
+        monkeypatch.setattr(observe, "read_vm_facts", self.facts)
+        hosts = [Host(HostConfig(n, f"x://{n}", GIB), lambda _uri: CONNECTION) for n in "abc"]
+        for host in hosts:
+            monkeypatch.setattr(host, "read", lambda _jobs, name=host.name: self.read(name))
+        self.observer = Observer(hosts[0], hosts[1:], "boot", "")
+
+    def read(self, name: str) -> HostNow:
+        domains = {"u1": self.domain} if name == "a" else {}
+        return HostNow(name, domains, identity=name, error="down" if name in self.down else "")
+
+    def facts(self, source: Host, peers: Any, domain: DomainNow, reads: Any) -> Any:
+        self.facts_read += 1
+        asked = {p.name for p in peers if not reads[p.name].error} - self.mute
+        return replace(unreadable(source, domain, "x"), asked=frozenset(asked))
+
+    def full(self) -> bool:
+        return self.observer.observe(None, 0.0, frozenset(), {}).full
+
+
+def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has not refused: what it would say is not known, so nothing is stopped."""
+    fleet = Fleet(monkeypatch)
+    fleet.mute = {"c"}
+    assert not fleet.full()
+    fleet.mute = set()
+    assert fleet.full()
+    assert fleet.full()
+    assert fleet.facts_read == 2
+
+
+def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch)
+    fleet.down = {"c"}
+    assert not fleet.full()
+    assert not fleet.full()
+    assert fleet.facts_read == 1
+    fleet.down = set()
+    assert fleet.full()
+    assert fleet.facts_read == 2
+
+
+def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch)
+    before = threading.active_count()
+    fleet.full()
+    assert threading.active_count() > before
+    fleet.observer.close()
+    for thread in fleet.observer._pool._threads:
+        thread.join(10)
+    assert threading.active_count() == before
+
+
+def test_for_one_that_is_off_nobody_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch, State.SHUTOFF)
+    fleet.mute = {"b", "c"}
+    assert fleet.full()

@@ -51,6 +51,7 @@ def test_defaults_make_a_policy() -> None:
     [
         ({"limits": {"cluster": 0, "outbound": 2, "inbound": 2}}, "limits.cluster"),
         ({"max_attempts": 0}, "max_attempts"),
+        ({"migration": {"parallel_connections": 2, "compression": ["mt"]}}, "compression=mt"),
         ({"drain_timeout": 0}, "drain_timeout"),
         ({"rules": [{"name": "r", "when": "vcpu > `1`"}]}, r"rules\[0\] \(r\), when: .*vcpus"),
     ],

@@ -14,10 +14,14 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
@@ -34,6 +38,12 @@ class Platform(ModelPlatform):
     """The model as far as plans know the platform of libvirt."""
 
     boot_id = "boot"
+
+    observed = 0
+
+    def observe(self, record: NodeRecord | None) -> Observation:
+        Platform.observed += 1
+        return super().observe(record)
 
     def close(self) -> None:
         """There is no connection."""
@@ -89,6 +99,12 @@ def test_check_mode_tells_what_would_be_done(made: Fleet) -> None:
 def test_a_look_writes_nothing(made: Fleet) -> None:
     found = unchanged(made, lambda: plan.look(request(Intent.DRAINED)))
     assert {row["name"] for row in found["vms"]} == {"vm1", "vm2", "vm3"}
+
+
+def test_all_that_a_look_tells_is_of_one_read(made: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Platform, "observed", 0)
+    plan.look(request(Intent.DRAINED))
+    assert Platform.observed == 1
 
 
 class Opened(Exception):

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.singl
     SingleRequest,
     run_single,
 )
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
 
 VM = "11111111-2222-3333-4444-555555555555"
 
@@ -57,6 +65,48 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch)
+
+
+class Connection:
+    """`names`: its VMs. `error`: what it answers instead."""
+
+    def __init__(self, binding: Any, names: tuple[str, ...] = (), error: str = "") -> None:
+        self.binding, self.names, self.error = binding, names, error
+
+    def lookupByName(self, name: str) -> Any:  # noqa: N802 - libvirt's name
+        if self.error:
+            raise fakes.LibvirtError(self.error, self.binding.VIR_ERR_INTERNAL_ERROR)
+        if name not in self.names:
+            raise fakes.LibvirtError(name, self.binding.VIR_ERR_NO_DOMAIN)
+        return SimpleNamespace(UUIDString=lambda: VM)
+
+    lookupByUUIDString = lookupByName  # noqa: N815 - libvirt's name
+
+
+def test_a_peer_that_could_not_be_asked_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = fakes.Binding()
+    monkeypatch.setattr(single, "libvirt", binding)
+    conns = {"a": Connection(binding), "b": Connection(binding, error="socket is closed")}
+
+    def host(config: HostConfig, acts: bool) -> Any:
+        return SimpleNamespace(conn=conns[config.name], close=lambda: None)
+
+    monkeypatch.setattr(single, "Host", host)
+
+    def ask(name: str) -> Any:
+        own, peers = HostConfig("a", "x"), [HostConfig("b", "y")]
+        request = SingleRequest(own, peers, Policy(), Intent.MIGRATED, "run-2", name=name)
+        return single._find(request)
+
+    with pytest.raises(VMNotHere, match=r"not known whether.*: b \(socket is closed\)"):
+        ask("web")
+    conns["b"] = Connection(binding, (VM,))
+    assert ask(VM) == (VM, "b")
+    with pytest.raises(VMNotHere, match="nor on its peers"):
+        ask("web")
+    conns["a"] = Connection(binding, error="socket is closed")  # then nothing is known
+    with pytest.raises(fakes.LibvirtError):
+        ask("web")
 
 
 @pytest.mark.parametrize("check", [False, True])

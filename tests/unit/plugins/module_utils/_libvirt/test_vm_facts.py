@@ -18,17 +18,23 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
     disk_sight,
     host,
+    host_facts,
     vm_facts,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     DomainNow,
     Host,
     HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
+    HostFacts,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import (
     NAMESPACE,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.vm_facts import (
+    VMFacts,
     read_vm_facts,
 )
 
@@ -51,13 +57,27 @@ def read(
     checkpoints: Any,
     says: str = "",
 ) -> VM:
+    facts = facts_of(monkeypatch, shared, checkpoints, says)
+    return facts.to_vm(State.RUNNING, None, facts.findings, facts.migratable)
+
+
+def facts_of(
+    monkeypatch: pytest.MonkeyPatch,
+    shared: tuple[str, ...] = (),
+    checkpoints: Any = (),
+    says: str = "",
+    peers: tuple[Host, ...] = (),
+    cpu: tuple[str, str] = ("", ""),
+) -> VMFacts:
+    """`cpu`: as it runs, and as it is defined."""
     binding = fakes.Binding()
     for module in (disk_sight, host, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(disk_sight, "path_is_shared_fs", lambda _path: False)
     domain = fakes.Domain(binding, [], "host-a")
     element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
-    domain.XMLDesc = lambda _flags: XML.replace("</domain>", element)
+    xml = XML.replace("</domain>", element)
+    domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + "<devices>")
     domain.snapshotNum = lambda _flags: 0
     domain.hasManagedSaveImage = lambda _flags: 0
     if checkpoints == "unsupported":
@@ -71,9 +91,9 @@ def read(
     domain.listAllCheckpoints = listed
     conn = SimpleNamespace(isAlive=lambda: True, lookupByUUIDString=lambda _uuid: domain)
     source = Host(HostConfig("host-a", "x", shared_paths=shared), lambda _uri: conn)
-    source._facts = SimpleNamespace(pools={}, libvirt_version=9000000)  # type: ignore[assignment]
-    facts = read_vm_facts(source, [], DomainNow(UUID, "web", State.RUNNING, 96), {})
-    return facts.to_vm(State.RUNNING, None, facts.findings, facts.migratable)
+    source._facts = HostFacts(pools={}, libvirt_version=9000000)
+    reads = {peer.name: HostNow(peer.name) for peer in peers}
+    return read_vm_facts(source, peers, DomainNow(UUID, "web", State.RUNNING, 96), reads)
 
 
 def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +130,61 @@ def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.Monk
     vm = read(monkeypatch, (), [], "<affinity>rack Near r1</affinity>")
     assert vm.migratable is None
     assert "rack Near r1" in vm.findings[0].message
+
+
+def peer(name: str, answers: Any) -> Host:
+    """A peer that can be read. `answers`: what it says to a question about a CPU."""
+
+    def compare(*_args: Any) -> int:
+        if isinstance(answers, Exception):
+            raise answers
+        return int(answers)
+
+    conn = SimpleNamespace(isAlive=lambda: True, compareHypervisorCPU=compare)
+    host = Host(HostConfig(name, "y"), lambda _uri: conn)
+    host._facts = HostFacts(hostname=name)
+    return host
+
+
+def test_a_peer_that_breaks_at_the_question_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    cpu = "<cpu mode='custom'><model>m</model></cpu>"
+    peers = (
+        peer("takes", 2),
+        peer("refuses", fakes.LibvirtError("required features: avx", 91)),
+        peer("hangs", fakes.LibvirtError("cannot acquire state change lock", 68)),
+        peer("breaks", fakes.LibvirtError("client socket is closed", 1)),
+    )
+    found = facts_of(monkeypatch, peers=peers, cpu=(cpu, cpu))
+    assert found.asked == {"takes", "refuses"}
+    why = {name: findings[0].reason for name, findings in found.refused_by.items()}
+    unreachable = Reason.PEER_UNREACHABLE
+    assert why == {"refuses": Reason.CPU_MODEL, "hangs": unreachable, "breaks": unreachable}
+
+
+@pytest.mark.parametrize(
+    ("live", "defined", "refuses"),
+    [
+        ("<cpu mode='host-passthrough'/>", "<cpu mode='host-passthrough'/>", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu mode='host-model'/>", False),
+        ("<cpu mode='custom'><model>qemu64</model></cpu>", "", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu><model>m</model></cpu>", True),
+        (
+            "<cpu mode='custom'><model>m</model></cpu>",
+            "<cpu mode='custom'><model>m</model></cpu>",
+            True,
+        ),
+    ],
+)
+def test_off_it_takes_the_cpu_that_it_finds(
+    monkeypatch: pytest.MonkeyPatch, live: str, defined: str, refuses: bool
+) -> None:
+    """What hinders a running guest only does not keep one that is started anew."""
+    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
+    assert found.refused_by["b"][0].reason is Reason.CPU_MODEL
+    assert bool(found.cold_refused_by) is refuses
