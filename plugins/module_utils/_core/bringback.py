@@ -109,6 +109,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     seen = step.sighting(uuid)
     cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
     wanted = entry.was_active and entry.asked_to_stop
+    entry.stop_requests = 0  # whatever was asked for, it is done
     if situation is Situation.COLD_DEFINED_TWICE and cold:
         step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
     elif situation is Situation.COLD_ARRIVED:
@@ -127,17 +128,19 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
 
 def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
-    still_stopping = (
-        entry.stop_way
-        and entry.start_tries == 0
-        and step.obs.now - entry.stop_started <= step.policy.shutdown_timeout
-    )
-    if still_stopping and vm.state is State.RUNNING:
+    asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
+    timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
+    if asked and waited <= timeout and vm.state is State.RUNNING:
         entry.ending = Ending.NONE.value
         return True  # an ACPI request cannot be taken back: wait for what the guest does
     if entry.asked_to_stop and entry.persistent and entry.autostart and not vm.autostart:
         step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
         return entry.ending == Ending.NONE.value
+    if asked:
+        # Forgotten now, nobody would start it again. The next restore believes that it is deaf.
+        text = f"{entry.name} was asked to stop {int(waited)} s ago, and may still stop."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+        return False
     entry.end(Ending.RESTORED, step.record.node)
     return False
 

@@ -17,7 +17,7 @@ from .decide import IN_FLIGHT, decide
 from .model import Observation
 from .policy import Limits, Policy
 from .reasons import Finding, Reason
-from .record import Attempt, Ending, NodeRecord, VMRecord
+from .record import Attempt, Ending, Intent, NodeRecord, VMRecord
 from .stops import ASK_AGAIN_SECONDS
 from .verdict import Situation
 
@@ -25,6 +25,8 @@ _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.
 _WHILE_ALL_FLY = 3.0
 _GATHER = 0.5  # s; those that end together are finished together
+# Refused without an answer of who should do it: it may have been done.
+_PERHAPS_DONE = frozenset({Reason.PEER_UNREACHABLE, Reason.API_ERROR})
 
 
 class Platform(Protocol):
@@ -152,9 +154,7 @@ class Engine:
             self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
-        for uuid, finding in refused.items():
-            if uuid in self._record.vms:
-                self._record.vms[uuid].note(finding)
+        self._take_refusals(actions, refused)
         if refused and phase is not NodePhase.ACTIVE:
             self._save()  # or the reason is lost when this was the slice's last step
         certificate = None
@@ -173,6 +173,17 @@ class Engine:
         return Slice(
             ended, phase, self._record, obs, decision, certificate, findings, done, self._first
         )
+
+    def _take_refusals(self, actions: list[Action], refused: Mapping[str, Finding]) -> None:
+        """Why acts were refused goes into the record."""
+        for action in actions:
+            finding = refused.get(action.vm)
+            entry = self._record.vms.get(action.vm)
+            if finding is None or entry is None:
+                continue
+            entry.note(finding)
+            if action.do is Do.SHUTDOWN and finding.reason not in _PERHAPS_DONE:
+                entry.unask()
 
     def _admit(self, decision: Decision, obs: Observation) -> list[Action]:
         """Claims first; then the intent of what was granted goes into the record."""
@@ -193,8 +204,8 @@ class Engine:
                 if entry.waiting_since is None:
                     entry.waiting_since = obs.now
                 if action.do is Do.SHUTDOWN:  # asked for before the guest: nothing was done yet
-                    entry.stop_way = entry.cold_target = ""
-                    entry.stop_sent = 0.0
+                    entry.unask()
+                    entry.renew_stop()
                 elif action.do is Do.COLD_DEFINE:
                     entry.cold_target = ""  # another target is chosen
                 continue
@@ -239,12 +250,14 @@ def begin(
     it is a new one even under the id of the last one.
     """
     record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
+    rebooted = record.boot_id not in ("", boot_id)
     if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
         record.waiting_since = None
+        again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
-            _carry_on(entry, now)
+            _carry_on(entry, now, again, rebooted)
             for attempt in entry.attempts:
                 if attempt.ended and attempt.run_id == run_id:
                     attempt.run_id += " before"  # it does not count for the new one
@@ -259,16 +272,23 @@ def begin(
     return record
 
 
-def _carry_on(entry: VMRecord, now: float) -> None:
-    """What was given up is tried again; times of an older run or boot mean nothing now."""
+def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
+    """What was given up is tried again; times of an older run or boot mean nothing now.
+
+    `restored`: this restore follows another one.
+    """
     entry.waiting_since, entry.tries = None, {}
+    if rebooted:
+        entry.stop_requests = 0
     if entry.ending == Ending.RESTORED.value:
         entry.forget_stop()
         entry.start_tries = 0
         entry.ending = Ending.NONE.value
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
-        if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
-            entry.forget_stop()
+        if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value and restored:
+            entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf
+        elif entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
+            entry.renew_stop()
         entry.ending = Ending.NONE.value
         entry.start_tries = 0
         entry.note(None)

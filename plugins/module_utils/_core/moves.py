@@ -28,7 +28,7 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     take_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
-    if entry.stop_way and entry.ending in _STOPPED:
+    if entry.asked_to_stop and entry.ending in _STOPPED:
         entry.forget_stop()  # it was off, and somebody has started it again
     if entry.stop_way and entry.stop_run == step.record.run_id:
         stopping(step, uuid, vm)

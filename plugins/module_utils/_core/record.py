@@ -101,6 +101,8 @@ class VMRecord:
     stop_sent: float = 0.0
     stop_forced: bool = False
     stop_run: str = ""  # the run that decided to stop it
+    stop_requests: int = 0  # requests of ours that the guest may still act on
+    stop_timeout: float = 0.0  # how long it was given for that
     cold_target: str = ""
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
@@ -130,10 +132,21 @@ class VMRecord:
             self.waiting_since = None
         self.note(finding)
 
-    def forget_stop(self) -> None:
-        """A stop is no longer wanted, or it is over."""
+    def renew_stop(self) -> None:
+        """Whether it is stopped is decided anew. A request cannot be taken back: that the guest
+        may still act on it stays known."""
         self.stop_way, self.stop_forced, self.stop_run, self.cold_target = "", False, "", ""
-        self.stop_sent = 0.0
+        if not self.stop_requests:
+            self.stop_sent = self.stop_timeout = 0.0
+
+    def forget_stop(self) -> None:
+        """The stop is over, with all that was asked for it."""
+        self.stop_requests = 0
+        self.renew_stop()
+
+    def unask(self) -> None:
+        """The last request did not reach the guest."""
+        self.stop_requests = max(0, self.stop_requests - 1)
 
     @property
     def asked_to_stop(self) -> bool:

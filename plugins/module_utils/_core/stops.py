@@ -41,13 +41,24 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
             return
         entry.cold_target = target
     entry.stop_way, entry.stop_run = way.value, step.record.run_id
-    entry.stop_started = entry.stop_sent = step.obs.now
+    entry.stop_started = step.obs.now
     entry.ending = Ending.NONE.value
     if choice.findings:
         entry.note(choice.findings[0])
     if vm.autostart:
         step.do(Do.AUTOSTART_OFF, vm.uuid)
-    step.do(Do.SAVE if way is Way.SAVE else Do.SHUTDOWN, vm.uuid, entry.cold_target)
+    _ask(step, entry, entry.cold_target)
+
+
+def _ask(step: Step, entry: VMRecord, target: str = "") -> None:
+    """A save works or fails. What a guest is asked for it may do at any later time."""
+    entry.stop_sent = step.obs.now
+    if entry.stop_way == Way.SAVE.value:
+        step.do(Do.SAVE, entry.uuid)
+        return
+    entry.stop_requests += 1
+    entry.stop_timeout = step.policy.shutdown_timeout
+    step.do(Do.SHUTDOWN, entry.uuid, target)
 
 
 def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
@@ -74,8 +85,7 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
             give_up_stop(step, uuid, vm)
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
-        entry.stop_sent = step.obs.now
-        step.do(Do.SAVE if entry.stop_way == Way.SAVE.value else Do.SHUTDOWN, uuid)
+        _ask(step, entry)
 
 
 def _undo(step: Step, uuid: str, vm: VM) -> bool:
@@ -96,7 +106,7 @@ def undo_stop(step: Step, uuid: str, vm: VM) -> bool:
     entry.ending = Ending.NONE.value
     if _undo(step, uuid, vm):
         return False
-    entry.forget_stop()
+    entry.renew_stop()
     return True
 
 
@@ -115,6 +125,7 @@ def off_here(step: Step, uuid: str) -> None:
     """It is defined here and off."""
     entry = step.record.vms[uuid]
     vm = step.at_hand(uuid)
+    entry.stop_requests = 0  # whatever was asked for, it is done
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
@@ -192,7 +203,7 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
 def nowhere(step: Step, uuid: str) -> None:
     """On no host, in two full reads."""
     entry = step.record.vms[uuid]
-    if entry.stop_way and not entry.persistent:
+    if entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
             step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:

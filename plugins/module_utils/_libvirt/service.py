@@ -108,7 +108,9 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 def nothing_to_undo(outcome: Slice) -> bool:
     """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
     obs, entries = outcome.observation, outcome.record.vms.values()
-    stopped = (e.stop_way and e.ending != Ending.COLD_MOVED.value for e in entries)
+    stopped = (
+        (e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries
+    )
     mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
     return not (mine or any(stopped))
 
