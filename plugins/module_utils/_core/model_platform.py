@@ -206,9 +206,7 @@ class ModelPlatform:
         target = self.fleet.machines[action.target]
         mine = Reservation(action.vm, action.target, self.node, action.memory_mib)
         self.hook(f"write claim on {target.name}")
-        # A claim that stood since before the definition came: the target cannot have been
-        # certified meanwhile, so its cordon does not matter any more.
-        settled = (mine.vm, mine.owner) in target.claims and action.do is Do.COLD_START
+        stood = (mine.vm, mine.owner) in target.claims
         target.claims[mine.vm, mine.owner] = mine
         self.hook(f"read claims on {target.name}")
         active = {u: d.spec.memory_mib for u, d in target.domains.items() if d.active}
@@ -223,15 +221,18 @@ class ModelPlatform:
                 _incoming(target),
                 target.capacity_mib - target.reserve_mib - target.other_mib,
                 limits,
-                bool(target.cordons) and not settled,
+                bool(target.cordons) and not claims.settled(action.do, stood),
             )
         if refusal is None:
             self.hook("write slot")
             slots = self.fleet.machines[self.slots_on].slots
+            new = (mine.vm, mine.owner) not in slots
             slots.add((mine.vm, mine.owner))
             self.hook("read slots")
             refusal = claims.keep_slot([vm for vm, _owner in slots], limits)
-        if refusal is not None and not settled:
+            if refusal is not None and new and self._can_reach(self.slots_on):
+                slots.discard((mine.vm, mine.owner))
+        if refusal is not None and not stood:
             self._release(action)
         return refusal
 

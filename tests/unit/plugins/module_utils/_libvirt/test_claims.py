@@ -95,3 +95,12 @@ def test_of_two_that_want_the_last_slot_the_one_that_was_made_goes(hosts) -> Non
     assert "in flight" in answers[OTHER].message
     assert hosts["b"].volumes == {CLAIM}
     assert hosts["a"].volumes == {SLOT}
+
+
+def test_a_claim_that_stood_without_its_slot_makes_none_beyond_the_limit(hosts) -> None:
+    assert claim(hosts, COLD) == {VM: None}
+    hosts["a"].volumes = {f"slot.{OTHER}.b"}
+    refused = claim(hosts, replace(COLD, do=Do.COLD_START), limits=Limits(1, 2, 2))
+    assert refused[VM] is not None
+    assert hosts["a"].volumes == {f"slot.{OTHER}.b"}
+    assert hosts["b"].volumes == {CLAIM}
