@@ -128,6 +128,12 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
 
 def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
+    if entry.stop_way and stops.is_saving(vm):
+        # Ended half-way it would have stood still for nothing: then it is started from its state.
+        text = f"{entry.name} is being saved: this is waited for, then it is started again."
+        entry.ending = Ending.NONE.value
+        entry.note(Finding(Reason.BLOCK_JOB, text))
+        return True
     asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
     timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
     if asked and waited <= timeout and vm.state is State.RUNNING:

@@ -111,7 +111,7 @@ class ModelPlatform:
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
         obs.held = frozenset(m.vm for m in held if m.held and m.ours)
         self.hook("read outcomes")
-        obs.outcomes = dict(self.own.outcomes)
+        obs.outcomes, obs.save_errors = dict(self.own.outcomes), dict(self.own.save_errors)
         wanted = set(record.vms) if record else set()
         seen: dict[str, dict[str, Domain]] = {}
         for name in self._order:
@@ -346,8 +346,7 @@ class ModelPlatform:
         domain = self._running_here(action)
         if domain is None or not domain.persistent:
             return Finding(Reason.STOP_FAILED, "it cannot be saved")
-        domain.managed_save = True
-        self.fleet.power_off(self.node, action.vm)
+        self.fleet.save(self.node, action.vm)
         return None
 
     def _cold_define(self, action: Action) -> Finding | None:

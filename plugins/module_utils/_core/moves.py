@@ -14,7 +14,7 @@ from .model import VM
 from .reasons import LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
-from .stops import begin_stop, stopping, undo_stop
+from .stops import begin_stop, is_saving, stopping, undo_stop
 from .strategy import Choice, Way, choose, choose_asked, strongest
 from .verdict import Situation
 
@@ -30,6 +30,9 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.asked_to_stop and entry.ending in _STOPPED:
         entry.forget_stop()  # it was off, and somebody has started it again
+    if entry.stop_way == Way.SAVE.value and is_saving(vm):
+        # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
+        entry.stop_run = step.record.run_id
     if entry.stop_way and entry.stop_run == step.record.run_id:
         stopping(step, uuid, vm)
         return

@@ -75,6 +75,14 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
     """It was asked to stop and still runs."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
+    if is_saving(vm):
+        # As long as its memory is large and its storage slow: only the node's deadline ends it.
+        if step.late():
+            text = f"{entry.name} is still being saved."
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
+        return
+    if uuid in step.obs.save_errors:
+        entry.note(step.obs.save_errors[uuid])
     waited = step.obs.now - entry.stop_started
     if waited > step.policy.shutdown_timeout:
         if step.policy.force_stop and not entry.stop_forced and entry.stop_way != Way.SAVE.value:
@@ -86,6 +94,10 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
         _ask(step, entry)
+
+
+def is_saving(vm: VM) -> bool:
+    return vm.job is not None and vm.job.saving
 
 
 def _undo(step: Step, uuid: str, vm: VM) -> bool:
@@ -115,8 +127,10 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     _undo(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
-    finding = Finding(Reason.SHUTDOWN_TIMED_OUT, text)
-    if entry.finding is not None and entry.finding.reason in _NOT_EVEN_ASKED:
+    save = entry.stop_way == Way.SAVE.value
+    finding = Finding(Reason.STOP_FAILED if save else Reason.SHUTDOWN_TIMED_OUT, text)
+    known = _NOT_EVEN_ASKED | {Reason.STOP_FAILED} if save else _NOT_EVEN_ASKED
+    if entry.finding is not None and entry.finding.reason in known:
         finding = entry.finding
     entry.end(Ending.BLOCKED, vm.node, finding)
 

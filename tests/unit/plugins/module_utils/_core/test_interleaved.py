@@ -98,6 +98,7 @@ KINDS = {
         "findings": NOT_HERE,
         "may_stop": True,
         "document": {"save": True},
+        "save_takes": 25.0,
     },
     "if_possible": {
         "declared_strategy": "LiveMigrateIfPossible",
