@@ -26,7 +26,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     record, node = step.record, step.obs.nodes[step.record.node]
     # One VM alone: claims and cordon are those of a drain, and its business.
     strays = [c for u, c in step.obs.claims.items() if u not in record.vms and not record.only]
-    for claim in strays:
+    for claim in strays if not step.late() else ():
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed = bool(strays), False
     for uuid in step.order():
@@ -46,8 +46,10 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     if ours is None:
         ours = record.cordoned_by_us and node.cordoned
     if ours and not record.only:
+        if not step.waits_for_node():
+            return NodePhase.BLOCKED
         step.do(Do.UNCORDON)
-        return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
+        return NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
     step.do(Do.FORGET)
@@ -66,7 +68,7 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     entry = step.record.vms[uuid]
     follow.follow(step, uuid, situation)
     last = entry.last
-    if last is None or (last.adopted and not step.record.only):
+    if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:

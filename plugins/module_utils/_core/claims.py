@@ -63,7 +63,8 @@ def keep(
         return Finding(Reason.NO_TARGET, text)
     inbound = len({c.vm for c in claims}.union(incoming))
     if inbound > limits.inbound:
-        return Finding(Reason.NO_TARGET, f"{mine.target} has {limits.inbound} inbound already.")
+        text = f"{mine.target} has {limits.inbound} inbound already."
+        return Finding(Reason.WAITING_FOR_SLOT, text)
     return None
 
 
@@ -71,5 +72,5 @@ def keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: all of the cluster, mine among them."""
     if len(slots) > limits.cluster:
         text = f"{limits.cluster} migrations are in flight in the cluster already."
-        return Finding(Reason.NO_TARGET, text)
+        return Finding(Reason.WAITING_FOR_SLOT, text)
     return None

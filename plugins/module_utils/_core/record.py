@@ -108,6 +108,7 @@ class VMRecord:
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
+    refused_since: float | None = None  # its claims are refused, one after the other
     ending: str = Ending.NONE.value
     at: str = ""
     reason: str = ""
@@ -178,9 +179,20 @@ class NodeRecord:
     only: str = ""  # UUID: this VM alone is asked for
     to: str = ""  # with `only`: the target asked for
     waiting_since: float | None = None  # something about the node must be read or must go away
+    act_reason: str = ""  # why the last act on the node itself was refused
+    act_message: str = ""
     runs: list[str] = field(default_factory=list)
     vms: dict[str, VMRecord] = field(default_factory=dict)
     schema: int = SCHEMA
+
+    def note(self, finding: Finding | None) -> None:
+        """Why an act on the node itself was refused; None: it was not."""
+        self.act_reason = finding.reason.value if finding else ""
+        self.act_message = finding.message if finding else ""
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.act_reason), self.act_message) if self.act_reason else None
 
     def copy(self) -> NodeRecord:
         """A copy that shares nothing with this one (much quicker than copy.deepcopy)."""

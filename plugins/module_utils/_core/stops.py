@@ -35,7 +35,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, never[0])
         return
     if way is Way.COLD_MIGRATE:
-        target = step.placement.pick(vm, cold=True)
+        target = step.pick(vm, cold=True)
         if target is None:
             _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
@@ -183,7 +183,7 @@ def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
 
 def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
     """On the target that was claimed, or on another one if that did not take it after all."""
-    target = entry.cold_target or step.placement.pick(vm, cold=True)
+    target = entry.cold_target or step.pick(vm, cold=True)
     if target is None:
         _no_cold_target(step, vm, entry, if_none)
         return
