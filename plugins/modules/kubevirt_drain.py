@@ -301,7 +301,10 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    PolicyError,
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
     RecordError,
@@ -344,7 +347,7 @@ def main() -> None:
             run_id=options.run_id(params),
             requester=options.requester(params),
             reason=params["reason"],
-            seconds=params["slice"],
+            seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
             lock_namespace=params["lock_namespace"],
         )

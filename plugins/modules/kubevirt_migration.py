@@ -319,6 +319,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
@@ -370,7 +373,7 @@ def main() -> None:
             pending_timeout=params["pending_timeout"],
             migration_timeout=params["migration_timeout"],
             abort_timeout=params["abort_timeout"],
-            seconds=params["slice"],
+            seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
         )
         result = plan_migration(request) if module.check_mode else run_migration(request)

@@ -234,6 +234,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
@@ -272,7 +275,7 @@ def main() -> None:
                 slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
-                seconds=params["slice"],
+                seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
                 to=params["target"],
                 check=module.check_mode,

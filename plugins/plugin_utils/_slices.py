@@ -42,7 +42,7 @@ def run_slices(
     while True:
         result = _reach(call, module_args, display)
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
-            return result
+            return {**result, "changed": changed or bool(result.get("changed"))}
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:

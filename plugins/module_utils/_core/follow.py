@@ -235,10 +235,13 @@ def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
         last.work = outcome.work or last.work
-        if not last.ok and not last.gave_up:
+        if last.ok and not last.gave_up:
+            last.reason = last.message = ""
+        elif not last.gave_up:
             finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
             last.reason, last.message = finding.reason.value, finding.message
-    elif not last.gave_up:
+    elif not last.gave_up and (last.ok or not last.reason):
+        # Else the request was refused, and said why (see Engine).
         last.reason = Reason.OUTCOME_LOST.value
         last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
     if last.abort_requested:

@@ -89,7 +89,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     try:
         if request.intent is Intent.DRAINED:
             _refuse_own_node(client, request.node)
-        if not request.begun and platform.load() is None and request.intent is Intent.ACTIVE:
+        if platform.load() is None and request.intent is Intent.ACTIVE:
             return _nothing_to_undo(platform, request)
         lock.take(lease + 5.0)
         try:
@@ -102,6 +102,8 @@ def run_slice(request: Request) -> dict[str, Any]:
 
 def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()  # again: what was read before the lock may be old
+    if old is None and request.intent is Intent.ACTIVE:
+        return _nothing_to_undo(platform, request)
     _check_owner(old, request)
     pods = PodDrain(platform, request.pods, request.policy)
     untouched = not request.begun and (old is None or not old.vms)
@@ -166,7 +168,7 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
     if old is None:
         raise Superseded(
             f"The record of {request.node} was removed meanwhile: another run has restored "
-            "the node. Nothing more was done."
+            "the node, or the answer that ended this run was lost. Nothing more was done."
         )
     if old.run_id != request.run_id:
         raise Superseded(
@@ -197,7 +199,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "phase": NodePhase.ACTIVE.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": False,
+        "changed": request.begun,  # what had begun is undone
         "vms": [],
         "pods": [],
         "counts": {},

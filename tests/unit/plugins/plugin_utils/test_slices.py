@@ -96,6 +96,12 @@ def test_a_failed_slice_ends_it() -> None:
     assert len(host.calls) == 1
 
 
+def test_a_failed_slice_does_not_hide_what_the_ones_before_it_changed() -> None:
+    failed = {"failed": True, "msg": "no libvirt"}
+    assert Host(slice_of("Draining", "out_of_time", changed=True), failed).run()["changed"] is True
+    assert Host(slice_of("Draining", "out_of_time"), failed).run()["changed"] is False
+
+
 def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
