@@ -14,7 +14,7 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from . import facts, names
+from . import facts, migration_api, names
 from .client import MERGE, Client, only
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict, explain_budget
@@ -185,27 +185,14 @@ class Actor:
         return pods[-1] if pods else None
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
-        namespace, name = facts.key(vmi)
-        note = json.dumps(self._signature.request(record, "evacuation"), sort_keys=True)
-        spec: dict[str, Any] = {"vmiName": name}
-        if action.target:
-            spec["addedNodeSelector"] = {"kubernetes.io/hostname": action.target}
-        body = {
-            "apiVersion": "kubevirt.io/v1",
-            "kind": "VirtualMachineInstanceMigration",
-            "metadata": {
-                "generateName": "virtops-maintenance-",
-                "annotations": {names.REQUEST: note},
-            },
-            "spec": spec,
-        }
-        path = names.kubevirt(namespace, "virtualmachineinstancemigrations")
+        note = self._signature.request(record, "evacuation")
+        where = {"kubernetes.io/hostname": action.target} if action.target else None
         try:
-            self._client.request("POST", path, body, retry=False)
+            migration_api.create(self._client, vmi, note, where)
         except AccessDenied:
             raise
         except KubeError as exc:
-            if "in-flight migration detected" in exc.message:
+            if migration_api.in_flight(exc):
                 return None  # adopted at the next look
             return failure(exc)
         self._observer.evicted[action.vm] = time.monotonic()

@@ -11,23 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import facts, names
-from .client import JSON_PATCH, MERGE, Client
+from .client import JSON_PATCH, MERGE, Client, only
 from .errors import AccessDenied, KubeError
+from .undo import not_begun
 
 Obj = dict[str, Any]
 _PREFIX = "virtops-maintenance-"
-
-
-def read_note(obj: Obj) -> dict[str, Any]:
-    """Who asked for it, as a request of ours says it; empty when none of ours does."""
-    text = facts.annotations(obj).get(names.REQUEST)
-    if not text:
-        return {}
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -> Obj:
@@ -106,15 +95,10 @@ def cancel_mark(client: Client, vmi: Obj, can_cancel: bool, dry: bool = False) -
     client.request("PATCH", path, patch, query, content_type=JSON_PATCH)
 
 
-def delete(client: Client, obj: Obj, path: str) -> None:
+def _delete(client: Client, obj: Obj, path: str, retry: bool = True) -> None:
     """This very object; that it is gone is as good."""
-    body = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": obj["metadata"]["uid"]},
-    }
     try:
-        client.request("DELETE", path, body)
+        client.request("DELETE", path, only(obj), retry=retry)
     except AccessDenied:
         raise
     except KubeError as exc:
@@ -125,13 +109,18 @@ def delete(client: Client, obj: Obj, path: str) -> None:
 
 def delete_migration(client: Client, migration: Obj) -> None:
     """Deleting it is how KubeVirt is asked to abort it."""
-    namespace, name = facts.key(migration)
-    path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
-    delete(client, migration, path)
+    path = names.kubevirt(facts.key(migration)[0], "virtualmachineinstancemigrations")
+    _delete(client, migration, f"{path}/{facts.key(migration)[1]}")
 
 
-def deleted(obj: Obj) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))
+def end_target(client: Client, vmi: Obj, migration: Obj) -> None:
+    """Without its target pod a migration that has not begun fails. `vmi`: read just now.
+
+    Asked for once: a moment later it may have begun, and soon after that the guest is there.
+    """
+    pod = target_pod(client, migration) if not_begun(vmi, migration) else None
+    if pod is not None and not facts.final(pod) and not facts.deleted(pod):
+        _delete(client, pod, names.pod(*facts.key(pod)), retry=False)
 
 
 def read_events(client: Client, obj: Obj) -> list[Obj]:

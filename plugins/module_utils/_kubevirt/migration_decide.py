@@ -15,20 +15,18 @@ from typing import Any
 
 from .._core.reasons import PATIENT, Finding, Reason
 from . import facts
-from .migration_api import read_note
 from .migration_model import (
     Asked,
     MigrationRequest,
     View,
     Want,
     begins_late,
-    deleted,
     switched,
     too_late,
-    unprepared,
     waits_for,
     what_keeps_it,
 )
+from .undo import Undo, undo_steps
 
 Obj = dict[str, Any]
 # A target is prepared within a second or two; sooner it is no news that it is not.
@@ -47,6 +45,13 @@ class Do(str, Enum):
     CANCEL = "cancel"  # the note, then the mark
     END_TARGET = "end_target"  # delete the target pod of a preparation that is stuck
     DONE = "done"
+
+
+_DO = {
+    Undo.CANCEL: Do.CANCEL,
+    Undo.DELETE: Do.DELETE,
+    Undo.END_TARGET: Do.END_TARGET,
+}
 
 
 class Phase(str, Enum):
@@ -119,8 +124,8 @@ def _ended(vmi: Obj, view: View) -> Finding:
 def _move(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if asked is None:
         return _begin(view, request)
-    alive = [m for m in view.moving if not deleted(m)]
-    mine = [m for m in alive[1:] if read_note(m).get("run") == request.run_id]
+    alive = [m for m in view.moving if not facts.deleted(m)]
+    mine = [m for m in alive[1:] if facts.request(m).get("run") == request.run_id]
     if mine:
         # Two were created at the same moment and both let through: the VM would move twice.
         return Step(Do.DELETE, Phase.MIGRATING, None, mine[-1])
@@ -178,7 +183,7 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
         return _bind(view, asked, request, current)
     if asked.finding is not None:
         return _withdrawn(view, asked, request, current)
-    if deleted(current):
+    if facts.deleted(current):
         # By somebody else; how it ends is seen.
         return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
     waits = waits_for(view.vmi or {}, current, view.target)
@@ -199,7 +204,7 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
 
 def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
     """The migration of this attempt: made by us a moment ago, or adopted."""
-    note = read_note(current)
+    note = facts.request(current)
     made = note.get("run") == request.run_id and note.get("attempt") == asked.attempt
     attempt = asked.attempt if made else asked.attempt + 1
     uid = current["metadata"]["uid"]
@@ -223,14 +228,11 @@ def _overdue(
 
 
 def _withdrawn(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
-    if not deleted(current):
-        return Step(Do.DELETE, Phase.MIGRATING, asked.finding, current, asked)
-    stuck = _stuck(view, asked, request, current)
-    return stuck or Step(Do.WAIT, Phase.MIGRATING, asked.finding, current)
+    return _undo(view, asked, request, Phase.MIGRATING, [current])
 
 
 def _ours(migration: Obj) -> bool:
-    return bool(read_note(migration))
+    return bool(facts.request(migration))
 
 
 def _again(view: View, asked: Asked, request: MigrationRequest) -> Step:
@@ -325,14 +327,8 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
             "left as it is: KubeVirt would make a new one for the mark at once."
         )
         return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
-    if marked:
-        return Step(Do.CANCEL, Phase.ABORTING, None, open_[-1] if open_ else None)
-    for migration in open_:
-        if not deleted(migration):
-            return Step(Do.DELETE, Phase.ABORTING, None, migration)
-    if open_:
-        stuck = _stuck(view, asked, request, open_[-1])
-        return stuck or Step(Do.WAIT, Phase.ABORTING, None, open_[-1])
+    if marked or open_:
+        return _undo(view, asked, request, Phase.ABORTING, open_, marked)
     if late and view.node == asked.source:
         return _refused(view, late[-1][0], late[-1][1])
     return _aborted(view, asked)
@@ -344,16 +340,25 @@ def _refused(view: View, migration: Obj, why: str) -> Step:
     return _done(phase, Finding(Reason.TOO_LATE, f"Not aborted: {why}."), migration)
 
 
-def _stuck(view: View, asked: Asked, request: MigrationRequest, migration: Obj) -> Step | None:
-    """An abort that KubeVirt puts off: until the target is prepared nobody is told of it."""
-    waited = view.now - asked.at
-    if waited <= request.abort_timeout:
-        return None
-    if unprepared(view.vmi or {}, migration) and waited <= request.abort_timeout + _POD_ENDS:
-        return Step(Do.END_TARGET, Phase.ABORTING, None, migration)
-    name, phase = migration["metadata"]["name"], facts.phase(migration)
-    text = f"{name} is {phase}; it was asked to abort and has not ended in {waited:.0f} s."
-    return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), migration)
+def _undo(
+    view: View,
+    asked: Asked,
+    request: MigrationRequest,
+    phase: Phase,
+    open_: list[Obj],
+    marked: bool = False,
+) -> Step:
+    """The next step of a withdrawal. What is due is the same for a drain (see undo)."""
+    waited, last = view.now - asked.at, open_[-1] if open_ else None
+    late = waited > request.abort_timeout
+    stuck = late and waited <= request.abort_timeout + _POD_ENDS
+    for undo, what in undo_steps(view.vmi, marked, open_, lambda _migration: stuck):
+        return Step(_DO[undo], phase, asked.finding, last if undo is Undo.CANCEL else what)
+    if last is None or not late:
+        return Step(Do.WAIT, phase, asked.finding, last)
+    name, told = last["metadata"]["name"], facts.phase(last)
+    text = f"{name} is {told}; it was asked to abort and has not ended in {waited:.0f} s."
+    return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), last)
 
 
 def _aborted(view: View, asked: Asked) -> Step:

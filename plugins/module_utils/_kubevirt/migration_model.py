@@ -18,7 +18,6 @@ from typing import Any
 from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from . import facts
-from .migration_api import deleted, read_note
 
 Obj = dict[str, Any]
 # A target may have been asked for only since this version.
@@ -121,7 +120,7 @@ class Asked:
 
 def read_asked(vmi: Obj, run_id: str) -> Asked | None:
     """This run's note; None where it has not asked yet, or another run has since."""
-    note = read_note(vmi)
+    note = facts.request(vmi)
     if note.get("run") != run_id or "attempt" not in note:
         return None
     why = note.get("why") or ["", ""]
@@ -223,12 +222,6 @@ def too_late(vmi: Obj, migration: Obj) -> str:
     return ""
 
 
-def unprepared(vmi: Obj, migration: Obj) -> bool:
-    """Its target has never said that it is ready, so no byte of the guest is there."""
-    state = facts.state_of(vmi, migration)
-    return facts.phase(migration) == "PreparingTarget" and not state.get("targetNodeAddress")
-
-
 def waits_for(vmi: Obj, migration: Obj, target: Obj | None) -> Finding | None:
     """What keeps it from going on, its preparation included."""
     found = facts.waits_for(migration, target)
@@ -269,12 +262,10 @@ __all__ = [
     "Want",
     "begins_late",
     "check_request",
-    "deleted",
     "handed_off",
     "read_asked",
     "switched",
     "too_late",
-    "unprepared",
     "waits_for",
     "what_keeps_it",
     "write_note",

@@ -12,7 +12,6 @@ from typing import Any
 from .._core.picture import diff
 from .._core.reasons import Finding, Reason
 from . import facts, names
-from .migration_api import deleted, read_note
 from .migration_decide import Do, Phase, Step
 from .migration_model import Asked, MigrationRequest, View, Want, handed_off
 
@@ -48,7 +47,7 @@ def told(finding: Finding | None) -> dict[str, str]:
 
 def asked_by(vmi: Obj | None, migration: Obj) -> str:
     """Who wanted this migration, for people."""
-    note, notes = read_note(migration), facts.annotations(migration)
+    note, notes = facts.request(migration), facts.annotations(migration)
     if note:
         return f"{note.get('by') or 'unknown'} (run {note.get('run', '?')})"
     if names.EVACUATION in notes:
@@ -56,7 +55,7 @@ def asked_by(vmi: Obj | None, migration: Obj) -> str:
         source = facts.annotations(vmi).get(names.EVICTION_SOURCE) if vmi else ""
         if source:
             return f"{source} (eviction from {node})"
-        on_vmi = read_note(vmi) if vmi else {}
+        on_vmi = facts.request(vmi) if vmi else {}
         if on_vmi.get("node") == node and "attempt" not in on_vmi:
             return (
                 f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
@@ -135,7 +134,7 @@ def _phase(work: Obj | None, moved: bool) -> str:
 def _abort_status(work: Obj | None, state: Mapping[str, Any]) -> str:
     if state.get("abortStatus"):
         return str(state["abortStatus"])
-    if work is None or not (deleted(work) or facts.is_true(work, "migrationAbortRequested")):
+    if work is None or not (facts.deleted(work) or facts.is_true(work, "migrationAbortRequested")):
         return ""
     if not facts.final(work):
         return "Aborting"

@@ -17,7 +17,6 @@ from typing import Any
 from .._core.reasons import Finding, Reason
 from . import facts, names
 from .cluster import Cluster
-from .migration_api import deleted
 from .migration_model import switched, waits_for, what_keeps_it
 from .migration_report import asked_by, told
 
@@ -156,7 +155,7 @@ def _migration(known: Known) -> Found:
     subject = f"migration {_name(current)}"
     if switched(vmi, current):
         return [*found, (MIGRATION, _stays(vmi, current), subject)]
-    if deleted(current):
+    if facts.deleted(current):
         return [*found, (MIGRATION, _aborting(current), subject)]
     waits = waits_for(vmi, current, None)
     if waits is None or waits.reason is Reason.QUOTA:
@@ -229,7 +228,7 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
     failed: list[Obj] = []
     for before in reversed([m for m in known.migrations if m is not current and facts.final(m)]):
         asked = facts.annotations(before)
-        if deleted(before) or (names.EVACUATION not in asked and names.UPDATE not in asked):
+        if facts.deleted(before) or (names.EVACUATION not in asked and names.UPDATE not in asked):
             continue
         if facts.phase(before) == "Succeeded":
             break
