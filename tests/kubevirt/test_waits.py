@@ -118,16 +118,20 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> Non
 
 
 def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import facts
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import waiting
 
     told = [{"type": "PodScheduled", "status": "False"}]
     told[0]["message"] = (
         "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
     )
     spec = {"nodeSelector": {"cpu-model-migration.node.kubevirt.io/Skylake": "true"}}
-    pod = {"metadata": {}, "spec": spec, "status": {"phase": "Pending", "conditions": told}}
-    migration = {"metadata": {"uid": "m"}, "status": {"phase": "Scheduling"}}
-    finding = facts.waits_for(migration, pod)
+    meta = {"namespace": "default", "name": "vm"}
+    labels = {"kubevirt.io/migrationJobUID": "m"}
+    status = {"phase": "Pending", "conditions": told}
+    pod = {"metadata": {**meta, "labels": labels}, "spec": spec, "status": status}
+    migration = {"metadata": {**meta, "uid": "m"}, "status": {"phase": "Scheduling"}}
+    vmi = {"metadata": meta, "spec": {}}
+    finding = waiting.first(waiting.Known(vmi, [migration], 0.0, pods=[pod]))
     assert finding.reason.value == "HostModelNotElsewhere" and "Skylake" in finding.message
 
 

@@ -98,6 +98,7 @@ class Reason(str, Enum):
     LAST_REPLICA = "LastReadyReplica"
     EVACUATION_NOT_STARTED = "EvacuationNotStarted"
     TARGET_POD_NOT_READY = "TargetPodNotReady"
+    TARGET_POD_REFUSED = "TargetPodRefused"
     STORAGE_NOT_READY = "StorageNotReady"
     DRAIN_TAINT = "DrainTaint"
     OBJECT_STAYS = "MigrationObjectStays"
@@ -421,6 +422,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.TARGET_POD_NOT_READY: _c(
         "The target pod has a node and does not start.",
         "Look at the events of the pod: image, init container, or the node's kubelet.",
+    ),
+    Reason.TARGET_POD_REFUSED: _c(
+        "KubeVirt may not create the target pod.",
+        "The message says who refuses it: the namespace's PodSecurity level, or a webhook.",
     ),
     Reason.STORAGE_NOT_READY: _c(
         "A volume of the target pod cannot be bound, attached or mounted.",

@@ -139,6 +139,13 @@ def events(client: Client, obj: Obj) -> list[Obj]:
         return []
 
 
+def why_failed(client: Client, migration: Obj) -> str:
+    """The text of its FailedMigration event: before the hand-off the only reason."""
+    found = events(client, migration)
+    texts = [str(e.get("message", "")) for e in found if e.get("reason") == "FailedMigration"]
+    return texts[-1] if texts else ""
+
+
 def target_pod(client: Client, migration: Obj) -> Obj | None:
     """The pod that it was made for. Raises KubeError."""
     namespace, uid = migration["metadata"]["namespace"], migration["metadata"]["uid"]

@@ -21,12 +21,9 @@ from .migration_model import (
     View,
     Want,
     begins_late,
-    switched,
-    too_late,
-    waits_for,
-    what_keeps_it,
 )
 from .undo import Undo, undo_steps
+from .waiting import Known, first
 
 Obj = dict[str, Any]
 # A target is prepared within a second or two; sooner it is no news that it is not.
@@ -159,11 +156,11 @@ def _arrived(view: View, asked: Asked) -> bool:
 
 def _close(view: View, asked: Asked) -> Step:
     """It has moved. The migration object may be kept open; that is told, not waited for."""
-    open_ = [m for m in view.unfinished if switched(view.vmi, m)]
+    open_ = [m for m in view.unfinished if facts.switched(view.vmi, m)]
     work = open_[-1] if open_ else view.by_uid(asked.work)
     if not open_:
         return _done(Phase.MIGRATED, None, work)
-    kept = what_keeps_it(view.vmi or {})
+    kept = facts.what_keeps_it(view.vmi or {})
     state = facts.state_of(view.vmi or {}, open_[-1])
     if not kept and not state.get("completed"):
         return Step(Do.WAIT, Phase.MIGRATING, None, work)
@@ -186,11 +183,7 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
     if facts.deleted(current):
         # By somebody else; how it ends is seen.
         return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
-    waits = waits_for(view.vmi or {}, current, view.target)
-    waited = view.now - asked.at
-    patience = min(_PREPARES, request.pending_timeout)
-    if waits is not None and waits.reason is Reason.TARGET_PREPARATION and waited < patience:
-        waits = None
+    waits = _waits(view, current, view.now - asked.at >= min(_PREPARES, request.pending_timeout))
     overdue = _overdue(view, asked, request, current, waits)
     if overdue is None:
         return Step(Do.WAIT, Phase.MIGRATING, waits, current)
@@ -200,6 +193,13 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
     why = (overdue.reason.value, overdue.message)
     note = replace(asked, at=view.now, why=why)
     return Step(Do.DELETE, Phase.MIGRATING, overdue, current, note)
+
+
+def _waits(view: View, current: Obj, lasting: bool) -> Finding | None:
+    pods = [view.target] if view.target is not None else []
+    before = [m for m in view.migrations if facts.final(m)]
+    known = Known(view.vmi or {}, [*before, current], view.now, pods=pods, lasting=lasting)
+    return first(known)
 
 
 def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
@@ -216,7 +216,9 @@ def _overdue(
     view: View, asked: Asked, request: MigrationRequest, current: Obj, waits: Finding | None
 ) -> Finding | None:
     """Our own deadlines: KubeVirt has none for what waits, and none for a preparation."""
-    if view.now - asked.first > request.migration_timeout and not too_late(view.vmi or {}, current):
+    if view.now - asked.first > request.migration_timeout and not facts.too_late(
+        view.vmi or {}, current
+    ):
         text = f"It had not moved within migration_timeout ({request.migration_timeout:g} s)."
         if waits is not None:
             text += f" {waits.reason.value}: {waits.to_dict()['message']}"
@@ -280,9 +282,8 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
     if view.unfinished:
         # It has moved before; KubeVirt takes no second one as long as the first is open.
         name = view.unfinished[-1]["metadata"]["name"]
-        text = (
-            f"{name} has moved it to {view.node} and is kept open: {what_keeps_it(view.vmi or {})}"
-        )
+        kept = facts.what_keeps_it(view.vmi or {})
+        text = f"{name} has moved it to {view.node} and is kept open: {kept}"
         open_ = Finding(Reason.OBJECT_STAYS, text)
         return _done(Phase.BLOCKED, open_) if overdue else Step(Do.WAIT, Phase.MIGRATING, open_)
     able, findings = facts.migratable(view.vmi or {})
@@ -308,8 +309,8 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
 
 def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     vmi = view.vmi or {}
-    late = [(m, why) for m in view.unfinished for why in [too_late(vmi, m)] if why]
-    open_ = [m for m in view.unfinished if not too_late(vmi, m)]
+    late = [(m, why) for m in view.unfinished for why in [facts.too_late(vmi, m)] if why]
+    open_ = [m for m in view.unfinished if not facts.too_late(vmi, m)]
     marked = bool(facts.mark(vmi))
     if asked is None:
         if late and not open_:
@@ -335,7 +336,7 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
 
 
 def _refused(view: View, migration: Obj, why: str) -> Step:
-    moved = switched(view.vmi, migration)
+    moved = facts.switched(view.vmi, migration)
     phase = Phase.MIGRATED if moved else Phase.MIGRATING
     return _done(phase, Finding(Reason.TOO_LATE, f"Not aborted: {why}."), migration)
 

@@ -189,62 +189,7 @@ class View:
     @property
     def moving(self) -> list[Obj]:
         """Those whose guest has not changed its node yet."""
-        return [m for m in self.unfinished if not switched(self.vmi, m)]
-
-
-def switched(vmi: Obj | None, migration: Obj) -> bool:
-    """Does the guest run on the target? The migration object may stay Running for long."""
-    if vmi is None:
-        return False
-    state = facts.state_of(vmi, migration)
-    moved = bool(state.get("endTimestamp")) and not state.get("failed")
-    return moved and facts.status(vmi).get("nodeName") == state.get("targetNode")
-
-
-def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
-    """When the guest changed its node; empty when it has not, or nobody tells."""
-    if vmi is None or migration is None:
-        return ""
-    state = facts.state_of(vmi, migration)
-    return "" if state.get("failed") else str(state.get("endTimestamp") or "")
-
-
-def too_late(vmi: Obj, migration: Obj) -> str:
-    """Why it can no longer be aborted; empty when it can."""
-    state = facts.state_of(vmi, migration)
-    if switched(vmi, migration):
-        return f"it runs on {state.get('targetNode')} since {state.get('endTimestamp')}"
-    if state.get("mode") == "PostCopy":
-        return (
-            f"it is in post-copy to {state.get('targetNode')}: "
-            "its memory is on both nodes, and an abort would lose the guest"
-        )
-    return ""
-
-
-def waits_for(vmi: Obj, migration: Obj, target: Obj | None) -> Finding | None:
-    """What keeps it from going on, its preparation included."""
-    found = facts.waits_for(migration, target)
-    if found is not None:
-        return found
-    phase = facts.phase(migration)
-    if phase in _PREPARING:
-        state = facts.state_of(vmi, migration)
-        node = state.get("targetNode") or "the target"
-        if phase == "TargetReady":
-            text = f"{node} is ready; virt-handler on {state.get('sourceNode')} has not begun."
-        else:
-            text = f"virt-handler on {node} has not prepared the target yet."
-        return Finding(Reason.TARGET_PREPARATION, text)
-    return None
-
-
-def what_keeps_it(vmi: Obj) -> str:
-    """Which conditions keep a migration object Running after the guest has moved."""
-    kept = [kind for kind in ("MigrationRequired", "HotMemoryChange") if facts.is_true(vmi, kind)]
-    if facts.condition(vmi, "HotVCPUChange") is not None:
-        kept.append("HotVCPUChange")
-    return ", ".join(kept)
+        return [m for m in self.unfinished if not facts.switched(self.vmi, m)]
 
 
 def begins_late(phase: str) -> bool:
@@ -262,11 +207,6 @@ __all__ = [
     "Want",
     "begins_late",
     "check_request",
-    "handed_off",
     "read_asked",
-    "switched",
-    "too_late",
-    "waits_for",
-    "what_keeps_it",
     "write_note",
 ]

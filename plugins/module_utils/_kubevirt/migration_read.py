@@ -205,9 +205,7 @@ class Reader:
             return ""
         uid = migration["metadata"]["uid"]
         if uid not in self._events:
-            found = migration_api.events(self._client, migration)
-            texts = [e.get("message", "") for e in found if e.get("reason") == "FailedMigration"]
-            self._events[uid] = texts[-1] if texts else ""
+            self._events[uid] = migration_api.why_failed(self._client, migration)
         return self._events[uid]
 
     def _since_ended(self, view: View) -> float:

@@ -17,7 +17,8 @@ from .client import Client
 from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
 from .migration_model import VMNotHere
-from .waiting import Holder, Known, entered, holds_slot, row, source_of
+from .waiting import Holder, Known, holders, holds_slot
+from .waiting_report import row, source_of
 
 Obj = dict[str, Any]
 T = TypeVar("T")
@@ -150,6 +151,8 @@ class _Reading:
         target = Known(vmi, migrations, self._now, cluster, pods).target
         events = [e for obj in (current, vmi, target) if obj for e in self._events(obj)]
         policy = self._policy(vmi) if open_ else None
+        slots = self._slots() if open_ and target is None else None
+        node = facts.status(vmi).get("nodeName")
         return Known(
             vmi,
             migrations,
@@ -158,7 +161,8 @@ class _Reading:
             pods,
             events,
             self._quota(namespace) if current is not None and self._rejected(current) else [],
-            self._slots() if open_ and target is None else None,
+            [holder for holder in slots or [] if holder.source == node],
+            slots,
             migration_policy.settings(cluster.migrations, policy),
             policy["metadata"]["name"] if policy else "",
         )
@@ -210,11 +214,9 @@ class _Reading:
         return self._holders
 
     def _holder(self, migration: Obj) -> list[Holder]:
-        if not holds_slot(migration, False):
+        if not holds_slot(migration):
             return []
         namespace, name = migration["metadata"]["namespace"], str(migration["spec"].get("vmiName"))
         path = names.kubevirt(namespace, _VMIS, name)
         vmi = self._try(lambda: self._client.find(path), None)
-        since = max(0.0, self._now - entered(migration))
-        phase = facts.phase(migration)
-        return [Holder(f"{namespace}/{name}", phase, source_of(vmi, migration), since)]
+        return holders([migration], self._now, source_of(vmi, migration))
