@@ -104,6 +104,7 @@ class Reason(str, Enum):
     OBJECT_STAYS = "MigrationObjectStays"
     TOO_LATE = "TooLateToAbort"
     ABORT_UNANSWERED = "AbortUnanswered"
+    MARK_STAYS = "EvacuationMarkStays"
     # The node.
     INBOUND = "InboundMigration"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -446,6 +447,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.ABORT_UNANSWERED: _d(
         "The migration was asked to abort and has not ended.",
         "Look at virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
+    ),
+    Reason.MARK_STAYS: _c(
+        "The request to move the VM could not be taken back; it still stands on the VM.",
+        "See the message. On KubeVirt a migration that succeeds takes it away.",
     ),
     Reason.INBOUND: _c(
         "A migration to this node is under way or holds a reservation on it.",

@@ -16,6 +16,7 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import facts, migration_api, names
 from .client import MERGE, Client, only
+from .cluster import can_cancel
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict, explain_budget
 from .observe import Observer
@@ -141,8 +142,10 @@ class Actor:
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
         found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
-        if strategy in ("LiveMigrate", "LiveMigrateIfPossible"):
+        evicted = strategy in ("LiveMigrate", "LiveMigrateIfPossible")
+        if evicted and can_cancel(self._observer.cluster):
             return self._evict_to_migrate(action, vmi)
+        # Else a migration of our own, which can be withdrawn on every version.
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
@@ -303,4 +306,6 @@ def failure(exc: KubeError) -> Finding:
     """A refusal in the core's words."""
     if isinstance(exc, AccessDenied):
         return Finding(Reason.FORBIDDEN, str(exc))
+    if "NodeDrainTaintKey" in exc.message:
+        return Finding(Reason.DRAIN_TAINT, exc.message)
     return classify(exc)[1] or Finding(Reason.API_ERROR, str(exc))

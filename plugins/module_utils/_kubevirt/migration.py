@@ -259,10 +259,8 @@ class Migrator:
         """Raises KubeError, unless the mark has gone or changed by itself meanwhile."""
         if view.vmi is None:
             return
-        cluster = self._reader.cluster
         try:
-            able = cluster is None or cluster.can_cancel
-            migration_api.cancel_mark(self._client, view.vmi, able, dry)
+            migration_api.cancel_mark(self._client, view.vmi, dry)
         except AccessDenied:
             raise
         except KubeError:
@@ -290,7 +288,4 @@ class Migrator:
 
     def _refused(self, exc: KubeError) -> Step:
         """A refusal is final for this call: the client has tried again what passes by itself."""
-        text = exc.message
-        if "NodeDrainTaintKey" in text:
-            return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.DRAIN_TAINT, text))
         return Step(Do.DONE, Phase.BLOCKED, failure(exc))

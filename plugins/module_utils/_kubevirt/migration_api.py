@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import facts, names
-from .client import JSON_PATCH, MERGE, Client, only
+from .client import MERGE, Client, only
 from .errors import AccessDenied, KubeError
 from .undo import not_begun
 
@@ -71,28 +71,19 @@ def in_flight(exc: KubeError) -> bool:
     return "in-flight migration detected" in exc.message
 
 
-def cancel_mark(client: Client, vmi: Obj, can_cancel: bool, dry: bool = False) -> None:
+def cancel_mark(client: Client, vmi: Obj, dry: bool = False) -> None:
     """Take evacuationNodeName away. KubeVirt wants the node's name, and refuses a wrong one.
 
-    `can_cancel`: the server has evacuate/cancel (1.7.0); before it, the field itself is patched.
+    Since KubeVirt 1.7 (Cluster.can_cancel). Before it nobody but KubeVirt can: a change of the
+    field by anybody else is accepted and dropped.
     """
     namespace, name = facts.key(vmi)
-    if can_cancel:
-        path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
-        body: Obj = {"evacuationNodeName": facts.mark(vmi)}
-        if dry:
-            body["dryRun"] = ["All"]
-        # Subresources answer 406 to a client that accepts JSON alone.
-        client.request("PUT", path, body, accept="*/*")
-        return
-    path = names.kubevirt(namespace, "virtualmachineinstances", name)
-    field = "/status/evacuationNodeName"
-    patch = [
-        {"op": "test", "path": field, "value": facts.mark(vmi)},
-        {"op": "remove", "path": field},
-    ]
-    query = {"dryRun": "All"} if dry else None
-    client.request("PATCH", path, patch, query, content_type=JSON_PATCH)
+    path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
+    body: Obj = {"evacuationNodeName": facts.mark(vmi)}
+    if dry:
+        body["dryRun"] = ["All"]
+    # Subresources answer 406 to a client that accepts JSON alone.
+    client.request("PUT", path, body, accept="*/*")
 
 
 def _delete(client: Client, obj: Obj, path: str, retry: bool = True) -> None:

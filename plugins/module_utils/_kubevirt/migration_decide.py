@@ -22,7 +22,7 @@ from .migration_model import (
     Want,
     begins_late,
 )
-from .undo import Undo, undo_steps
+from .undo import Undo, mark_stays, undo_steps
 from .waiting import Known, first
 
 Obj = dict[str, Any]
@@ -312,6 +312,8 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     late = [(m, why) for m in view.unfinished for why in [facts.too_late(vmi, m)] if why]
     open_ = [m for m in view.unfinished if not facts.too_late(vmi, m)]
     marked = bool(facts.mark(vmi))
+    if marked and not view.can_cancel and (open_ or not late):
+        return _done(Phase.BLOCKED, mark_stays(facts.mark(vmi)), open_[-1] if open_ else None)
     if asked is None:
         if late and not open_:
             return _refused(view, late[-1][0], late[-1][1])
@@ -324,8 +326,8 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if marked and view.now - asked.at > request.abort_timeout:
         text = (
             f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be taken away in "
-            f"{request.abort_timeout:g} s; KubeVirt can cancel it since 1.7. The migration was "
-            "left as it is: KubeVirt would make a new one for the mark at once."
+            f"{request.abort_timeout:g} s. The migration was left as it is: KubeVirt would make a "
+            "new one for the mark at once."
         )
         return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
     if marked or open_:

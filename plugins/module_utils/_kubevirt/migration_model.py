@@ -161,7 +161,8 @@ class View:
     `fits`: the VMI's node is the one that was asked for (None: none was).
     `target`: pod of the migration under way. `event`: why the last failed one did.
     `since_ended`, `since_switched`: seconds since the last one was first seen as ended, and the
-    guest as moved. `refused`: the server did not take our request for the moment.
+    guest as moved. `refused`: the server did not take our request for the moment. `can_cancel`:
+    KubeVirt can take a mark back.
     """
 
     vmi: Obj | None
@@ -174,6 +175,7 @@ class View:
     since_switched: float = 0.0
     refused: Finding | None = None
     since_refused: float = 0.0
+    can_cancel: bool = True
 
     @property
     def node(self) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
+from .._core.reasons import Finding, Reason
 from . import facts
 
 Obj = dict[str, Any]
@@ -35,6 +36,15 @@ def undo_steps(
         ending = [m for m in migrations if facts.deleted(m) and stuck(m)]
         found += [(Undo.END_TARGET, m) for m in ending if not_begun(vmi, m)]
     return found
+
+
+def mark_stays(node: str) -> Finding:
+    """Before KubeVirt 1.7. Nothing else is withdrawn then: it would be made anew for the mark."""
+    text = (
+        f"Its mark (evacuationNodeName {node}) stays: KubeVirt can take it back since 1.7. Its "
+        "migration was left as it is, because KubeVirt would make a new one for the mark at once."
+    )
+    return Finding(Reason.MARK_STAYS, text)
 
 
 def not_begun(vmi: Obj, migration: Obj) -> bool:

@@ -14,10 +14,11 @@ from .._core.reasons import Finding
 from .._core.record import NodeRecord
 from . import facts, migration_api, names
 from .client import Client
+from .cluster import can_cancel
 from .observe import Observer
 from .records import Instance, Records, instance_of
 from .signature import Signature
-from .undo import Undo, undo_steps
+from .undo import Undo, mark_stays, undo_steps
 
 Obj = dict[str, Any]
 # A withdrawal takes a moment to be seen; asking again sooner only makes noise.
@@ -47,6 +48,8 @@ class Withdrawal:
         known = self._records.instances[action.vm]
         vmi = instance_of(self._client, known)
         marked = vmi is not None and known.asked and bool(facts.mark(vmi))
+        if marked and vmi is not None and not can_cancel(self._observer.cluster):
+            return mark_stays(facts.mark(vmi))
         ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
         for undo, what in undo_steps(vmi, marked, ours, self._stuck):
             self._do(undo, what, vmi)
@@ -67,8 +70,7 @@ class Withdrawal:
 
     def _do(self, undo: Undo, what: Obj, vmi: Obj | None) -> None:
         if undo is Undo.CANCEL:
-            cluster = self._observer.cluster
-            migration_api.cancel_mark(self._client, what, cluster is None or cluster.can_cancel)
+            migration_api.cancel_mark(self._client, what)
         elif undo is Undo.DELETE:
             migration_api.delete_migration(self._client, what)
             self._deleted[what["metadata"]["uid"]] = time.monotonic()
