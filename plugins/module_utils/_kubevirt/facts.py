@@ -82,11 +82,13 @@ def seconds(stamp: str | None) -> float:
 
 
 def mib(quantity: Any) -> int:
-    """A memory quantity (128Mi, 2G, 1073741824) in MiB, rounded up; 0 when it is none."""
+    """A memory quantity (128Mi, 2G, 1073741824) in MiB, at least 1; 0 when it is none or 0."""
     found = _QUANTITY.match(str(quantity or ""))
     if not found:
         return 0
     number, unit = float(found.group(1)), found.group(2)
+    if not number:
+        return 0  # bandwidthPerMigration 0Mi: no limit
     if unit in _UNITS:
         return max(1, round(number * _UNITS[unit]))
     if unit in _DECIMAL:
@@ -170,6 +172,11 @@ def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
         ours=ours,
         finding=finding,
     )
+
+
+def no_job(finding: Finding) -> Job:
+    """A migration that we asked for and that KubeVirt has not made."""
+    return Job(mode=Mode.PRE_COPY, work="", phase="Pending", ours=True, finding=finding)
 
 
 def entered(migration: Obj) -> str:

@@ -32,6 +32,7 @@ class Instance:
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
+    settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:

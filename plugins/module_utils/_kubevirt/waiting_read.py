@@ -17,6 +17,7 @@ from .client import Client
 from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
 from .migration_model import VMNotHere
+from .policies import Policies
 from .waiting import Holder, Known, holders, holds_slot
 from .waiting_report import row, source_of
 
@@ -57,8 +58,7 @@ class _Reading:
         self._not_read: dict[str, None] = {}  # in order, each once
         self._holders: list[Holder] | None = None
         self._asked_holders = False
-        self._policies: list[Obj] | None = None
-        self._namespaces: dict[str, dict[str, str]] = {}
+        self._policies = Policies(client)
         self._quotas: dict[str, list[Obj]] = {}
 
     def run(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class _Reading:
         open_ = current is not None and not facts.final(current)
         target = Known(vmi, migrations, self._now, cluster, pods).target
         events = [e for obj in (current, vmi, target) if obj for e in self._events(obj)]
-        policy = self._policy(vmi) if open_ else None
+        policy = self._try(lambda: self._policies.of(vmi), None) if open_ else None
         slots = self._slots() if open_ and target is None else None
         node = facts.status(vmi).get("nodeName")
         return Known(
@@ -190,19 +190,6 @@ class _Reading:
             path = f"{names.CORE}/namespaces/{namespace}/resourcequotas"
             self._quotas[namespace] = self._try(lambda: self._client.list(path)[0], [])
         return self._quotas[namespace]
-
-    def _policy(self, vmi: Obj) -> Obj | None:
-        if self._policies is None:
-            path = migration_policy.POLICIES
-            self._policies = self._try(lambda: self._client.list(path)[0], [])
-        if not self._policies:
-            return None
-        space = vmi["metadata"]["namespace"]
-        if space not in self._namespaces:
-            path = f"{names.CORE}/namespaces/{space}"
-            found = self._try(lambda: self._client.find(path), None)
-            self._namespaces[space] = facts.labels(found) if found else {}
-        return migration_policy.applying(vmi, self._namespaces[space], self._policies)
 
     def _slots(self) -> list[Holder] | None:
         """All migrations of the cluster that hold a slot. Read once."""

@@ -11,6 +11,7 @@ from typing import Any
 from .._core.reasons import Finding, Reason
 from . import facts
 from .askers import asked_by
+from .migration_policy import too_slow
 from .migration_report import told
 from .waiting import LIMITS, MIGRATION, Found, Known, named, waits
 
@@ -101,27 +102,10 @@ def _aborting(migration: Obj) -> Finding:
 
 
 def _forecast(known: Known) -> Found:
-    slow = _too_slow(known) if known.current is not None and not facts.final(known.current) else ""
+    open_ = known.current is not None and not facts.final(known.current)
+    slow = too_slow(known.vmi, known.settings) if open_ else ""
     subject = f"MigrationPolicy {known.policy}" if known.policy else "KubeVirt's configuration"
     return [(LIMITS, Finding(Reason.COMPLETION_TIMEOUT, slow), subject)] if slow else []
-
-
-def _too_slow(known: Known) -> str:
-    """The bandwidth that is allowed does not suffice for the time that is."""
-    speed = facts.mib(known.settings.get("bandwidthPerMigration"))
-    allowed_per_gib = float(known.settings.get("completionTimeoutPerGiB") or 0)
-    memory = facts.memory_mib(known.vmi)
-    if not speed or not allowed_per_gib or not memory:
-        return ""
-    # KubeVirt counts whole gigabytes, at least one.
-    allowed = allowed_per_gib * max(1, -(-memory * 2**20 // 10**9))
-    needed = memory / speed
-    if needed <= allowed or known.settings.get("allowPostCopy"):
-        return ""
-    return (
-        f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after "
-        f"{allowed:.0f} s."
-    )
 
 
 def row(known: Known) -> dict[str, Any]:

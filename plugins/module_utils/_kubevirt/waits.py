@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.reasons import Finding, Reason
-from . import askers, facts, migration_api, names, waiting
+from .._core.record import VMRecord
+from . import askers, claims, facts, migration_api, names, waiting
 from .client import Client
 from .cluster import Cluster
 from .errors import KubeError
@@ -26,6 +27,8 @@ from .watches import Watches
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
 _LOOK_AFTER = 2.0
+# KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
+_GAP = 4.0
 # What is said of the whole cluster is read seldom.
 _CLUSTER = 15.0
 
@@ -38,7 +41,8 @@ class Waits:
         self._node = node
         self._watches = watches
         self._since: dict[tuple[str, str], float] = {}  # (UID, phase) -> first seen
-        self._first = True
+        self._looks = 0
+        self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
         self._looked = -1e9
         self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
@@ -51,8 +55,8 @@ class Waits:
         now = time.monotonic()
         for migration in moving:
             key = (migration["metadata"]["uid"], facts.phase(migration))
-            self._since.setdefault(key, -1e9 if self._first else now)
-        self._first = False
+            self._since.setdefault(key, now if self._looks else -1e9)
+        self._looks += 1
         late = [m for m in moving if facts.phase(m) == "Scheduling" and self._long(m)]
         if late and now - self._looked >= _LOOK_AFTER:
             self._looked = now
@@ -76,6 +80,33 @@ class Waits:
         """What it waits for; else who asked for it, if not we. `asked`: the mark is ours."""
         found = self._waits_for(self._known(vmi, migration, cluster))
         return found or askers.by_others(vmi, migration, asked, ours)
+
+    def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
+        """Of a VM without the condition LiveMigratable: what its claims let expect."""
+        uid, now = vmi["metadata"]["uid"], time.monotonic()
+        if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
+            return ()
+        if uid not in self._claims:
+            self._claims[uid] = claims.told(self._client, vmi)
+        phase = facts.phase(vmi) or "none"
+        text = f"Its condition LiveMigratable is not there yet (phase {phase})."
+        return (Finding(Reason.NOT_KNOWN_YET, f"{text} {self._claims[uid]}".strip()),)
+
+    def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:
+        """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
+
+        What an earlier slice has told of it still holds.
+        """
+        told = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
+        if not told and time.monotonic() - since < _GAP:
+            return None
+        why = [
+            str(event.get("message", ""))
+            for event in self._events_of(vmi)
+            if event.get("reason") == "FailedCreate"
+        ]
+        text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
+        return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {why[-1] if why else ''}".strip())
 
     def _known(self, vmi: Obj, migration: Obj, cluster: Cluster | None) -> Known:
         """What costs nothing."""
