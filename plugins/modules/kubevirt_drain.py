@@ -264,6 +264,11 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    handed_off:
+      description:
+        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+          Running for longer.
+      type: str
     settings:
       description:
         - With which settings KubeVirt migrates it, from its own object and from the

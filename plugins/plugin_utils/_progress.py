@@ -108,7 +108,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 
 
 def foreseen(result: Mapping[str, Any]) -> list[str]:
-    """Check mode: a line for each act, and for each VM that is in the way and is not acted on."""
+    """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
     lines = []
     for act in planned:
@@ -116,7 +116,7 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"{text}  -> {act['target']}" if act["target"] else text)
     acted_on = {act["vm"] for act in planned}
     for vm in _in_the_way(result.get("vms", [])):
-        if vm["name"] not in acted_on:
+        if vm["name"] not in acted_on or vm["reason"]:
             lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
     lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
     return lines

@@ -176,16 +176,7 @@ class Actor:
         return finding
 
     def _pod(self, vmi: Obj) -> Obj | None:
-        """The pod in which the guest runs: the newest live one of the VMI on its node."""
-        uid, node = vmi["metadata"]["uid"], facts.status(vmi).get("nodeName")
-        pods = [
-            pod
-            for pod in facts.live_launchers(self._observer.watches.pods.items())
-            if facts.labels(pod).get(names.CREATED_BY) == uid
-            and (pod.get("spec") or {}).get("nodeName") == node
-        ]
-        pods.sort(key=lambda p: p["metadata"]["creationTimestamp"])
-        return pods[-1] if pods else None
+        return facts.launcher_of(vmi, self._observer.watches.pods.items())
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
         note = self._signature.request(record, "evacuation")

@@ -178,6 +178,8 @@ class Away:
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
         elif uuid not in obs.vms and uuid not in obs.held:
             seconds = facts.took(migration, here)
+            if known is not None:
+                known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
 
     def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:

@@ -219,9 +219,10 @@ def switched(vmi: Obj | None, migration: Obj) -> bool:
 
 def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
     """When the guest changed its node; empty when it has not, or nobody tells."""
-    if vmi is None or migration is None:
+    if migration is None:
         return ""
-    state = state_of(vmi, migration)
+    state = state_of(vmi, migration) if vmi is not None else {}
+    state = state or status(migration).get("migrationState") or {}
     return "" if state.get("failed") else str(state.get("endTimestamp") or "")
 
 
@@ -258,6 +259,19 @@ def took(migration: Obj, vmi: Obj | None) -> float:
 def live_launchers(pods: Sequence[Obj]) -> list[Obj]:
     """Launcher pods that have not ended."""
     return [p for p in pods if labels(p).get("kubevirt.io") == "virt-launcher" and not final(p)]
+
+
+def launcher_of(vmi: Obj, pods: Sequence[Obj]) -> Obj | None:
+    """The pod in which the guest runs: the newest live one of the VMI on its node."""
+    uid, node = vmi["metadata"]["uid"], status(vmi).get("nodeName")
+    found = [
+        pod
+        for pod in live_launchers(pods)
+        if labels(pod).get(names.CREATED_BY) == uid
+        and (pod.get("spec") or {}).get("nodeName") == node
+    ]
+    found.sort(key=lambda p: p["metadata"]["creationTimestamp"])
+    return found[-1] if found else None
 
 
 def restarts(vm: Obj, ended: str) -> bool:

@@ -29,6 +29,7 @@ from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
+from .tryout import try_out
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -214,8 +215,11 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
 def _rows(
     record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
 ) -> list[dict[str, Any]]:
-    none = Instance("", "", "")
-    return [{**row, "settings": known.get(row["uuid"], none).settings} for row in rows(record, obs)]
+    found = []
+    for row in rows(record, obs):
+        one = known.get(row["uuid"], Instance("", "", ""))
+        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+    return found
 
 
 def result(
@@ -250,10 +254,14 @@ def result(
 
 
 def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Only reads. Raises what run_slice raises."""
+    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+
+    Raises what run_slice raises.
+    """
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
-        return _plan(platform, request)[0]
+        found = _plan(platform, request)[0]
+        return try_out(platform.client, platform.observer, found)
     finally:
         platform.close()
 
