@@ -265,6 +265,39 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    handed_off:
+      description:
+        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+          Running for longer.
+      type: str
+    settings:
+      description:
+        - With which settings KubeVirt migrates it, from its own object and from the
+          MigrationPolicy that applies. They are KubeVirt's to choose; empty where they could not
+          be read.
+      type: dict
+      contains:
+        policy:
+          description: Name of the MigrationPolicy that applies, empty if none does.
+          type: str
+        allow_post_copy:
+          description: Whether it may run on the target before all of its memory is there.
+          type: bool
+        allow_auto_converge:
+          description: Whether the guest may be slowed down so that the migration ends.
+          type: bool
+        completion_timeout_per_gib:
+          description: Seconds for each GiB, after which KubeVirt aborts.
+          type: int
+        progress_timeout:
+          description: Seconds without progress, after which KubeVirt aborts.
+          type: int
+        bandwidth_mib_s:
+          description: MiB/s of one migration, V(0) for no limit.
+          type: int
+        warning:
+          description: Said where the bandwidth cannot suffice for the time; else empty.
+          type: str
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str

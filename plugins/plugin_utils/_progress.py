@@ -12,6 +12,8 @@ from typing import Any
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
+# Ways on which a drain leaves a VM as it is, if no migration of it was begun.
+_HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 
 
 class Progress:
@@ -43,7 +45,7 @@ class Progress:
                 # A VM that just waits is no news the first time.
                 waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
                 quiet = waits or vm["verdict"] in self._old_news or nothing_new
-                if known or not quiet:
+                if (known or not quiet) and not _untouched(vm):
                     lines.append(vm_line(vm))
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
@@ -51,6 +53,16 @@ class Progress:
             self._show(line)
         if lines:
             self._last = self._clock()
+
+
+def _untouched(vm: Mapping[str, Any]) -> bool:
+    """Restored, and nothing was ever done with it: there is nothing to tell."""
+    return (
+        vm["verdict"] == "restored"
+        and vm.get("way", "") in _HANDS_OFF
+        and not vm.get("abort_status")
+        and not vm["reason"]
+    )
 
 
 def _key(vm: Mapping[str, Any]) -> tuple[str, ...]:
@@ -96,7 +108,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 
 
 def foreseen(result: Mapping[str, Any]) -> list[str]:
-    """Check mode: a line for each act, and for each VM that is in the way and is not acted on."""
+    """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
     lines = []
     for act in planned:
@@ -104,7 +116,7 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"{text}  -> {act['target']}" if act["target"] else text)
     acted_on = {act["vm"] for act in planned}
     for vm in _in_the_way(result.get("vms", [])):
-        if vm["name"] not in acted_on:
+        if vm["name"] not in acted_on or vm["reason"]:
             lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
     lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
     return lines

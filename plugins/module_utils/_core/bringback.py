@@ -88,8 +88,8 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     if follow.claim_is_left(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
-    if vm is not None and vm.marked and step.attempt(Do.UNMARK, uuid):
-        entry.ending = Ending.NONE.value
+    if vm is not None and vm.marked:
+        step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
     elif situation is Situation.ARRIVED:
         follow.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:

@@ -178,20 +178,28 @@ class Observer:
         known = self._instances()[uuid]
         marked = facts.mark(vmi) == self.node
         able, findings = facts.migratable(vmi)
+        if able is None:
+            findings = self._waits.not_known(vmi)
         if able and ANYWHERE not in obs.nodes:
             # Not known rather than impossible: nothing is stopped for want of a target.
             text = "No other node is Ready, schedulable and uncordoned."
             able, findings = None, (Finding(Reason.NO_TARGET, text),)
         job = None
+        strategy = vmi["spec"].get("evictionStrategy")
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = self._ours(known, migration)
             waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
             job = facts.job(vmi, migration, waits, ours)
+        if marked and known.asked and not moving and strategy != "External":
+            since = self.gaps.setdefault(uuid, time.monotonic())
+            missing = self._waits.not_begun(vmi, entry, since)
+            job = facts.no_job(missing) if missing is not None else None
+        else:
+            self.gaps.pop(uuid, None)
         gone = facts.final(vmi) and not self._away.comes_back(uuid, vmi)
         namespace, name = facts.key(vmi)
-        strategy = vmi["spec"].get("evictionStrategy")
         cluster = self.cluster
         obs.vms[uuid] = VM(
             uuid=uuid,
@@ -211,10 +219,6 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        if marked and known.asked and not moving and strategy != "External":
-            self.gaps.setdefault(uuid, time.monotonic())
-        else:
-            self.gaps.pop(uuid, None)
         asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)

@@ -19,6 +19,7 @@ from .act import Actor
 from .client import Client
 from .errors import NodeUnknown
 from .observe import Observer
+from .policies import Policies, foresee
 from .records import Instance, Records
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
@@ -46,6 +47,7 @@ class KubeVirtPlatform:
         self._clock = clock
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines)
+        self._policies = Policies(client)
         self._record: NodeRecord | None = None
         self._nudged = 0.0
         self._actor = Actor(client, self.observer, self.records, self.wall)
@@ -97,7 +99,11 @@ class KubeVirtPlatform:
 
     def observe(self, record: NodeRecord | None) -> Observation:
         self._record = record
-        return self.observer.observe(record, self.now())
+        obs = self.observer.observe(record, self.now())
+        if self.observer.cluster is not None:
+            vmis = self.observer.watches.vmis.items()
+            foresee(self._policies, vmis, self.records.instances, self.observer.cluster)
+        return obs
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         """The scheduler and KubeVirt's migration controller reserve and queue: all is granted.

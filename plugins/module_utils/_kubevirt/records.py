@@ -32,6 +32,8 @@ class Instance:
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
+    handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
+    settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:

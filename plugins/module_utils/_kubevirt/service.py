@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._core.actions import Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, Engine, Slice, begin
+from .._core.model import Observation
 from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
@@ -26,6 +28,8 @@ from .lock import Lock
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
+from .records import Instance
+from .tryout import try_out
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -115,7 +119,8 @@ def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
             return {**found, "changed": False}
     record = _begin(platform, request, old)
     outcome, others, changed = _work(platform, request, record, pods)
-    return result(outcome, request, others, sorted(platform.records.pods), changed)
+    known, gone = platform.records.instances, sorted(platform.records.pods)
+    return result(outcome, request, others, known, gone, changed)
 
 
 def _work(
@@ -209,8 +214,23 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
     }
 
 
+def _rows(
+    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
+) -> list[dict[str, Any]]:
+    found = []
+    for row in rows(record, obs):
+        one = known.get(row["uuid"], Instance("", "", ""))
+        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+    return found
+
+
 def result(
-    outcome: Slice, request: Request, others: Others, gone: list[str], changed: bool
+    outcome: Slice,
+    request: Request,
+    others: Others,
+    known: Mapping[str, Instance],
+    gone: list[str],
+    changed: bool,
 ) -> dict[str, Any]:
     """The slice in result form, the same keys as on libvirt, and the other pods."""
     record, obs = outcome.record, outcome.observation
@@ -224,7 +244,7 @@ def result(
         "node": request.node,
         "run_id": request.run_id,
         "changed": changed,
-        "vms": rows(record, obs),
+        "vms": _rows(record, obs, known),
         "pods": others.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
@@ -236,10 +256,14 @@ def result(
 
 
 def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Only reads. Raises what run_slice raises."""
+    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+
+    Raises what run_slice raises.
+    """
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
-        return _plan(platform, request)[0]
+        found = _plan(platform, request)[0]
+        return try_out(platform.client, platform.observer, found)
     finally:
         platform.close()
 
@@ -267,7 +291,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": rows(planned, obs),
+        "vms": _rows(planned, obs, platform.records.instances),
         "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,
