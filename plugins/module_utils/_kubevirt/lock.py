@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .client import Client
 from .errors import KubeError, LockHeld
 from .names import LEASES
+
+T = TypeVar("T")
 
 
 class Lock:
@@ -41,23 +43,43 @@ class Lock:
         self._clock = clock
         self._held: dict[str, Any] | None = None  # the Lease as our last write left it
 
-    def take(self, patience: float) -> None:
-        """Raises LockHeld after `patience` seconds, KubeError."""
+    def renew(self, lease: dict[str, Any]) -> bool:
+        """Take over the Lease that an earlier slice of this run has left to us.
+
+        False: it is another one by now, so someone else has been at work. Raises KubeError.
+        """
+        return self._update(lease, True)
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """The Lease as our last write left it, for the next slice. Empty when there is none."""
+        return self._held or {}
+
+    def take(self, patience: float, read: Callable[[], T]) -> T:
+        """What `read` gave, which nobody of ours has changed since.
+
+        It is called between looking at the Lease and taking it: who gets it as he saw it knows
+        that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
+        what `read` raises.
+        """
         until = self._clock() + patience
         seen, since = "", self._clock()
         while True:
             lease = self._client.find(f"{self._path}/{self._name}")
             if lease is None:
+                found = read()
                 if self._create():
-                    return
+                    return found
                 continue
             spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
             if version != seen:
                 seen, since = version, self._clock()
             holder = spec.get("holderIdentity") or ""
             expired = self._clock() - since > float(spec.get("leaseDurationSeconds") or 0)
-            if (not holder or holder == self._holder or expired) and self._update(lease, True):
-                return
+            if not holder or holder == self._holder or expired:
+                found = read()
+                if self._update(lease, True):
+                    return found
             if self._clock() >= until:
                 raise LockHeld(f"{holder} works on the node at this moment ({self._name})")
             self._sleep(0.5)
