@@ -9,7 +9,10 @@ and says so:
 
 - the simulator itself: its log, its clock, faults of the API, other people's rights
 - VIRTOPS_KNOBS=1: node agents that obey the annotations lab/..., for migrations that fail or hang
-- VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down
+- VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down.
+  VIRTOPS_IMAGE names the container disk that the VMs boot from
+
+Only VMs that the tests made are removed, and where others run on the nodes the tests refuse.
 """
 
 from __future__ import annotations
@@ -43,6 +46,12 @@ class Given(Remote):
                 f"{path}: the cluster has no node {', '.join(missing)}; it has "
                 f"{', '.join(sorted(found))}. The tests need nodes n1, n2 and n3."
             )
+        strangers = self.strangers(WANTED)
+        if strangers:
+            raise RuntimeError(
+                f"{path}: VMs that are not the tests' run on n1, n2 or n3: {', '.join(strangers)}. "
+                "The tests drain these nodes and make migrations fail; nothing was done."
+            )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -50,7 +59,7 @@ class Given(Remote):
         pytest.skip(f"needs the simulator: {name}")
 
     def clean(self) -> None:
-        self.uncordon()
+        self.uncordon(WANTED)
         self.remove_vms()
 
     def kubeconfig(self, path: Path, _token: str = "") -> Path:
@@ -72,6 +81,7 @@ class Given(Remote):
             pytest.skip("needs a real guest, which shuts down when asked: VIRTOPS_GUEST")
         if what.pop("start", True) is False:
             pytest.skip("needs the simulator: a VM that is not started")
+        what.setdefault("image", os.environ.get("VIRTOPS_IMAGE", ""))
         super().add_vm(name, node, wait=wait, **what)
 
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
