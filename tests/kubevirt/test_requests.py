@@ -6,16 +6,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from kubesim import words
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import evictions
 
 LEASES = BY_PLURAL["leases"]
+LEASE, WANTED = "virtops-maintenance-n1", "virtops.maintenance/wanted"
 VMS = 20
 # Signature, Event, eviction, signature of the migration.
 PER_VM = 4
@@ -81,12 +84,26 @@ def test_a_cursor_that_is_lost_costs_reads_and_nothing_else(sim, operator) -> No
     assert found["phase"] == "Drained" and evictions(sim) == ["vm"]
 
 
+def test_a_run_that_keeps_the_lease_lets_in_who_waits(sim, operator) -> None:
+    """An abort must not wait for the end of the drain."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    first = step(operator, 1.0, "", False, "first")
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(step, operator, 0.5, None, False, "second")
+        sim.until(lambda: WANTED in words.annotations(sim.find(LEASES, LEASE)))
+        with pytest.raises(service.Superseded, match="second"):
+            step(operator, 0.5, first["cursor"], True, "first")
+        assert second.result()["run_id"] == "second"
+    lease = sim.find(LEASES, LEASE)
+    assert lease["spec"]["holderIdentity"] == "" and WANTED not in words.annotations(lease)
+    operator.restore()
+
+
 def test_a_cursor_is_void_when_another_run_was_at_work(sim, operator) -> None:
     """What it says of the record would undo what the other one wrote."""
     sim.add_vm("vm", "n1", migrate_seconds="300")
     first = step(operator, 1.0, "", False, "first")
-    name = "virtops-maintenance-n1"
-    sim.edit(LEASES, name, lambda o: o["spec"].update(holderIdentity=""), "default")
+    sim.edit(LEASES, LEASE, lambda o: o["spec"].update(holderIdentity=""), "default")
     step(operator, 0.5, None, False, "second")
     with pytest.raises(service.Superseded, match="second"):
         step(operator, 0.5, first["cursor"], True, "first")
