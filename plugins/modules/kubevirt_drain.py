@@ -45,6 +45,11 @@ options:
     description: Set by the action plugin from the second slice on.
     type: bool
     default: false
+  cursor:
+    description:
+      - Set by the action plugin. What the slice before handed over, empty for the first. It saves
+        requests, and nothing else depends on it.
+    type: str
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
@@ -124,6 +129,10 @@ ended:
   returned: success
   type: str
   sample: final
+cursor:
+  description: For the next slice. The action plugin takes it.
+  returned: when O(cursor) is given and RV(ended) is V(out_of_time)
+  type: str
 node:
   description: The node.
   returned: success
@@ -362,6 +371,7 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            "cursor": {"type": "str"},
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -382,6 +392,7 @@ def main() -> None:
             reason=params["reason"],
             seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
+            cursor=params["cursor"],
             lock_namespace=params["lock_namespace"],
         )
         result = plan(request) if module.check_mode else run_slice(request)

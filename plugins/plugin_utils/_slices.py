@@ -43,6 +43,8 @@ def run_slices(
         result = _reach(call, module_args, display)
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
             return {**result, "changed": changed or bool(result.get("changed"))}
+        if "cursor" in result:
+            module_args["cursor"] = result.pop("cursor")
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:

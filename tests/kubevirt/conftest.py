@@ -120,3 +120,27 @@ def verdicts() -> Callable[[dict[str, Any]], dict[str, str]]:
 @pytest.fixture
 def make_operator() -> type[Operator]:
     return Operator
+
+
+# What a skip's text says is missing, and under which word it is counted.
+MISSING = {
+    "needs the simulator": "simulator",
+    "needs agents that obey knobs": "knobs",
+    "needs a real guest": "guest",
+}
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Against a given cluster the last line says how much of the checks it could stand."""
+    if not os.environ.get("VIRTOPS_KUBECONFIG") or hasattr(config, "workerinput"):
+        return
+    stats = terminalreporter.stats
+    counted = dict.fromkeys([*MISSING.values(), "else"], 0)
+    for report in stats.get("skipped", []):
+        text = str(report.longrepr)
+        counted[next((word for start, word in MISSING.items() if start in text), "else")] += 1
+    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    terminalreporter.write_line(
+        f"integration-kubevirt: passed={len(stats.get('passed', []))} failed={failed} "
+        + " ".join(f"skipped_{word}={number}" for word, number in counted.items())
+    )

@@ -95,12 +95,12 @@ def test_a_run_that_was_taken_over_stops(sim, operator) -> None:
 def test_a_lease_that_another_holds_is_respected(sim, operator) -> None:
     client = Client(operator.auth)
     first = Lock(client, "default", "n1", "first", 60)
-    first.take(1.0)
+    first.take(1.0, dict)
     with pytest.raises(LockHeld, match="first"):
-        Lock(client, "default", "n1", "second", 60).take(0.6)
+        Lock(client, "default", "n1", "second", 60).take(0.6, dict)
     first.give_back()
-    Lock(client, "default", "n1", "second", 1).take(0.6)
-    Lock(client, "default", "n1", "third", 60).take(5.0)  # the second one died
+    Lock(client, "default", "n1", "second", 1).take(0.6, dict)
+    Lock(client, "default", "n1", "third", 60).take(5.0, dict)  # the second one died
 
 
 def test_a_cordon_that_others_took_over_stays(sim, operator) -> None:

@@ -91,18 +91,22 @@ class Engine:
         record: NodeRecord,
         save_every: float = 0.0,
         seen: Observation | None = None,
+        saved: tuple[str, float] = ("", float("-inf")),
+        carried: bool = False,
     ) -> None:
         """`save_every`: seconds between two writes of the record while nothing is to be done.
 
         Before an act it is always written. What it then lacks after a kill is what is read again.
         `seen`: a full read of an empty node, as the first of the two that a certificate needs.
+        `saved`: the record as it was last written, and when. `carried`: the next slice is handed
+        the record, so that it is not written only because time is up.
         """
         self._save_every = save_every
-        self._saved_at = float("-inf")
         self._platform = platform
         self._policy = policy
         self._record = record
-        self._saved = ""
+        self.saved = saved
+        self._carried = carried
         self._before: Mapping[str, Situation] | None = None
         self._empty = seen
         self._refused: dict[str, set[str]] = {}  # UUID -> targets whose claim was refused
@@ -110,8 +114,11 @@ class Engine:
         self._first: Observation | None = None
         self.done: list[Action] = []
 
-    def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
-        """Step until the phase is final or the platform's clock passes `deadline`."""
+    def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False) -> Slice:
+        """Step until the phase is final or the platform's clock passes `deadline`.
+
+        `until_empty`: or until a full read found the node empty, without the second one.
+        """
         again = 0
         while True:
             last = self._last
@@ -119,13 +126,16 @@ class Engine:
             if outcome.ended is Ended.FINAL:
                 self._save()
                 return outcome
+            if until_empty and outcome.phase is NodePhase.EMPTY:
+                return outcome
             # A second read follows at once, or short slices would never come to it.
             if outcome.decision.read_again and again < _READS_IN_A_ROW:
                 again += 1
                 continue
             again = 0
             if self._platform.now() >= deadline:
-                self._save()
+                if not self._carried:
+                    self._save()
                 return outcome
             # What was just done is looked at; what was done before in the same words, and is
             # still to be done, can wait.
@@ -153,7 +163,7 @@ class Engine:
         self._record = decision.records[node]
         phase = decision.phases[node]
         actions = self._last = self._admit(decision, obs)
-        if actions or self._platform.now() - self._saved_at >= self._save_every:
+        if actions or self._platform.now() - self.saved[1] >= self._save_every:
             self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
@@ -257,9 +267,9 @@ class Engine:
 
     def _save(self) -> None:
         text = self._record.to_json()
-        if text != self._saved:
+        if text != self.saved[0]:
             self._platform.save(self._record)
-            self._saved, self._saved_at = text, self._platform.now()
+            self.saved = (text, self._platform.now())
 
 
 def begin(

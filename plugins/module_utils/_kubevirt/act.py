@@ -80,12 +80,20 @@ class Actor:
         return names.node(self._observer.node)
 
     def _cordon(self, _action: Action, record: NodeRecord) -> Finding | None:
+        try:
+            self._cordon_as(self._observer.own() or self._client.get(self._node()), record)
+        except KubeError as exc:
+            if exc.code != 409:
+                raise
+            self._cordon_as(self._client.get(self._node()), record)
+        return None
+
+    def _cordon_as(self, node: Obj, record: NodeRecord) -> None:
         """Ours, with what was before; the version that was read, so that of two one wins."""
-        node = self._client.get(self._node())
         if (node.get("spec") or {}).get("unschedulable"):
             self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
-            return None
+            return
         mine = {**self._signature.request(record), "before": {"unschedulable": False}}
         version = node["metadata"]["resourceVersion"]
         patch = {
@@ -96,7 +104,6 @@ class Actor:
             "spec": {"unschedulable": True},
         }
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
-        return None
 
     def _uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
         node = self._client.get(self._node())
@@ -181,7 +188,7 @@ class Actor:
         return finding
 
     def _pod(self, vmi: Obj) -> Obj | None:
-        return facts.launcher_of(vmi, self._observer.watches.pods.items())
+        return facts.launcher_of(vmi, self._observer.watches.need_pods())
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
         note = self._signature.request(record, "evacuation")

@@ -51,7 +51,7 @@ class Observer:
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
-        self._target: tuple[float, bool] = (-1.0, False)
+        self._target: tuple[float, bool] = (-1e9, True)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self._waits = Waits(client, node, self.watches)
         # Marked by us and without a migration: since when (this slice's clock).
@@ -89,7 +89,7 @@ class Observer:
         if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         held = set()
-        pods = facts.live_launchers(self.watches.pods.items())
+        pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
@@ -141,12 +141,17 @@ class Observer:
 
     def _any_target(self, vmis: Mapping[str, Obj]) -> bool:
         """Asked again only while there is a VM that nobody moves yet."""
-        asked, found = self._target
+        asked = self._target[0]
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        if asked < 0 or (waits and time.monotonic() - asked > 10.0):
-            found = another_node(self._client, self.node)
-            self._target = (time.monotonic(), found)
-        return found
+        if waits and time.monotonic() - asked > 10.0:
+            self._target = (time.monotonic(), another_node(self._client, self.node))
+        return self._target[1]
+
+    def another_node(self) -> bool:
+        """Does another node take VMs? Raises KubeError."""
+        if self._target[0] < 0:
+            self._target = (time.monotonic(), another_node(self._client, self.node))
+        return self._target[1]
 
     # VMs on the node
 
