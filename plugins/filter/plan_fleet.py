@@ -19,8 +19,9 @@ description:
   - Puts together what M(virtops.maintenance.virt_host_info) returned as C(fleet) on each host, and
     what the inventory says of the hosts.
   - Reads C(maintenance_memory), C(maintenance_reserve), C(maintenance_link_mib_s),
-    C(maintenance_labels), C(maintenance_taints) and C(maintenance_dirty_rates) of each host. The
-    last one is a mapping from the name of a VM to MiB/s, if they were measured.
+    C(maintenance_labels), C(maintenance_taints), C(maintenance_dirty_rates) and
+    C(maintenance_working_sets) of each host. The last two are mappings from the name of a VM to
+    MiB/s, and to the MiB that it writes over and over.
 positional: hostvars
 options:
   _input:
@@ -60,6 +61,11 @@ _FROM_INVENTORY = {
     "maintenance_labels": "labels",
     "maintenance_taints": "taints",
 }
+# The same for VMs: name of a VM -> value
+_OF_VMS = {
+    "maintenance_dirty_rates": "dirty_rate",
+    "maintenance_working_sets": "working_set_mib",
+}
 
 
 def plan_fleet(
@@ -80,10 +86,13 @@ def plan_fleet(
             if facts.get(variable):
                 host[key] = facts[variable]
         hosts.append(host)
-        rates = facts.get("maintenance_dirty_rates") or {}
         for vm in one["vms"]:
-            rate = rates.get(vm["name"])
-            vms.append({**vm, "dirty_rate": rate} if rate else dict(vm))
+            row = dict(vm)
+            for variable, key in _OF_VMS.items():
+                value = (facts.get(variable) or {}).get(vm["name"])
+                if value:
+                    row[key] = value
+            vms.append(row)
     return {"hosts": hosts, "vms": vms}
 
 

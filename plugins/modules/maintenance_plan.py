@@ -33,8 +33,8 @@ options:
       - C(name) and C(host) are required. C(uuid), C(memory_mib), C(state), C(group) of
         anti-affinity, C(strategy) that it declares, C(migratable), C(reasons) why not,
         C(refused_by) with the reasons of single hosts, C(needs), C(document) that rules see;
-        C(dirty_rate) in MiB/s and C(sent_mib), what a migration sends if it is less than the
-        memory.
+        C(dirty_rate) in MiB/s; C(working_set_mib), which it writes over and over and which is the
+        most that is sent again; C(sent_mib), what a migration sends if it is less than the memory.
     type: list
     elements: dict
     required: true
@@ -46,14 +46,6 @@ options:
   max_unavailable:
     description: Hosts that may be out at once.
     type: int
-    default: 1
-  link:
-    description: MiB/s of the hosts of which C(link_mib_s) is not known. The default is 1 Gbit/s.
-    type: float
-    default: 110
-  setup:
-    description: Seconds that a migration takes before its first byte.
-    type: float
     default: 1
   budgets:
     description: How many VMs of a set may be disturbed in one step.
@@ -81,6 +73,7 @@ options:
     type: path
 extends_documentation_fragment:
   - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
 attributes:
   check_mode:
@@ -289,6 +282,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    LIBVIRT,
+    SPEEDS_SPEC,
+    speeds_of,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
@@ -310,8 +308,7 @@ def main() -> None:
             "vms": {"type": "list", "elements": "dict", "required": True},
             "roll": {"type": "list", "elements": "str", "required": True},
             "max_unavailable": {"type": "int", "default": 1},
-            "link": {"type": "float", "default": 110.0},
-            "setup": {"type": "float", "default": 1.0},
+            "speeds": SPEEDS_SPEC,
             "budgets": {"type": "list", "elements": "dict", "default": [], "options": BUDGET},
             "dest": {"type": "path"},
             **options.POLICY_SPEC,
@@ -326,9 +323,9 @@ def main() -> None:
             params["roll"],
             options.policy(params),
             params["max_unavailable"],
-            params["link"],
+            speeds_of(params["speeds"], LIBVIRT),
             params["budgets"],
-            params["setup"],
+            params["speeds"],
         )
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

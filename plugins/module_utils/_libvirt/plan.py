@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .._core.actions import Do, NodePhase
+from .._core.actions import Decision, Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, begin
 from .._core.model import Observation
 from .._core.picture import diff, foreseen, picture
 from .._core.plan_input import fleet_of
+from .._core.plan_rows import add_times, foresee
+from .._core.plan_speeds import LIBVIRT, speeds_of
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
@@ -35,12 +37,19 @@ def plan(request: Request) -> dict[str, Any]:
         request.own, request.peers, request.slots_on, request.only, acts=False
     )
     try:
-        return _plan(platform, request)
+        found, decision, obs = _plan(platform, request)
+        if request.intent is Intent.DRAINED:
+            speeds = speeds_of(request.speeds, LIBVIRT)
+            times = foresee(decision, obs, request.policy, request.speeds, speeds)
+            found.update(add_times(found["vms"], *times))
+        return found
     finally:
         platform.close()
 
 
-def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+def _plan(
+    platform: LibvirtPlatform, request: Request
+) -> tuple[dict[str, Any], Decision, Observation]:
     old = platform.load()
     record = begin(
         old,
@@ -67,7 +76,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     before = picture(obs, planned)
     for row in vms:
         row["target"] = targets.get(row["uuid"], row["target"])
-    return {
+    found = {
         "ended": Ended.FINAL.value,
         "phase": _phase(decision.phases[record.node]),
         "node": record.node,
@@ -81,6 +90,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
+    return found, decision, obs
 
 
 def _phase(phase: NodePhase) -> str:
@@ -92,7 +102,7 @@ def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
     platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
-        planned = _plan(platform, request)
+        planned, _decision, _obs = _plan(platform, request)
         old = platform.load()
         obs = platform.observe(old)
         return {

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.virtops.maintenance.plugins.filter.plan_actual import plan_actual
 from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import plan_fleet
+from ansible_collections.virtops.maintenance.plugins.filter.plan_speeds import plan_speeds
 
 FOUND = [
     {
@@ -83,3 +84,18 @@ def test_wrong_things_are_named() -> None:
         plan_actual({}, {"steps": []})
     with pytest.raises(AnsibleFilterError, match="maintenance_plan"):
         plan_actual({"node": "a", "vms": []}, {})
+
+
+def test_speeds_of_the_inventory() -> None:
+    hostvars = {
+        "a": {"maintenance_speeds": {"link": 50, "links": {"z": 1}}, "maintenance_link_mib_s": 40},
+        "b": {"maintenance_link_mib_s": 30, "maintenance_dirty_rates": {"elsewhere": 9}},
+        "c": {},
+    }
+    hostvars["a"]["maintenance_working_sets"] = {"db": 64}
+    assert plan_speeds(["a", "b", "c", "gone"], hostvars, "a") == {
+        "link": 50,
+        "links": {"z": 1, "a": 40, "b": 30},
+        "working_sets": {"db": 64},
+    }
+    assert plan_speeds([], {}, "a") == {}

@@ -120,7 +120,7 @@ def test_replay_sees_a_vm_that_was_left_and_a_link_that_is_too_full(good: Any) -
 def small(vms: list[dict[str, Any]], roll: list[str], **more: Any) -> Any:
     hosts = [{"name": n, "memory_mib": 64 * GIB} for n in ("a", "b", "c")]
     policy = Policy(limits=Limits(9, 9, 9), **more.pop("policy", {}))
-    return request_of(hosts, vms, roll, policy, link=100.0, **more)
+    return request_of(hosts, vms, roll, policy, speeds=Speeds(default=100.0), **more)
 
 
 def guest(name: str, host: str, gib: int = 8, **more: Any) -> dict[str, Any]:
