@@ -21,6 +21,7 @@ from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
 from .cordon import by_others
+from .guest_memory import with_touched
 from .platform import LibvirtPlatform
 from .service import Request
 
@@ -40,7 +41,8 @@ def plan(request: Request) -> dict[str, Any]:
         found, decision, obs = _plan(platform, request)
         if request.intent is Intent.DRAINED:
             speeds = speeds_of(request.speeds, LIBVIRT)
-            times = foresee(decision, obs, request.policy, request.speeds, speeds)
+            seen = with_touched(obs, request.own.name)
+            times = foresee(decision, seen, request.policy, request.speeds, speeds)
             found.update(add_times(found["vms"], *times))
         return found
     finally:
@@ -113,7 +115,7 @@ def look(request: Request) -> dict[str, Any]:
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
             "vms": planned["vms"],
-            "fleet": fleet_of(obs, request.own.name),
+            "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,
