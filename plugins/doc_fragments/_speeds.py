@@ -42,6 +42,11 @@ options:
           - Seconds that a drain takes beside its migrations, to read, mark and certify. Default is
             V(2); on KubeVirt V(1).
         type: float
+      pause:
+        description:
+          - Milliseconds for which a guest that writes nothing stands still at the end of a
+            migration. Default is V(40).
+        type: float
       dirty_rates:
         description: What VMs write to their memory, name to MiB/s.
         type: dict

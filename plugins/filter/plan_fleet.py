@@ -72,28 +72,37 @@ def plan_fleet(
     found: Iterable[Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Raises AnsibleFilterError for what is not the result of virt_host_info."""
-    hosts, vms = [], []
+    hosts: list[dict[str, Any]] = []
+    vms: list[dict[str, Any]] = []
     for one in found:
         if not isinstance(one, Mapping) or "host" not in one or "vms" not in one:
             raise AnsibleFilterError(
                 "plan_fleet: a list of what virt_host_info returns as fleet is expected"
             )
-        host = dict(one["host"])
-        facts: Mapping[str, Any] = {}
-        if host["name"] in hostvars:
-            facts = hostvars[host["name"]]
-        for variable, key in _FROM_INVENTORY.items():
-            if facts.get(variable):
-                host[key] = facts[variable]
+        host, rows = from_inventory(one["host"], one["vms"], hostvars)
         hosts.append(host)
-        for vm in one["vms"]:
-            row = dict(vm)
-            for variable, key in _OF_VMS.items():
-                value = (facts.get(variable) or {}).get(vm["name"])
-                if value:
-                    row[key] = value
-            vms.append(row)
+        vms += rows
     return {"hosts": hosts, "vms": vms}
+
+
+def from_inventory(
+    host: Mapping[str, Any],
+    vms: Iterable[Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    variables: Iterable[str] = tuple(_FROM_INVENTORY),
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A host and its VMs with what the inventory says of them. `variables`: of the host."""
+    facts: Mapping[str, Any] = hostvars.get(host["name"], {})
+    told = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
+    rows = []
+    for vm in vms:
+        row = dict(vm)
+        for variable, key in _OF_VMS.items():
+            value = (facts.get(variable) or {}).get(vm["name"])
+            if value:
+                row[key] = value
+        rows.append(row)
+    return {**host, **told}, rows
 
 
 class FilterModule:

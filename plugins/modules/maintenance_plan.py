@@ -18,6 +18,17 @@ description:
 author:
   - The virtops.maintenance contributors (@virtops)
 options:
+  platform:
+    description:
+      - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
+        and the plan predicts them.
+      - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(limits) and O(migration) from
+        M(virtops.maintenance.kubevirt_fleet_info), and O(anti_affinity=required).
+      - What has no meaning on KubeVirt is refused there, as by
+        M(virtops.maintenance.kubevirt_drain).
+    type: str
+    choices: [libvirt, kubevirt]
+    default: libvirt
   hosts:
     description:
       - All hosts of the fleet. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
@@ -124,6 +135,10 @@ table:
   returned: success
   type: list
   elements: str
+targets:
+  description: V(chosen) by the drain, or V(predicted), since KubeVirt's scheduler chooses.
+  returned: success
+  type: str
 refusal:
   description: Why it does not fit. None if it does.
   returned: success
@@ -283,12 +298,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
-    LIBVIRT,
+    SPEEDS,
     SPEEDS_SPEC,
     speeds_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
     JMESPathMissing,
@@ -304,6 +320,7 @@ BUDGET = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "platform": {"type": "str", "choices": list(SPEEDS), "default": "libvirt"},
             "hosts": {"type": "list", "elements": "dict", "required": True},
             "vms": {"type": "list", "elements": "dict", "required": True},
             "roll": {"type": "list", "elements": "str", "required": True},
@@ -317,19 +334,22 @@ def main() -> None:
     )
     params = module.params
     try:
+        if params["platform"] == "kubevirt":
+            plan_options.check(params)
         request = request_of(
             params["hosts"],
             params["vms"],
             params["roll"],
             options.policy(params),
             params["max_unavailable"],
-            speeds_of(params["speeds"], LIBVIRT),
+            speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
             params["speeds"],
         )
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     plan = plan_roll(request).to_dict()
+    plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"
     result = {**plan, "warnings_of_plan": plan["warnings"]}
     del result["warnings"]  # Ansible prints those by itself, and the table has them
     changed = write(module, plan) if params["dest"] else False

@@ -131,7 +131,7 @@ class Predict:
 
     def probe(self) -> None:
         """What a migration and a drain cost beside the bytes, from drains of one guest."""
-        beside, overhead = [], []
+        beside, overhead, pauses = [], [], []
         for _round in range(PROBES):
             mix = Mix("probe", 400, [GuestSpec(name="probe", memory_mib=128, fill_mib=16)])
             self.prepare(mix)
@@ -140,6 +140,7 @@ class Predict:
             carried = row["processed_mib"] / (mix.mbit * NET_MIB_S)
             beside.append(max(0.0, row["duration"] - carried))
             overhead.append(result["seconds"] - row["duration"])
+            pauses.append(row["pause_ms"])
             self.clean(mix)
         cost = statistics.median(beside)
         # Which part lies before the first byte is not told; most of it is QEMU's start there.
@@ -147,6 +148,7 @@ class Predict:
             "setup": round(0.7 * cost, 2),
             "switch": round(0.3 * cost, 2),
             "overhead": round(statistics.median(overhead), 2),
+            "pause": statistics.median(pauses),
         }
         print(f"measured on one guest: {self.speeds}", flush=True)
 

@@ -33,18 +33,21 @@ def times(request: RollRequest, placed: Sequence[Placed]) -> tuple[list[PlannedM
     rows = []
     for p in placed:
         transfer = transfers.get(p.vm.uuid)
-        rows.append(_row(p, transfer, policy.shutdown_timeout))
+        pause = pause_ms(transfer, speeds.pause) if transfer is not None else None
+        rows.append(_row(p, transfer, pause, policy.shutdown_timeout))
         if transfer is None and p.way in _STOPS:
             seconds = max(seconds, min(policy.shutdown_timeout, STOP_SECONDS))
     return rows, seconds
 
 
-def _row(placed: Placed, transfer: Transfer | None, longest: float) -> PlannedMove:
-    start = duration = pause = None
+def _row(
+    placed: Placed, transfer: Transfer | None, pause: float | None, longest: float
+) -> PlannedMove:
+    start = duration = None
     sent = 0.0
     if transfer is not None:
         start, duration = transfer.start, transfer.end - transfer.start
-        pause, sent = pause_ms(transfer), transfer.sent
+        sent = transfer.sent
     elif placed.way in _STOPS:
         start, duration = 0.0, min(longest, STOP_SECONDS)
         if placed.way == Way.COLD_MIGRATE.value:

@@ -19,8 +19,9 @@ from .policy import PolicyError
 # What stands in place of what nobody measured. On KubeVirt a target pod is made first.
 LIBVIRT = Speeds(setup=1.0, switch=0.5, overhead=2.0)
 KUBEVIRT = Speeds(setup=5.0, switch=1.0, overhead=1.0)
+SPEEDS = {"libvirt": LIBVIRT, "kubevirt": KUBEVIRT}
 
-_NUMBERS = ("link", "setup", "switch", "overhead")
+_NUMBERS = ("link", "setup", "switch", "overhead", "pause")
 SPEEDS_SPEC: dict[str, Any] = {
     "type": "dict",
     "default": {},
@@ -35,7 +36,7 @@ def speeds_of(raw: Mapping[str, Any], default: Speeds) -> Speeds:
     """Raises PolicyError naming what is wrong."""
     given = {
         name: number(f"speeds.{name}", raw[name])
-        for name in ("setup", "switch", "overhead")
+        for name in _NUMBERS[1:]
         if raw.get(name) is not None
     }
     links = {

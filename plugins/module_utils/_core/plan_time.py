@@ -29,13 +29,15 @@ THROTTLED = 0.5  # of the rate: auto-converge slows a guest down until it writes
 class Speeds:
     """What the model knows of the fleet. `links`: host -> MiB/s, else `default`. `setup`: seconds
     before the first byte, `switch`: from the last byte to the end of the migration, `overhead`:
-    what a drain takes beside its migrations, for reads, marks and the certificate."""
+    what a drain takes beside its migrations, for reads, marks and the certificate. `pause`: ms for
+    which a guest stands still at the end of each migration at least."""
 
     links: Mapping[str, float] = field(default_factory=dict)
     default: float = DEFAULT_LINK
     setup: float = 0.0
     switch: float = 0.0
     overhead: float = 0.0
+    pause: float = PAUSE_MS
 
     def link(self, host: str) -> float:
         return self.links.get(host, self.default)
@@ -362,11 +364,11 @@ class Timeline:
             transfer.left = 0.0
 
 
-def pause_ms(transfer: Transfer) -> float:
+def pause_ms(transfer: Transfer, least: float = PAUSE_MS) -> float:
     """Expected pause of the guest at the end. What it writes in the meantime is sent in the pause,
-    for at most as long as the limit allows."""
+    for at most as long as the limit allows. `least`: of one that writes nothing."""
     if transfer.post_copy or transfer.last_rate <= 0:
-        return PAUSE_MS
+        return least
     limit = 1000 * transfer.pause_limit
     part = min(1.0, transfer.dirty / transfer.last_rate)
-    return round(PAUSE_MS + min(part * limit, 1000 * transfer.hot / transfer.last_rate), 0)
+    return round(least + min(part * limit, 1000 * transfer.hot / transfer.last_rate), 0)

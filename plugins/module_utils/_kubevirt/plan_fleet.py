@@ -120,9 +120,7 @@ def _host_row(node: Obj, others: float) -> dict[str, Any]:
     text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
     return {
         "name": node["metadata"]["name"],
-        "memory_mib": int(
-            amount((facts.status(node).get("allocatable") or {}).get("memory")) / MIB
-        ),
+        "memory_mib": int(amount(memory) / MIB),
         "committed_mib": int(others + 0.999),
         # One without a working virt-handler takes no VM either.
         "cordoned": (cordoned and names.CORDON not in facts.annotations(node)) or not takes,
@@ -207,13 +205,10 @@ def _budgets(
     found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
 ) -> list[dict[str, Any]]:
     """Disruption budgets of VMs that an eviction stops: a migration disturbs none of them."""
-    stopped = {
-        row["document"]["uuid"]: row["uuid"] for row in rows if row["strategy"] not in _MOVES
-    }
     covered: dict[str, dict[str, Any]] = {}
-    for uid, uuid in stopped.items():
-        pod = pods.get(uid)
-        if pod is None:
+    for vm in rows:
+        pod = pods.get(vm["document"]["uuid"])
+        if pod is None or vm["strategy"] in _MOVES:
             continue
         space = pod["metadata"]["namespace"]
         for budget in budgets_of(found.budgets.get(space, ()), pod):
