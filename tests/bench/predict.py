@@ -155,13 +155,16 @@ class Predict:
     def run(self, mix: Mix) -> dict[str, Any]:
         self.prepare(mix)
         plan = self.plan(mix)
+        load = os.getloadavg()[0]
         result = self.drain()
         self.clean(mix)
-        row = entry(mix, plan, result)
+        # Beside two hosts' QEMUs nothing else may want the machine, or it is that which is measured.
+        row = {**entry(mix, plan, result), "load_before": round(load, 1)}
         print(
             f"{mix.name}: {len(mix.guests)} guests, {mix.mbit:.0f} Mbit/s: predicted "
             f"{row['predicted']:.1f} s, real {row['real']:.1f} s, off by {row['off_by']:+.0%}; "
-            f"{row['predicted_mib']:.0f} MiB predicted, {row['real_mib']:.0f} sent",
+            f"{row['predicted_mib']:.0f} MiB predicted, {row['real_mib']:.0f} sent; "
+            f"load before it {row['load_before']}",
             flush=True,
         )
         return row
@@ -204,10 +207,16 @@ def main() -> int:
         json.dumps({"speeds": predict.speeds, "limits": LIMITS, "drains": rows}, indent=2) + "\n",
         encoding="utf-8",
     )
-    worst = max(abs(row["off_by"]) for row in rows)
     print(f"report: {report.relative_to(ROOT)}")
-    print(f"test-predict: drains={len(rows)} worst_error={worst:.2f}")
-    return 0 if worst <= WANTED else 1
+    line, code = verdict(rows)
+    print(line)
+    return code
+
+
+def verdict(rows: list[dict[str, Any]]) -> tuple[str, int]:
+    """The last line, and the exit code: too long is as wrong as too short."""
+    worst = max(abs(row["off_by"]) for row in rows)
+    return f"test-predict: drains={len(rows)} worst_error={worst:.2f}", int(worst > WANTED)
 
 
 if __name__ == "__main__":
