@@ -158,7 +158,7 @@ class Predict:
         load = os.getloadavg()[0]
         result = self.drain()
         self.clean(mix)
-        # Beside two hosts' QEMUs nothing else may want the machine, or it is that which is measured.
+        # If others want the machine as well, it is they who are measured: so it is told.
         row = {**entry(mix, plan, result), "load_before": round(load, 1)}
         print(
             f"{mix.name}: {len(mix.guests)} guests, {mix.mbit:.0f} Mbit/s: predicted "
