@@ -222,8 +222,8 @@ def test_check_mode_tells_how_long_and_names_what_would_stay(lab: Lab, stuck: st
     ended = plays.run(lab, "drain", told, "--check")
     assert ended.code == 0, ended.text
     row = ended.vm("web")
-    # Its 96 MiB at most, of which a guest that has booted has touched a part.
-    assert 1 + 20 / 40 < row["predicted_duration"] < 1 + 96 / 40
+    # A guest of 96 MiB that has booted has touched most of them, but it cannot be more.
+    assert 1 + 20 / 40 < row["predicted_duration"] <= 1 + 96 / 40
     assert row["predicted_pause_ms"] == 40
     said = " ".join(ended.text.split())
     assert (
