@@ -225,6 +225,16 @@ def test_the_playbook_plans_a_roll_and_says_what_is_predicted(sim, plays, tmp_pa
     assert json.loads(file.read_text(encoding="utf-8"))["targets"] == "predicted"
 
 
+def test_the_drain_is_told_beside_the_plan(sim, plays, tmp_path) -> None:
+    sim.add_vm("web", "n1")
+    told = {"maintenance_hosts": "n1", "maintenance_plan_file": str(tmp_path / "plan.json")}
+    assert plays.own("plan", **told).returncode == 0
+    done = plays.own("drain", **told)
+    assert done.returncode == 0, done.stdout
+    text = " ".join(done.stdout.split())
+    assert "default/web: moved to n" in text and "the plan said moved to n" in text
+
+
 def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
     small(sim, "n1", "n2", "n3")
     for node in ("n1", "n2", "n3"):
