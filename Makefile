@@ -184,6 +184,9 @@ lab-down: venv ## end them, whatever state they are in
 test-kill: deps ## kill the run at 20 moments; the same command again must carry on
 	$(RUN) tests/kill/run.py $(KILL_ARGS)
 
+test-predict: deps ## five real drains on the lab against the duration that the plan gave (5 minutes)
+	$(RUN) tests/bench/predict.py $(PREDICT_ARGS)
+
 bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
 	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
 
@@ -207,4 +210,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help
+	lab-up lab-down test-kill test-predict bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help

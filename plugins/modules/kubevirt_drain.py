@@ -54,12 +54,17 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:
   check_mode:
     support: full
-    details: Reads only, and tells for each VM what would be done.
+    details:
+      - Reads only, and tells for each VM what would be done, about how long it would take and how
+        long the VM would stand still.
+      - What would stay on the node is named in a warning. Check mode does not fail for it.
+      - The times are by KubeVirt's own limits and settings; MigrationPolicies are left aside.
   diff_mode:
     support: full
   idempotent:
@@ -227,6 +232,15 @@ planned:
     target:
       description: The target, empty where the scheduler chooses it.
       type: str
+predicted_duration:
+  description: Seconds that the drain would take by O(speeds), without what waits for an owner.
+  returned: in check mode
+  type: float
+would_stay:
+  description: Names of the VMs because of which the node would not be drained.
+  returned: in check mode
+  type: list
+  elements: str
 vms:
   description: Every VM that the run ever saw.
   returned: success
@@ -322,6 +336,15 @@ vms:
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
       type: dict
+    predicted_start:
+      description: In check mode, seconds after which it would begin. None if not foreseen.
+      type: float
+    predicted_duration:
+      description: In check mode, seconds that it would take. None if not foreseen.
+      type: float
+    predicted_pause_ms:
+      description: In check mode, how long the guest would stand still. None if it stays off.
+      type: float
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -343,6 +366,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    SPEEDS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     PolicyError,
     slice_seconds,
@@ -353,10 +379,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
-    plan,
     run_slice,
 )
 
@@ -372,6 +398,7 @@ def main() -> None:
             },
             "begun": {"type": "bool", "default": False},
             "cursor": {"type": "str"},
+            "speeds": SPEEDS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -395,7 +422,10 @@ def main() -> None:
             cursor=params["cursor"],
             lock_namespace=params["lock_namespace"],
         )
-        result = plan(request) if module.check_mode else run_slice(request)
+        if module.check_mode:
+            result = plan(request, params["speeds"])
+        else:
+            result = run_slice(request)
     except (PolicyError, RecordError, *FAILURES) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     if not module._diff:

@@ -38,13 +38,16 @@ extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
 attributes:
   check_mode:
     support: full
     details:
-      - Reads only, and tells for each VM what would be done.
+      - Reads only, and tells for each VM what would be done, how long it would take and how long
+        the VM would stand still.
+      - What would stay on the host is named in a warning. Check mode does not fail for it.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
       - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
@@ -179,6 +182,15 @@ planned:
   sample:
     - {do: cordon, vm: '', target: ''}
     - {do: migrate, vm: web-1, target: host-b}
+predicted_duration:
+  description: Seconds that the drain would take by O(speeds), without what waits for an owner.
+  returned: in check mode
+  type: float
+would_stay:
+  description: Names of the VMs because of which the host would not be drained.
+  returned: in check mode
+  type: list
+  elements: str
 msg:
   description: Why the wanted state was not reached, with every VM that is in the way and a remedy.
   returned: failure
@@ -245,6 +257,15 @@ vms:
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.
       type: dict
+    predicted_start:
+      description: In check mode, seconds after which it would begin. None if not foreseen.
+      type: float
+    predicted_duration:
+      description: In check mode, seconds that it would take. None if not foreseen.
+      type: float
+    predicted_pause_ms:
+      description: In check mode, how long the guest would stand still. None if it stays off.
+      type: float
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -266,6 +287,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    SPEEDS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     slice_seconds,
 )
@@ -291,6 +315,7 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            "speeds": SPEEDS_SPEC,
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -311,6 +336,7 @@ def main() -> None:
                 reason=params["reason"],
                 seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
+                speeds=params["speeds"],
             )
             result = plan(request) if module.check_mode else run_slice(request)
     except Failed as exc:

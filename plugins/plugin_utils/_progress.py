@@ -110,10 +110,12 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 def foreseen(result: Mapping[str, Any]) -> list[str]:
     """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
+    times = {vm["name"]: _times(vm) for vm in result.get("vms", [])}
     lines = []
     for act in planned:
         text = f"{act['vm'] or result['node']}  would {act['do']}"
-        lines.append(f"{text}  -> {act['target']}" if act["target"] else text)
+        text += f"  -> {act['target']}" if act["target"] else ""
+        lines.append(text + times.get(act["vm"], ""))
     acted_on = {act["vm"] for act in planned}
     for vm in _in_the_way(result.get("vms", [])):
         if vm["name"] not in acted_on or vm["reason"]:
@@ -122,10 +124,34 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _times(vm: Mapping[str, Any]) -> str:
+    """What is foreseen of one VM."""
+    seconds, pause = vm.get("predicted_duration"), vm.get("predicted_pause_ms")
+    text = "" if seconds is None else f"  about {seconds:.1f} s"
+    return text if pause is None else f"{text}, pause {pause:.0f} ms"
+
+
+def would_not(result: Mapping[str, Any], wanted: str) -> str:
+    """Check mode: a sentence if the wanted state would not be reached; else empty."""
+    blocked = result["phase"] == "Blocked"
+    staying = result.get("would_stay")
+    if staying is None and blocked:
+        staying = [vm["name"] for vm in _in_the_way(result.get("vms", []))]
+    if not staying and not blocked:
+        return ""
+    reasons = {vm["name"]: vm["reason"] for vm in result.get("vms", [])}
+    why = [f"{name} ({reasons[name]})" if reasons[name] else name for name in staying or ()]
+    why += [finding["reason"] for finding in result.get("findings", [])]
+    return f"{_what(result)} would not be {wanted}: {', '.join(why)}."
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    return f"VM {result['vm']}" if result.get("vm") else str(result["node"])
+
+
 def summary(result: Mapping[str, Any], wanted: str) -> str:
     """Why the state was not reached: every VM that is in the way, with its remedy."""
-    what = f"VM {result['vm']}" if result.get("vm") else result["node"]
-    lines = [f"{what} is {result['phase']}, not {wanted}."]
+    lines = [f"{_what(result)} is {result['phase']}, not {wanted}."]
     lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
     for finding in result.get("findings", []):
         lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")

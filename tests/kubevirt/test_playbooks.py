@@ -128,6 +128,21 @@ def test_check_mode_writes_nothing(sim, plays) -> None:
     assert "+host n1: cordoned" in done.stdout
 
 
+def test_check_mode_tells_times_and_warns_of_what_would_stay(sim, plays) -> None:
+    """128 MiB each over 64 MiB/s, two at once, a pod made first for 4 s: 7 s, twice."""
+    for name in ("a", "b", "c"):
+        sim.add_vm(name, "n1")
+    sim.add_vm("stuck", "n1", not_migratable_reason="DisksNotLiveMigratable")
+    speeds = {"link": 128, "setup": 4, "switch": 1, "overhead": 2}
+    sim.configure(migrations={"bandwidthPerMigration": "64Mi"})
+    done = plays.own("drain", "--check", maintenance_hosts="n1", maintenance_speeds=speeds)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("about 7.0 s, pause 40 ms") == 3, done.stdout
+    assert "n1  about 16 s in all" in done.stdout
+    text = " ".join(done.stdout.split())
+    assert "n1 would not be Drained: default/stuck (DisksNotLiveMigratable)." in text
+
+
 def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
     done = plays.own("drain", maintenance_hosts="n1", drain_on_not_migratable="save")
     assert done.returncode != 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.actions import Do, NodePhase
@@ -40,7 +40,8 @@ class VMNotHere(Exception):
 class Request:
     """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
 
-    `begun`: an earlier slice of the same run has written the record.
+    `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
+    links and VMs, for the times that check mode foresees.
     """
 
     own: HostConfig
@@ -55,6 +56,7 @@ class Request:
     begun: bool = False
     only: str = ""
     to: str = ""
+    speeds: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
