@@ -171,6 +171,26 @@ def test_a_vm_that_declares_a_strategy_nobody_knows(lab: Lab) -> None:
         lab.remove_guest("odd")
 
 
+def test_a_vm_whose_owner_does_not_come(lab: Lab) -> None:
+    """It is marked for its owner and left alone; then it blocks, and the mark goes."""
+    lab.run("host-a", GuestSpec("owned", strategy="External"))
+    drain = plays.Play(lab, "drain", {**HERE, "drain_external_timeout": 20})
+    try:
+        lab.wait_ticking(["owned"], 120)
+        marked = wait_for(lambda: "host-a:owned" in traces.marked(lab), 60, 0.5)
+        ended = drain.wait(120)
+        assert marked, ended.text
+        row = ended.vm("owned")
+        assert (row["verdict"], row["reason"]) == ("blocked", "ExternalOwnerTimedOut")
+        assert traces.running(lab.host("host-a")) == ["owned"]
+        assert traces.marked(lab) == []
+        lab.wait_ticking(["owned"])
+    finally:
+        if drain.running:
+            drain.kill()
+        lab.remove_guest("owned")
+
+
 def test_a_vm_that_cannot_move(lab: Lab, stuck: str) -> None:
     ended = plays.run(lab, "drain", HERE)
     assert ended.code != 0

@@ -15,7 +15,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from .domain_spec import (
-    Declared,
     DiskSpec,
     DomainSpec,
     FilesystemSpec,
@@ -27,7 +26,7 @@ from .domain_spec import (
     SecretRef,
     TpmSpec,
 )
-from .metadata import MARKS, NAMESPACE
+from .metadata import declared_of
 
 # libvirt's scaled integers (docs/formatdomain.html, "memory"): to bytes.
 _UNITS = {"b": 1, "bytes": 1}
@@ -120,7 +119,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         pinnings=tuple(_pinnings(root)),
         secrets=tuple(_secrets(devices)),
         agent_connected=_agent_connected(root, devices),
-        declared=_declared(root),
+        declared=declared_of(root),
     )
 
 
@@ -380,29 +379,3 @@ def _agent_connected(root: ET.Element, devices: ET.Element) -> bool | None:
         return None
     found = devices.findall("channel/target[@name='org.qemu.guest_agent.0']")
     return any(target.get("state") == "connected" for target in found)
-
-
-def _declared(root: ET.Element) -> Declared:
-    element = root.find(f"metadata/{{{NAMESPACE}}}vm")
-    if element is None:
-        return Declared()
-    named: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
-    texts: dict[str, str] = {}
-    for child in element:
-        # An element set through virDomainSetMetadata has its children without the prefix.
-        tag = child.tag.rsplit("}", 1)[-1] if isinstance(child.tag, str) else ""
-        text = (child.text or "").strip()
-        if tag in MARKS:
-            continue  # of an evacuation, not the VM's own
-        if tag in named:
-            named[tag][child.get("name", "")] = text
-        elif tag:
-            texts[tag] = text
-    return Declared(
-        eviction_strategy=texts.pop("evictionStrategy", ""),
-        labels=named["label"],
-        annotations=named["annotation"],
-        owner=texts.pop("owner", ""),
-        anti_affinity_group=texts.pop("antiAffinityGroup", ""),
-        other=texts,
-    )

@@ -135,8 +135,9 @@ class TargetVolumes:
             raise DisksError(f"{path} exists on the target, and was not made for this VM")
         if stamps[path] is None or stamp_of(volume) != stamps[path]:
             raise DisksError(
-                f"{path} exists on the target, where a copy of this VM's disk was left, and was"
-                " changed since: if it is that copy still, delete it (virsh vol-delete)"
+                f"{path} exists on the target. A copy of this VM's disk was left there, and this"
+                " file was changed since, or it is not known when that one was changed: if it is"
+                f" that copy, delete it there (virsh vol-delete {path})"
             )
 
     def _known_there(self) -> bool:

@@ -26,10 +26,11 @@ from collections.abc import Mapping
 
 from .._core import needs_text
 from .._core.needs import Needs
+from .domain_spec import Declared
 
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 PREFIX = "virtops"
-MARKS = ("evictionRequested", "evacuationNodeName")
+_MARKS = ("evictionRequested", "evacuationNodeName")
 _NEEDS = {
     "nodeSelector": "selector",
     "affinity": "affinity",
@@ -66,7 +67,7 @@ def _without(root: ET.Element, *names: str) -> None:
 
 def is_marked(xml: str | None) -> bool:
     """Does it carry EvictionRequested or evacuationNodeName?"""
-    return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in MARKS)
+    return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in _MARKS)
 
 
 def needs_of(declared: Mapping[str, str]) -> Needs:
@@ -99,7 +100,7 @@ def with_strategy(xml: str | None, strategy: str) -> str:
 def with_marks(xml: str | None, node: str, facts: Mapping[str, str]) -> str:
     """Add EvictionRequested (with run, by, reason, at) and evacuationNodeName = `node`."""
     root = _root(xml)
-    _without(root, *MARKS)
+    _without(root, *_MARKS)
     ET.SubElement(root, _tag("evictionRequested"), dict(facts))
     ET.SubElement(root, _tag("evacuationNodeName")).text = node
     return _text(root)
@@ -108,8 +109,35 @@ def with_marks(xml: str | None, node: str, facts: Mapping[str, str]) -> str:
 def without_marks(xml: str | None, last: Mapping[str, str] | None = None) -> str:
     """Take the marks away; `last`: the migration that came to an end."""
     root = _root(xml)
-    _without(root, *MARKS)
+    _without(root, *_MARKS)
     if last:
         _without(root, "lastMigration")
         ET.SubElement(root, _tag("lastMigration"), dict(last))
     return _text(root)
+
+
+def declared_of(root: ET.Element) -> Declared:
+    """What our element says in a domain's XML."""
+    element = root.find(f"metadata/{{{NAMESPACE}}}vm")
+    if element is None:
+        return Declared()
+    named: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
+    texts: dict[str, str] = {}
+    for child in element:
+        # An element set through virDomainSetMetadata has its children without the prefix.
+        tag = child.tag.rsplit("}", 1)[-1] if isinstance(child.tag, str) else ""
+        text = (child.text or "").strip()
+        if tag in _MARKS:
+            continue  # of an evacuation, not the VM's own
+        if tag in named:
+            named[tag][child.get("name", "")] = text
+        elif tag:
+            texts[tag] = text
+    return Declared(
+        eviction_strategy=texts.pop("evictionStrategy", ""),
+        labels=named["label"],
+        annotations=named["annotation"],
+        owner=texts.pop("owner", ""),
+        anti_affinity_group=texts.pop("antiAffinityGroup", ""),
+        other=texts,
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.model import VM, Job, MigrationMethod, State
 from .._core.needs import NO_NEEDS, Needs
@@ -118,10 +118,17 @@ def read_vm_facts(
         return unreadable(source, domain, f"{domain.name}: {exc}")
     runtime = _runtime(dom, spec, domain)
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
+    asking = _Question(source, spec, runtime, sights, _boots_anywhere(dom, spec, runtime))
+    answers = _ask_peers(asking, peers, reads)
+    return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
+
+
+def _facts(
+    asked: _Question, domain: DomainNow, needs: Needs, marked: bool, answers: _Answers
+) -> VMFacts:
+    source, spec, runtime, sights = asked.source, asked.spec, asked.runtime, asked.sights
     shared = shared_disks(sights)
     findings = source_findings(spec, source.facts, runtime, sights)
-    asking = _Question(source, spec, runtime, sights, _boots_anywhere(dom, spec, runtime))
-    refused, cold_refused, asked = _ask_peers(asking, peers, reads)
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -134,13 +141,13 @@ def read_vm_facts(
         persistent=runtime.persistent,
         autostart=runtime.autostart,
         managed_save=runtime.managed_save,
-        marked=is_marked(read_metadata(dom)),
+        marked=marked,
         method=method,
         migratable=not findings,
         findings=findings,
-        refused_by=refused,
-        cold_refused_by=cold_refused,
-        asked=asked,
+        refused_by=answers.refused,
+        cold_refused_by=answers.cold,
+        asked=answers.asked,
         document=vm_document(
             spec,
             source.name,
@@ -170,10 +177,15 @@ class _Question:
     any_cpu: bool
 
 
-def _ask_peers(
-    asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]
-) -> tuple[dict[str, tuple[Finding, ...]], dict[str, tuple[Finding, ...]], frozenset[str]]:
+class _Answers(NamedTuple):
     """Who refuses it and why, running and off; who answered at all."""
+
+    refused: Refusals
+    cold: Refusals
+    asked: frozenset[str]
+
+
+def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]) -> _Answers:
     refused: dict[str, tuple[Finding, ...]] = {}
     cold: dict[str, tuple[Finding, ...]] = {}
     asked = set()
@@ -189,7 +201,7 @@ def _ask_peers(
         except libvirt.libvirtError as exc:
             why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
             refused[peer.name] = cold[peer.name] = why
-    return _refusing(refused), _refusing(cold), frozenset(asked)
+    return _Answers(_refusing(refused), _refusing(cold), frozenset(asked))
 
 
 def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
