@@ -49,13 +49,21 @@ def guest(lab: Lab) -> Iterator[str]:
     lab.remove_guest("web")
 
 
-def _restore(lab: Lab) -> None:
+@pytest.fixture
+def deaf(lab: Lab) -> Iterator[str]:
+    lab.run("host-a", GuestSpec("deaf", autostart=True, noacpi=True))
+    lab.wait_ticking(["deaf"], 120)
+    yield "deaf"
+    lab.remove_guest("deaf")
+
+
+def _restore(lab: Lab, name: str) -> None:
     ended = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
     assert ended.code == 0, ended.text
-    assert traces.running(lab.host("host-a")) == ["web"]
-    assert traces.autostarted(lab.host("host-a")) == ["web"]
+    assert traces.running(lab.host("host-a")) == [name]
+    assert traces.autostarted(lab.host("host-a")) == [name]
     assert traces.volumes(lab.host("host-a")) == []
-    lab.wait_ticking(["web"], 60)
+    lab.wait_ticking([name], 60)
 
 
 def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> None:
@@ -81,20 +89,20 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     assert ended.vm(guest)["verdict"] == "saved"
     assert ended.last["certificate"]
     assert traces.running(host) == traces.autostarted(host) == []
-    _restore(lab)
+    _restore(lab, guest)
 
 
-def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, guest: str) -> None:
-    """While it stands still it cannot act on the request; then it does."""
+def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> None:
+    """Its power button is not obeyed in time; then it is off after all."""
     host = lab.host("host-a")
     stop = {**HERE, "drain_rules": [{"name": "all", "strategy": "None", "allow_stop": True}]}
-    host.virsh("suspend", guest)
     ended = plays.run(lab, "drain", stop)
     assert ended.code != 0
-    assert ended.vm(guest)["reason"] == "ShutdownTimedOut", ended.text
-    host.virsh("resume", guest)
-    assert wait_for(lambda: traces.running(host) == [], 60)
+    assert ended.vm(deaf)["reason"] == "ShutdownTimedOut", ended.text
+    assert traces.autostarted(host) == [deaf]
+    host.virsh("destroy", deaf)
     ended = plays.run(lab, "drain", stop)
     assert ended.code == 0, ended.text
-    assert ended.vm(guest)["verdict"] == "stopped"
-    _restore(lab)
+    assert ended.vm(deaf)["verdict"] == "stopped"
+    assert traces.autostarted(host) == []
+    _restore(lab, deaf)

@@ -92,6 +92,15 @@ def test_a_run_that_was_taken_over_stops(sim, operator) -> None:
     operator.restore()
 
 
+def test_a_restore_whose_last_answer_was_lost_is_done(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    assert operator.drain()["phase"] == "Drained"
+    operator.restore()
+    request = operator.request(Intent.ACTIVE, "again", 1.0)
+    found = service.run_slice(replace(request, begun=True))
+    assert (found["ended"], found["phase"], found["changed"]) == ("final", "Active", True)
+
+
 def test_a_lease_that_another_holds_is_respected(sim, operator) -> None:
     client = Client(operator.auth)
     first = Lock(client, "default", "n1", "first", 60)

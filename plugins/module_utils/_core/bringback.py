@@ -111,12 +111,15 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     seen = step.sighting(uuid)
     cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
     wanted = entry.was_active and entry.asked_to_stop
-    entry.stop_requests = 0  # whatever was asked for, it is done
+    late = entry.stop_requests > 0
     if situation is Situation.COLD_DEFINED_TWICE and cold:
         step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
     elif situation is Situation.COLD_ARRIVED:
         if cold and wanted and entry.stop_way:
             _start(step, uuid, Do.COLD_START, entry.cold_target)
+        elif late and wanted and seen is not None:  # it moved, and acted on our request there
+            _start(step, uuid, Do.COLD_START, seen.node)
+            return entry.ending == Ending.NONE.value
         else:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
@@ -125,6 +128,8 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         _start(step, uuid, Do.START, step.record.node)
     elif entry.ending != Ending.GONE.value:
         entry.end(Ending.OFF, step.record.node, entry.finding)
+    if situation is not Situation.COLD_ARRIVED:
+        entry.stop_requests = 0  # whatever was asked for, it is done
     return entry.ending == Ending.NONE.value
 
 

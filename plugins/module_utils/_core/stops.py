@@ -207,11 +207,21 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
     elif seen.crashed:
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
+    elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
+        # Said once: who runs it there may know better than to start it.
+        entry.stop_requests = 0
+        text = f"{entry.name} was asked to stop here, moved to {seen.node}, and went off there."
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
     elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
         # It moved, and then its guest or somebody stopped it there.
         entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
     else:
         step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
+
+
+def _said_late(entry: VMRecord, before: str) -> bool:
+    late = entry.reason == Reason.SHUTDOWN_TIMED_OUT.value
+    return before == Ending.BLOCKED.value and late
 
 
 def nowhere(step: Step, uuid: str) -> None:

@@ -11,10 +11,14 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    EvictionStrategy,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     Finding,
     Reason,
@@ -25,8 +29,15 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import vm
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    vm,
+)
 
+MOVE = replace(
+    POLICY,
+    rules=(Rule("move", lambda _document: True, strategy=EvictionStrategy.LIVE_MIGRATE),),
+)
 TIMED_OUT = ("blocked", "ShutdownTimedOut")
 
 
@@ -127,3 +138,29 @@ def test_who_starts_it_again_ends_the_request() -> None:
     assert ended(run(made, name="third")) == ("blocked", "StopNotAllowed")
     made.power_off("a", "u1")
     assert ended(run(made, name="fourth")) == ("gone", "StoppedByItself")
+
+
+def moved_late():
+    """Asked to stop by one run, moved by the next, and then it acts on the request."""
+    made = slow(25.0, autostart=True)
+    run(made, ALLOWED, name="first")
+    assert ended(run(made, MOVE, name="second"))[0] == "moved"
+    made.power_off("b", "u1")
+    return made
+
+
+def test_a_guest_that_moves_with_a_request_and_goes_off_there_is_told_once() -> None:
+    made = moved_late()
+    outcome = run(made, MOVE, name="third")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, TIMED_OUT)
+    assert "went off there" in outcome.record.vms["u1"].message
+    outcome = run(made, MOVE, name="fourth")
+    assert (outcome.phase, ended(outcome)[0]) == (NodePhase.DRAINED, "gone")
+
+
+def test_a_restore_starts_it_where_it_went_off() -> None:
+    made = moved_late()
+    assert run(made, MOVE, "active", "back").phase is NodePhase.ACTIVE
+    domain = made.machines["b"].domains["u1"]
+    assert (domain.state, domain.autostart) == (State.RUNNING, True)
+    assert not made.machines["b"].claims

@@ -44,9 +44,18 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 FULL = Finding(Reason.MIGRATION_FAILED, "migrate: the holder does not start: disk full")
 
 
-def drain(made, node="a", policy=POLICY, claims: Callable | None = None, seconds=5000.0, **more):
+def drain(
+    made,
+    node="a",
+    policy=POLICY,
+    claims: Callable | None = None,
+    seconds=5000.0,
+    fails=None,
+    **more,
+):
     """A drain whose claims are answered by `claims(action, the platform's own answer)`."""
     platform = ModelPlatform(made, node)
+    platform.fails = fails or platform.fails
     own, asked = platform.claim, []
 
     def claim(wanted, limits):
@@ -90,7 +99,9 @@ def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> No
             return Finding(Reason.MIGRATION_FAILED, "migrate: the holder did not answer")
         return None
 
-    outcome = run(made, fails=lost)
+    outcome, _asked, _seconds = drain(made, seconds=2.0, fails=lost)
+    assert [(a.ended, a.reason) for a in outcome.record.vms["u1"].attempts] == [(False, "")]
+    outcome = run(made)
     assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("moved", ""))
     assert [a.reason for a in outcome.record.vms["u1"].attempts] == [""]
 
