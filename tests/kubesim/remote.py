@@ -18,7 +18,7 @@ from typing import Any
 import kubernetes
 
 from . import templates, words
-from .kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS, Kind
+from .kinds import BY_PLURAL, NODES, PODS, VMIMS, VMIS, VMS, Kind
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -144,7 +144,7 @@ class Remote:
         found = {}
         for kind in (VMIS, VMS):
             for obj in self.all(kind):
-                if templates.MADE_HERE in words.labels(obj):
+                if templates.MADE_HERE in words.annotations(obj):
                     found[obj["metadata"]["namespace"], obj["metadata"]["name"]] = kind
         return found
 
@@ -160,16 +160,29 @@ class Remote:
         ours = self.made_here()
         for (namespace, name), kind in ours.items():
             self._delete(kind, namespace, name)
-        for namespace, name in ours:
-            self.until(lambda space=namespace, name=name: self.find(VMIS, name, space) is None)
+        try:
+            self.until(lambda: not self.made_here(), 15.0)
+        except TimeoutError:
+            self._end_guests()
+            self.until(lambda: not self.made_here())
         for obj in self.all(VMIMS):
             meta = obj["metadata"]
             if (meta["namespace"], obj["spec"].get("vmiName")) in ours:
                 self._delete(VMIMS, meta["namespace"], meta["name"])
 
-    def _delete(self, kind: Kind, namespace: str, name: str) -> None:
+    def _end_guests(self) -> None:
+        """Those that do not shut down when asked."""
+        ours = self.made_here()
+        vmis = [v["metadata"] for v in self.all(VMIS)]
+        uids = {m["uid"] for m in vmis if (m["namespace"], m["name"]) in ours}
+        for pod in self.all(PODS):
+            if words.labels(pod).get("kubevirt.io/created-by") in uids:
+                meta = pod["metadata"]
+                self._delete(PODS, meta["namespace"], meta["name"], {"gracePeriodSeconds": 1})
+
+    def _delete(self, kind: Kind, namespace: str, name: str, body: Any = None) -> None:
         try:
-            self.request("DELETE", self.path_of(kind, namespace, name))
+            self.request("DELETE", self.path_of(kind, namespace, name), body)
         except RemoteError as exc:
             if exc.code != 404:
                 raise

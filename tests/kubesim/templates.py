@@ -10,7 +10,7 @@ import base64
 from typing import Any
 
 Obj = dict[str, Any]
-# On each VM that tests make, so that they remove no other.
+# An annotation of each VM that tests make, and of its instance, so that they remove no other.
 MADE_HERE = "lab/made-by-tests"
 # All of it is there on a real node, and typed clients refuse a node without.
 NODE_INFO = {
@@ -84,14 +84,15 @@ def vm(
         spec["domain"]["devices"]["disks"] = [{"name": "disk", "disk": {"bus": "virtio"}}]
     notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
     inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
-    meta = {"name": name, "namespace": namespace, "labels": {MADE_HERE: "true"}}
+    notes[MADE_HERE] = "true"
+    meta: Obj = {"name": name, "namespace": namespace}
     head = {"apiVersion": "kubevirt.io/v1"}
     if not run_strategy:
         spec.setdefault("evictionStrategy", "None")
-        meta["labels"] = {**inner["labels"], **meta["labels"]}
         bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
         return {**head, "kind": "VirtualMachineInstance", **bare}
     template = {"metadata": inner, "spec": spec}
+    meta["annotations"] = {MADE_HERE: "true"}
     whole = {"metadata": meta, "spec": {"runStrategy": run_strategy, "template": template}}
     return {**head, "kind": "VirtualMachine", **whole}
 
