@@ -53,7 +53,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Reads only, and tells for each VM what would be done.
+    details: Reads, and evictions that the server only tries out. Tells what would be done.
   diff_mode:
     support: full
   idempotent:

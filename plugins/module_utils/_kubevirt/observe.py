@@ -169,7 +169,8 @@ class Observer:
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
-            if facts.mark(vmi) == self.node:
+            ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
+            if facts.mark(vmi) == self.node or ours:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
 
