@@ -84,6 +84,25 @@ def test_attempts_of_our_own_are_bounded(older: Any) -> None:
     assert sim.leftovers() == []
 
 
+def test_higher_priority_has_the_slots_first(older: Any) -> None:
+    sim, operator = older((1, 6))
+    for name in ("a", "b", "c", "d"):
+        tier = "db" if name in "cd" else "web"
+        sim.add_vm(name, "n1", labels={"tier": tier}, migrate_seconds="10")
+    rules = [{"name": "db first", "when": "labels.tier == 'db'", "priority": 5}]
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
+    assert operator.drain(rules=rules)["phase"] == "Drained"
+    made = sorted(sim.all(VMIMS), key=lambda m: m["metadata"]["creationTimestamp"])
+    assert {m["spec"]["vmiName"] for m in made[:2]} == {"c", "d"} and len(made) == 4
+    slots = [
+        stamp["phaseTransitionTimestamp"]
+        for m in made[:2]
+        for stamp in m["status"]["phaseTransitionTimestamps"]
+        if stamp["phase"] == "Scheduling"
+    ]
+    assert max(slots) <= min(m["metadata"]["creationTimestamp"] for m in made[2:])
+
+
 def test_a_mark_that_stays_is_not_told_as_restored(older: Any) -> None:
     """The owner of an External VM is told by the mark, on every version."""
     sim, operator = older((1, 6))

@@ -168,13 +168,16 @@ class Observer:
         """Of the VMs that a run of ours asked to move and that have no slot yet."""
         found = []
         for vmi in self.watches.vmis.items():
-            moving = self.unfinished(facts.identity(vmi))
+            uuid = facts.identity(vmi)
+            moving = self.unfinished(uuid)
             if moving and (
                 facts.phase(moving[-1]) not in ("", "Pending")
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
-            if facts.mark(vmi) == self.node:
+            ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
+            asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+            if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
 
