@@ -28,7 +28,7 @@ MIB = 2**20
 
 
 def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
-    """`known`: the module's option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
+    """`known`: the option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
     speeds = speeds_of(known, KUBEVIRT)
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
