@@ -27,9 +27,9 @@ _ALL = 10**6
 MIB = 2**20
 
 
-def plan(request: Request, speeds: Mapping[str, Any]) -> dict[str, Any]:
-    """`speeds`: the module's option. Only reads. Raises what run_slice raises, and PolicyError."""
-    known = speeds_of(speeds, KUBEVIRT)
+def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
+    """`known`: the option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
+    speeds = speeds_of(known, KUBEVIRT)
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
         found, (_old, obs) = _plan(platform, request)
@@ -44,7 +44,7 @@ def plan(request: Request, speeds: Mapping[str, Any]) -> dict[str, Any]:
         )
         unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL))
         decision = decide(obs, {request.node: record}, unlimited)
-        return {**found, **add_times(found["vms"], *foresee(decision, obs, policy, speeds, known))}
+        return {**found, **add_times(found["vms"], *foresee(decision, obs, policy, known, speeds))}
     finally:
         platform.close()
 
