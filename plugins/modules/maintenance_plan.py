@@ -33,7 +33,7 @@ options:
       - C(name) and C(host) are required. C(uuid), C(memory_mib), C(state), C(group) of
         anti-affinity, C(strategy) that it declares, C(migratable), C(reasons) why not,
         C(refused_by) with the reasons of single hosts, C(cold_refused_by) the same for while it
-        is off (default: the same reasons), C(needs), C(document) that rules see;
+        is off (without it the same reasons hold), C(needs), C(document) that rules see;
         C(dirty_rate) in MiB/s and C(sent_mib), what a migration sends if it is less than the
         memory.
     type: list
