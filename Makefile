@@ -147,11 +147,15 @@ kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the sim
 	$(PYTEST) -n 2 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 	molecule test $(SCENARIOS_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 
-# Nodes n1, n2 and n3 have to be there. What needs the simulator, agents that obey knobs
-# (VIRTOPS_KNOBS=1) or a real guest (VIRTOPS_GUEST=1) is skipped and said: tests/kubesim/given.py.
+# A cluster for tests: nodes n1, n2 and n3 (for the scenarios the three of VIRTOPS_NODES), no VMs of
+# others on them. What needs the simulator, agents that obey knobs (VIRTOPS_KNOBS=1) or a real guest
+# (VIRTOPS_GUEST=1, VIRTOPS_IMAGE) is skipped, said and counted: tests/kubesim/given.py.
+SCENARIOS_GIVEN := $(if $(VIRTOPS_GUEST),$(SCENARIOS_SIMULATOR),$(filter-out kubevirt_restore,$(SCENARIOS_SIMULATOR)))
 integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
 	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }
 	@mkdir -p $(BUILD)/reports
+	@test -n "$(VIRTOPS_GUEST)" || echo "integration-kubevirt: scenario kubevirt_restore needs a real guest: VIRTOPS_GUEST"
+	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) molecule test $(SCENARIOS_GIVEN:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
 		$(PYTEST_ARGS) tests/kubevirt
 
@@ -180,6 +184,9 @@ lab-down: venv ## end them, whatever state they are in
 test-kill: deps ## kill the run at 20 moments; the same command again must carry on
 	$(RUN) tests/kill/run.py $(KILL_ARGS)
 
+test-predict: deps ## five real drains on the lab against the duration that the plan gave (5 minutes)
+	$(RUN) tests/bench/predict.py $(PREDICT_ARGS)
+
 bench-libvirt: deps ## against virsh loops, on the same machine (up to 30 minutes)
 	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
 
@@ -203,4 +210,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help
+	lab-up lab-down test-kill test-predict bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help

@@ -27,5 +27,6 @@ class ActionModule(ActionBase):
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
-        result = run_slices(call, self._task.args, GOOD, bool(self._task.check_mode))
+        args = {**self._task.args, "cursor": ""}  # each slice hands one to the next
+        result = run_slices(call, args, GOOD, bool(self._task.check_mode))
         return {**base, **result}

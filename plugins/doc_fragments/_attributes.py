@@ -41,6 +41,20 @@ attributes:
     details: This module only reads.
 """
 
+    KUBEVIRTINFO = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    details: This module only reads, and asks the server by dry runs, which write nothing.
+  diff_mode:
+    support: N/A
+    details: This module only reads.
+  idempotent:
+    support: full
+    details: This module only reads.
+"""
+
     ACTIONGROUP = r"""
 options: {}
 attributes:

@@ -363,7 +363,9 @@ options:
     type: float
     default: 5.0
   shutdown_timeout:
-    description: Seconds for a guest to shut down.
+    description:
+      - Seconds for a guest to shut down. A save that goes on is not timed by it.
+      - A restore waits as long as the drain had given the guest, if that is longer.
     type: float
     default: 120.0
   external_timeout:
@@ -375,7 +377,7 @@ options:
     type: float
     default: 60.0
   pending_timeout:
-    description: Seconds to wait for room or for a host that cannot be read.
+    description: Seconds to wait for room, for a host that cannot be read, or for a claim.
     type: float
     default: 300.0
   drain_timeout:

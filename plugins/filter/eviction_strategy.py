@@ -26,7 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules 
 DOCUMENTATION = r"""
 name: eviction_strategy
 short_description: What rules decide for VMs
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

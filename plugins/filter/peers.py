@@ -66,6 +66,8 @@ def peers(
     roll: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
     """Raises AnsibleFilterError for a host without variables or without a URI."""
+    if isinstance(fleet, str):
+        raise AnsibleFilterError(f"peers: maintenance_fleet is '{fleet}': a list is expected")
     ranks = {name: rank for rank, name in enumerate(roll)}
     result = []
     for name in fleet:
@@ -84,8 +86,8 @@ def peers(
                 "name": name,
                 "uri": facts["maintenance_peer_uri"],
                 "migrate_uri": facts.get("maintenance_migrate_uri", ""),
-                "memory": int(facts.get("maintenance_memory", 0)),
-                "reserve": int(facts.get("maintenance_reserve", 0)),
+                "memory": _mib(name, facts, "maintenance_memory"),
+                "reserve": _mib(name, facts, "maintenance_reserve"),
                 "roll_rank": ranks.get(name),
                 "roll_done": bool(facts.get("maintenance_roll_done", False)),
                 "labels": dict(facts.get("maintenance_labels") or {}),
@@ -93,6 +95,17 @@ def peers(
             }
         )
     return result
+
+
+def _mib(host: str, facts: Mapping[str, Any], variable: str) -> int:
+    """Nothing is 0."""
+    value = facts.get(variable) or 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise AnsibleFilterError(
+            f"peers: {variable} of {host} is '{value}': a number of MiB is expected"
+        ) from None
 
 
 class FilterModule:

@@ -19,8 +19,9 @@ description:
   - Puts together what M(virtops.maintenance.virt_host_info) returned as C(fleet) on each host, and
     what the inventory says of the hosts.
   - Reads C(maintenance_memory), C(maintenance_reserve), C(maintenance_link_mib_s),
-    C(maintenance_labels), C(maintenance_taints) and C(maintenance_dirty_rates) of each host. The
-    last one is a mapping from the name of a VM to MiB/s, if they were measured.
+    C(maintenance_labels), C(maintenance_taints), C(maintenance_dirty_rates) and
+    C(maintenance_working_sets) of each host. The last two are mappings from the name of a VM to
+    MiB/s, and to the MiB that it writes over and over.
 positional: hostvars
 options:
   _input:
@@ -60,31 +61,48 @@ _FROM_INVENTORY = {
     "maintenance_labels": "labels",
     "maintenance_taints": "taints",
 }
+# The same for VMs: name of a VM -> value
+_OF_VMS = {
+    "maintenance_dirty_rates": "dirty_rate",
+    "maintenance_working_sets": "working_set_mib",
+}
 
 
 def plan_fleet(
     found: Iterable[Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Raises AnsibleFilterError for what is not the result of virt_host_info."""
-    hosts, vms = [], []
+    hosts: list[dict[str, Any]] = []
+    vms: list[dict[str, Any]] = []
     for one in found:
         if not isinstance(one, Mapping) or "host" not in one or "vms" not in one:
             raise AnsibleFilterError(
                 "plan_fleet: a list of what virt_host_info returns as fleet is expected"
             )
-        host = dict(one["host"])
-        facts: Mapping[str, Any] = {}
-        if host["name"] in hostvars:
-            facts = hostvars[host["name"]]
-        for variable, key in _FROM_INVENTORY.items():
-            if facts.get(variable):
-                host[key] = facts[variable]
+        host, rows = from_inventory(one["host"], one["vms"], hostvars)
         hosts.append(host)
-        rates = facts.get("maintenance_dirty_rates") or {}
-        for vm in one["vms"]:
-            rate = rates.get(vm["name"])
-            vms.append({**vm, "dirty_rate": rate} if rate else dict(vm))
+        vms += rows
     return {"hosts": hosts, "vms": vms}
+
+
+def from_inventory(
+    host: Mapping[str, Any],
+    vms: Iterable[Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    variables: Iterable[str] = tuple(_FROM_INVENTORY),
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A host and its VMs with what the inventory says of them. `variables`: of the host."""
+    facts: Mapping[str, Any] = hostvars.get(host["name"], {})
+    told = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
+    rows = []
+    for vm in vms:
+        row = dict(vm)
+        for variable, key in _OF_VMS.items():
+            value = (facts.get(variable) or {}).get(vm["name"])
+            if value:
+                row[key] = value
+        rows.append(row)
+    return {**host, **told}, rows
 
 
 class FilterModule:

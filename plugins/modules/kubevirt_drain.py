@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_drain
 short_description: Empty a Kubernetes node of its KubeVirt VMs, or put it back
+version_added: 0.1.0
 description:
   - Brings a node into a maintenance state. V(drained) cordons it and moves every VM away by live
     migration, or does what its eviction strategy and the policy say.
@@ -44,16 +45,26 @@ options:
     description: Set by the action plugin from the second slice on.
     type: bool
     default: false
+  cursor:
+    description:
+      - Set by the action plugin. What the slice before handed over, empty for the first. It saves
+        requests, and nothing else depends on it.
+    type: str
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:
   check_mode:
     support: full
-    details: Reads only, and tells for each VM what would be done.
+    details:
+      - Reads, and evictions that the server only tries out. Tells for each VM what would be done, about how long it would take and how
+        long the VM would stand still.
+      - What would stay on the node is named in a warning. Check mode does not fail for it.
+      - The times are by KubeVirt's own limits and settings; MigrationPolicies are left aside.
   diff_mode:
     support: full
   idempotent:
@@ -123,6 +134,10 @@ ended:
   returned: success
   type: str
   sample: final
+cursor:
+  description: For the next slice. The action plugin takes it.
+  returned: when O(cursor) is given and RV(ended) is V(out_of_time)
+  type: str
 node:
   description: The node.
   returned: success
@@ -217,6 +232,15 @@ planned:
     target:
       description: The target, empty where the scheduler chooses it.
       type: str
+predicted_duration:
+  description: Seconds that the drain would take by O(speeds), without what waits for an owner.
+  returned: in check mode
+  type: float
+would_stay:
+  description: Names of the VMs because of which the node would not be drained.
+  returned: in check mode
+  type: list
+  elements: str
 vms:
   description: Every VM that the run ever saw.
   returned: success
@@ -233,7 +257,7 @@ vms:
       description: The effective eviction strategy.
       type: str
     decided_by:
-      description: Who decided it, the VM's declaration or the default.
+      description: Who decided it, a rule, the VM's declaration, or the default.
       type: str
     way:
       description: What is done with it, for example V(migrate) or V(shutdown).
@@ -264,6 +288,39 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    handed_off:
+      description:
+        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+          Running for longer.
+      type: str
+    settings:
+      description:
+        - With which settings KubeVirt migrates it, from its own object and from the
+          MigrationPolicy that applies. They are KubeVirt's to choose; empty where they could not
+          be read.
+      type: dict
+      contains:
+        policy:
+          description: Name of the MigrationPolicy that applies, empty if none does.
+          type: str
+        allow_post_copy:
+          description: Whether it may run on the target before all of its memory is there.
+          type: bool
+        allow_auto_converge:
+          description: Whether the guest may be slowed down so that the migration ends.
+          type: bool
+        completion_timeout_per_gib:
+          description: Seconds for each GiB, after which KubeVirt aborts.
+          type: int
+        progress_timeout:
+          description: Seconds without progress, after which KubeVirt aborts.
+          type: int
+        bandwidth_mib_s:
+          description: MiB/s of one migration, V(0) for no limit.
+          type: int
+        warning:
+          description: Said where the bandwidth cannot suffice for the time; else empty.
+          type: str
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
@@ -279,6 +336,15 @@ vms:
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
       type: dict
+    predicted_start:
+      description: In check mode, seconds after which it would begin. None if not foreseen.
+      type: float
+    predicted_duration:
+      description: In check mode, seconds that it would take. None if not foreseen.
+      type: float
+    predicted_pause_ms:
+      description: In check mode, how long the guest would stand still. None if it stays off.
+      type: float
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -291,21 +357,32 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    SPEEDS_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    PolicyError,
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
     RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
-    plan,
     run_slice,
 )
 
@@ -320,6 +397,8 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            "cursor": {"type": "str"},
+            "speeds": SPEEDS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -329,7 +408,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(params),
+            auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),
@@ -338,11 +417,15 @@ def main() -> None:
             run_id=options.run_id(params),
             requester=options.requester(params),
             reason=params["reason"],
-            seconds=params["slice"],
+            seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
+            cursor=params["cursor"],
             lock_namespace=params["lock_namespace"],
         )
-        result = plan(request) if module.check_mode else run_slice(request)
+        if module.check_mode:
+            result = plan(request, params["speeds"])
+        else:
+            result = run_slice(request)
     except (PolicyError, RecordError, *FAILURES) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     if not module._diff:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_eviction_strategy
 short_description: Declare the eviction strategy of KubeVirt VMs
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Writes C(evictionStrategy) into the templates of VirtualMachines, or takes it away.
   - A running VM keeps the strategy with which it was started until it is restarted, since KubeVirt
@@ -139,6 +139,11 @@ vms:
     restart_needed:
       description: Whether the running instance keeps another strategy until it is restarted.
       type: bool
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -179,7 +184,7 @@ def main() -> None:
     try:
         result = declare(
             DeclareRequest(
-                auth=options.auth(params),
+                auth=options.auth(module),
                 strategy=params["strategy"] if params["state"] == "present" else "",
                 names=chosen,
                 namespace=params["namespace"] or ("default" if chosen else ""),

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_migration
 short_description: Migrate one KubeVirt VM, or abort its migration
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Moves one running VM to another node by a migration object of its own, or takes over the one
     that is under way, and watches it to its end. Attempts are bounded, and what waits in vain is
@@ -310,10 +310,18 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
@@ -350,7 +358,7 @@ def main() -> None:
     params = module.params
     try:
         request = MigrationRequest(
-            auth=options.auth(params),
+            auth=options.auth(module),
             name=params["name"],
             namespace=params["namespace"],
             want=Want(params["state"]),
@@ -365,7 +373,7 @@ def main() -> None:
             pending_timeout=params["pending_timeout"],
             migration_timeout=params["migration_timeout"],
             abort_timeout=params["abort_timeout"],
-            seconds=params["slice"],
+            seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
         )
         result = plan_migration(request) if module.check_mode else run_migration(request)

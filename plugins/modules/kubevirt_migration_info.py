@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_migration_info
 short_description: Tell what the migration of a KubeVirt VM waits for
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Looks where an operator would, in this order. At the migration itself, at its target pod, at
     policy and limits (and who holds the slots), at quota and storage. Each finding hides the ones
@@ -142,6 +142,11 @@ migrations:
         remedy:
           description: What to do.
           type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -177,7 +182,7 @@ def main() -> None:
     try:
         result = waiting(
             InfoRequest(
-                auth=options.auth(params),
+                auth=options.auth(module),
                 name=params["name"] or "",
                 namespace=namespace,
                 node=params["node"] or "",

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_node_info
 short_description: Read a Kubernetes node, its KubeVirt VMs, and what a drain would do with each
+version_added: 0.1.0
 description:
   - Reads a node and its VMs, and changes nothing.
   - For each VM it tells whether it can migrate and why not, and what
@@ -19,7 +20,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._attributes
-  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 """
 
@@ -175,7 +176,7 @@ vms:
       description: The effective eviction strategy.
       type: str
     decided_by:
-      description: Who decided it, the VM's declaration or the default.
+      description: Who decided it, a rule, the VM's declaration, or the default.
       type: str
     way:
       description: What is done with it, for example V(migrate) or V(shutdown).
@@ -206,6 +207,39 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    handed_off:
+      description:
+        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+          Running for longer.
+      type: str
+    settings:
+      description:
+        - With which settings KubeVirt migrates it, from its own object and from the
+          MigrationPolicy that applies. They are KubeVirt's to choose; empty where they could not
+          be read.
+      type: dict
+      contains:
+        policy:
+          description: Name of the MigrationPolicy that applies, empty if none does.
+          type: str
+        allow_post_copy:
+          description: Whether it may run on the target before all of its memory is there.
+          type: bool
+        allow_auto_converge:
+          description: Whether the guest may be slowed down so that the migration ends.
+          type: bool
+        completion_timeout_per_gib:
+          description: Seconds for each GiB, after which KubeVirt aborts.
+          type: int
+        progress_timeout:
+          description: Seconds without progress, after which KubeVirt aborts.
+          type: int
+        bandwidth_mib_s:
+          description: MiB/s of one migration, V(0) for no limit.
+          type: int
+        warning:
+          description: Said where the bandwidth cannot suffice for the time; else empty.
+          type: str
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
@@ -233,6 +267,11 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -264,7 +303,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(params),
+            auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_preflight
 short_description: Find out what stands in the way of draining a Kubernetes node of its VMs
+version_added: 0.1.0
 description:
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
     decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
@@ -20,7 +21,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._attributes
-  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 options:
   node:
@@ -125,6 +126,11 @@ vms_checked:
   description: How many VMs of the node were looked at.
   returned: success
   type: int
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -162,7 +168,7 @@ def main() -> None:
     try:
         severity = parse_severity(params["severity"])
         request = Request(
-            auth=options.auth(params),
+            auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
             intent=Intent.DRAINED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: maintenance_plan
 short_description: Plan the maintenance of many hosts, or say why it does not fit
+version_added: 0.1.0
 description:
   - Plays the roll through on a model of the fleet, by the same decisions that
     M(virtops.maintenance.virt_drain) takes, and tells the order of the hosts, which of them go
@@ -18,6 +19,17 @@ description:
 author:
   - The virtops.maintenance contributors (@virtops)
 options:
+  platform:
+    description:
+      - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
+        and the plan predicts them.
+      - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(limits) and O(migration) from
+        M(virtops.maintenance.kubevirt_fleet_info), and O(anti_affinity=required).
+      - What has no meaning on KubeVirt is refused there, as by
+        M(virtops.maintenance.kubevirt_drain).
+    type: str
+    choices: [libvirt, kubevirt]
+    default: libvirt
   hosts:
     description:
       - All hosts of the fleet. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
@@ -34,8 +46,8 @@ options:
         anti-affinity, C(strategy) that it declares, C(migratable), C(reasons) why not,
         C(refused_by) with the reasons of single hosts, C(cold_refused_by) the same for while it
         is off (without it the same reasons hold), C(needs), C(document) that rules see;
-        C(dirty_rate) in MiB/s and C(sent_mib), what a migration sends if it is less than the
-        memory.
+        C(dirty_rate) in MiB/s; C(working_set_mib), which it writes over and over and which is the
+        most that is sent again; C(sent_mib), what a migration sends if it is less than the memory.
     type: list
     elements: dict
     required: true
@@ -47,14 +59,6 @@ options:
   max_unavailable:
     description: Hosts that may be out at once.
     type: int
-    default: 1
-  link:
-    description: MiB/s of the hosts of which C(link_mib_s) is not known. The default is 1 Gbit/s.
-    type: float
-    default: 110
-  setup:
-    description: Seconds that a migration takes before its first byte.
-    type: float
     default: 1
   budgets:
     description: How many VMs of a set may be disturbed in one step.
@@ -82,6 +86,7 @@ options:
     type: path
 extends_documentation_fragment:
   - virtops.maintenance._libvirt.policy
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
 attributes:
   check_mode:
@@ -132,6 +137,10 @@ table:
   returned: success
   type: list
   elements: str
+targets:
+  description: V(chosen) by the drain, or V(predicted), since KubeVirt's scheduler chooses.
+  returned: success
+  type: str
 refusal:
   description: Why it does not fit. None if it does.
   returned: success
@@ -281,6 +290,11 @@ diff:
     after:
       description: A line a VM.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: PolicyError
 """
 
 import json
@@ -290,8 +304,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    SPEEDS,
+    SPEEDS_SPEC,
+    speeds_of,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
     JMESPathMissing,
@@ -307,12 +327,12 @@ BUDGET = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "platform": {"type": "str", "choices": list(SPEEDS), "default": "libvirt"},
             "hosts": {"type": "list", "elements": "dict", "required": True},
             "vms": {"type": "list", "elements": "dict", "required": True},
             "roll": {"type": "list", "elements": "str", "required": True},
             "max_unavailable": {"type": "int", "default": 1},
-            "link": {"type": "float", "default": 110.0},
-            "setup": {"type": "float", "default": 1.0},
+            "speeds": SPEEDS_SPEC,
             "budgets": {"type": "list", "elements": "dict", "default": [], "options": BUDGET},
             "dest": {"type": "path"},
             **options.POLICY_SPEC,
@@ -321,19 +341,22 @@ def main() -> None:
     )
     params = module.params
     try:
+        if params["platform"] == "kubevirt":
+            plan_options.check(params)
         request = request_of(
             params["hosts"],
             params["vms"],
             params["roll"],
             options.policy(params),
             params["max_unavailable"],
-            params["link"],
+            speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
-            params["setup"],
+            params["speeds"],
         )
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     plan = plan_roll(request).to_dict()
+    plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"
     result = {**plan, "warnings_of_plan": plan["warnings"]}
     del result["warnings"]  # Ansible prints those by itself, and the table has them
     changed = write(module, plan) if params["dest"] else False

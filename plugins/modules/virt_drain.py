@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_drain
 short_description: Empty a libvirt host of its VMs, or put it back
+version_added: 0.1.0
 description:
   - Brings the host that the module runs on into a maintenance state. V(drained) moves every VM
     to other hosts by live migration, or does what its strategy and the policy say.
@@ -37,13 +38,16 @@ extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
+  - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
 attributes:
   check_mode:
     support: full
     details:
-      - Reads only, and tells for each VM what would be done.
+      - Reads only, and tells for each VM what would be done, how long it would take and how long
+        the VM would stand still.
+      - What would stay on the host is named in a warning. Check mode does not fail for it.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
       - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
@@ -178,6 +182,15 @@ planned:
   sample:
     - {do: cordon, vm: '', target: ''}
     - {do: migrate, vm: web-1, target: host-b}
+predicted_duration:
+  description: Seconds that the drain would take by O(speeds), without what waits for an owner.
+  returned: in check mode
+  type: float
+would_stay:
+  description: Names of the VMs because of which the host would not be drained.
+  returned: in check mode
+  type: list
+  elements: str
 msg:
   description: Why the wanted state was not reached, with every VM that is in the way and a remedy.
   returned: failure
@@ -244,6 +257,15 @@ vms:
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.
       type: dict
+    predicted_start:
+      description: In check mode, seconds after which it would begin. None if not foreseen.
+      type: float
+    predicted_duration:
+      description: In check mode, seconds that it would take. None if not foreseen.
+      type: float
+    predicted_pause_ms:
+      description: In check mode, how long the guest would stand still. None if it stays off.
+      type: float
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -256,10 +278,21 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+    SPEEDS_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
@@ -282,6 +315,7 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            "speeds": SPEEDS_SPEC,
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -300,8 +334,9 @@ def main() -> None:
                 slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
-                seconds=params["slice"],
+                seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
+                speeds=params["speeds"],
             )
             result = plan(request) if module.check_mode else run_slice(request)
     except Failed as exc:

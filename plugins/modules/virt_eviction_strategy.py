@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_eviction_strategy
 short_description: Declare the eviction strategy of VMs on a libvirt host
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Writes an eviction strategy into the metadata of domains, or takes it away. What a VM declares
     counts after the rules of M(virtops.maintenance.virt_drain), and before its default.
@@ -129,6 +129,11 @@ vms:
       description: Where it was written, or in check mode would be, V(live) and V(config).
       type: list
       elements: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 import socket

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_host_info
 short_description: Read a libvirt host, its VMs, and what a drain would do with each
+version_added: 0.1.0
 description:
   - Reads the host that the module runs on and its peers, and changes nothing.
   - For each VM it tells where it is, whether it can migrate and why not, and what
@@ -349,6 +350,11 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 from ansible.module_utils.basic import AnsibleModule

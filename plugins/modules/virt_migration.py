@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_migration
 short_description: Migrate one VM of a libvirt host, or abort its migration
+version_added: 0.1.0
 description:
   - Moves one VM away from the host that the module runs on, with the same checks, limits and
     records as M(virtops.maintenance.virt_drain).
@@ -224,10 +225,18 @@ vms:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    slice_seconds,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
@@ -266,7 +275,7 @@ def main() -> None:
                 slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
-                seconds=params["slice"],
+                seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
                 to=params["target"],
                 check=module.check_mode,

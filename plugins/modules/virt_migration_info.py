@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_migration_info
 short_description: Read the migrations of a libvirt host
+version_added: 0.1.0
 description:
   - Tells the migrations away from the host that the module runs on. Those under way are read from
     libvirt, whoever started them; those that are over from the host's record.
@@ -110,6 +111,11 @@ migrations:
     remedy:
       description: What to do.
       type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -8,6 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: virt_preflight
 short_description: Find out what stands in the way of draining a libvirt host
+version_added: 0.1.0
 description:
   - Reads the host that the module runs on, its VMs and its peers, and changes nothing.
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
@@ -152,6 +153,11 @@ vms_checked:
   description: How many VMs of the host were looked at.
   returned: success
   type: int
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: LibvirtMissing
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -12,6 +12,8 @@ from typing import Any
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
+# Ways on which a drain leaves a VM as it is, if no migration of it was begun.
+_HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 
 
 class Progress:
@@ -43,7 +45,7 @@ class Progress:
                 # A VM that just waits is no news the first time.
                 waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
                 quiet = waits or vm["verdict"] in self._old_news or nothing_new
-                if known or not quiet:
+                if (known or not quiet) and not _untouched(vm):
                     lines.append(vm_line(vm))
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
@@ -51,6 +53,16 @@ class Progress:
             self._show(line)
         if lines:
             self._last = self._clock()
+
+
+def _untouched(vm: Mapping[str, Any]) -> bool:
+    """Restored, and nothing was ever done with it: there is nothing to tell."""
+    return (
+        vm["verdict"] == "restored"
+        and vm.get("way", "") in _HANDS_OFF
+        and not vm.get("abort_status")
+        and not vm["reason"]
+    )
 
 
 def _key(vm: Mapping[str, Any]) -> tuple[str, ...]:
@@ -96,24 +108,50 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 
 
 def foreseen(result: Mapping[str, Any]) -> list[str]:
-    """Check mode: a line for each act, and for each VM that is in the way and is not acted on."""
+    """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
+    times = {vm["name"]: _times(vm) for vm in result.get("vms", [])}
     lines = []
     for act in planned:
         text = f"{act['vm'] or result['node']}  would {act['do']}"
-        lines.append(f"{text}  -> {act['target']}" if act["target"] else text)
+        text += f"  -> {act['target']}" if act["target"] else ""
+        lines.append(text + times.get(act["vm"], ""))
     acted_on = {act["vm"] for act in planned}
     for vm in _in_the_way(result.get("vms", [])):
-        if vm["name"] not in acted_on:
+        if vm["name"] not in acted_on or vm["reason"]:
             lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
     lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
     return lines
 
 
+def _times(vm: Mapping[str, Any]) -> str:
+    """What is foreseen of one VM."""
+    seconds, pause = vm.get("predicted_duration"), vm.get("predicted_pause_ms")
+    text = "" if seconds is None else f"  about {seconds:.1f} s"
+    return text if pause is None else f"{text}, pause {pause:.0f} ms"
+
+
+def would_not(result: Mapping[str, Any], wanted: str) -> str:
+    """Check mode: a sentence if the wanted state would not be reached; else empty."""
+    blocked = result["phase"] == "Blocked"
+    staying = result.get("would_stay")
+    if staying is None and blocked:
+        staying = [vm["name"] for vm in _in_the_way(result.get("vms", []))]
+    if not staying and not blocked:
+        return ""
+    reasons = {vm["name"]: vm["reason"] for vm in result.get("vms", [])}
+    why = [f"{name} ({reasons[name]})" if reasons[name] else name for name in staying or ()]
+    why += [finding["reason"] for finding in result.get("findings", [])]
+    return f"{_what(result)} would not be {wanted}: {', '.join(why)}."
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    return f"VM {result['vm']}" if result.get("vm") else str(result["node"])
+
+
 def summary(result: Mapping[str, Any], wanted: str) -> str:
     """Why the state was not reached: every VM that is in the way, with its remedy."""
-    what = f"VM {result['vm']}" if result.get("vm") else result["node"]
-    lines = [f"{what} is {result['phase']}, not {wanted}."]
+    lines = [f"{_what(result)} is {result['phase']}, not {wanted}."]
     lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
     for finding in result.get("findings", []):
         lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")

@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, foreseen, summary
+from ._progress import Progress, foreseen, summary, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -42,15 +42,16 @@ def run_slices(
     while True:
         result = _reach(call, module_args, display)
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
-            return result
+            return {**result, "changed": changed or bool(result.get("changed"))}
+        if "cursor" in result:
+            module_args["cursor"] = result.pop("cursor")
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:
-            for line in foreseen(result):
-                display.display(line)
+            _tell(display, result, good[str(module_args.get("state") or next(iter(good)))])
             return result
         progress.update(result)
         if result.get("ended") == "final":
@@ -61,6 +62,17 @@ def run_slices(
         result["failed"] = True
         result["msg"] = summary(result, good[state])
     return result
+
+
+def _tell(display: Display, result: Mapping[str, Any], wanted: str) -> None:
+    """What would be done; and a warning if it would not be enough. A forecast is no failure."""
+    for line in foreseen(result):
+        display.display(line)
+    if result.get("predicted_duration") is not None:
+        display.display(f"{result['node']}  about {result['predicted_duration']:.0f} s in all")
+    text = would_not(result, wanted)
+    if text:
+        display.warning(text)
 
 
 def _reach(call: Call, module_args: dict[str, Any], display: Display) -> dict[str, Any]:

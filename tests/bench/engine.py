@@ -4,7 +4,7 @@
 
 """Runs on a lab host: one drain by the module's loop, in one process. Prints one line of JSON.
 
-engine.py COLLECTIONS HOST PEER LIMIT
+engine.py COLLECTIONS HOST PEER,PEER... CLUSTER,OUTBOUND,INBOUND
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ def load(name: str) -> Any:
 
 
 def main() -> None:
-    collections, node, peer, limit = sys.argv[1:5]
+    collections, node, peers, numbers = sys.argv[1:5]
     sys.path.insert(0, collections)
     host, service = load("_libvirt.host"), load("_libvirt.service")
     policy, record = load("_core.policy"), load("_core.record")
 
     def run(intent: str) -> dict[str, Any]:
-        limits = policy.Limits(int(limit), int(limit), int(limit))
+        limits = policy.Limits(*(int(number) for number in numbers.split(",")))
         request = service.Request(
             own=host.HostConfig(node, "qemu:///system", 20000),
-            peers=[host.HostConfig(peer, f"qemu+tls://{peer}/system", 20000)],
+            peers=[
+                host.HostConfig(peer, f"qemu+tls://{peer}/system", 20000)
+                for peer in peers.split(",")
+            ],
             policy=policy.Policy(limits=limits),
             intent=record.Intent(intent),
             run_id=f"bench-{time.time()}",
@@ -53,6 +56,8 @@ def main() -> None:
                 "processed": sum(row["processed_mib"] for row in rows),
                 "attempts": sum(row["attempts"] for row in rows),
                 "pauses": [row["pause_ms"] for row in rows],
+                "node": node,
+                "vms": rows,
             }
         )
     )

@@ -35,7 +35,7 @@ def main() -> None:
     settings = auth.settings({"kubeconfig": kubeconfig}, {})
 
     def run(node: str) -> dict[str, Any]:
-        run_id, begun = f"bench-{time.time()}-{node}", False
+        run_id, begun, cursor = f"bench-{time.time()}-{node}", False, ""
         while True:
             request = service.Request(
                 auth=settings,
@@ -47,11 +47,12 @@ def main() -> None:
                 reason="bench",
                 seconds=seconds,
                 begun=begun,
+                cursor=cursor,
             )
             found = service.run_slice(request)
             if found["ended"] == "final":
                 return found
-            begun = True
+            begun, cursor = True, found["cursor"]
 
     started = time.monotonic()
     with ThreadPoolExecutor(len(nodes)) as pool:

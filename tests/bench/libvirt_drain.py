@@ -170,7 +170,7 @@ class Bench:
 
     def engine(self) -> float:
         command = ["/usr/bin/python3", str(ROOT / "tests/bench/engine.py"),
-                   str(ROOT / "build/collections"), self.here, self.there, "12"]  # fmt: skip
+                   str(ROOT / "build/collections"), self.here, self.there, "12,12,12"]  # fmt: skip
         done = self.lab.host(self.here).exec(command, timeout=900)
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if result["phase"] != "Drained":

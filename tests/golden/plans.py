@@ -23,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import Speeds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Limits,
     MigrationSettings,
@@ -90,7 +91,7 @@ def request(raw: dict[str, Any]) -> Any:
         raw["roll"],
         policy,
         max_unavailable=raw.get("max_unavailable", 1),
-        link=1000.0,
+        speeds=Speeds(default=1000.0),
         budgets=raw.get("budgets", ()),
     )
 

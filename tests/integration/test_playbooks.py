@@ -236,6 +236,24 @@ def test_check_mode_changes_nothing(lab: Lab, playbook: str) -> None:
         assert not ended.last["certificate"]
 
 
+def test_check_mode_tells_how_long_and_names_what_would_stay(lab: Lab, stuck: str) -> None:
+    before = traces.snapshot(lab)
+    told = {**HERE, "maintenance_link_mib_s": 40, "maintenance_speeds": {"setup": 1, "switch": 0}}
+    ended = plays.run(lab, "drain", told, "--check")
+    assert ended.code == 0, ended.text
+    row = ended.vm("web")
+    # A guest of 96 MiB that has booted has touched most of them, but it cannot be more.
+    assert 1 + 20 / 40 < row["predicted_duration"] <= 1 + 96 / 40
+    assert row["predicted_pause_ms"] == 40
+    said = " ".join(ended.text.split())
+    assert (
+        f"web would migrate -> host-b about {row['predicted_duration']:.1f} s, pause 40 ms" in said
+    )
+    assert f"host-a would not be Drained: {stuck} (" in said
+    assert ended.last["would_stay"] == [stuck]
+    assert traces.snapshot(lab) == before
+
+
 def test_check_mode_on_hosts_that_were_never_drained(lab: Lab) -> None:
     """Not even the pool for our records is made."""
     for host in lab.hosts.values():

@@ -6,11 +6,14 @@
 
     python -m kubesim.ctl KUBECONFIG nodes NAME ...
     python -m kubesim.ctl KUBECONFIG vm NAME NODE [strategy=None] [run_strategy=Always] [KNOB=...]
+    python -m kubesim.ctl KUBECONFIG fit NODE ...
     python -m kubesim.ctl KUBECONFIG remove
-    python -m kubesim.ctl KUBECONFIG state
+    python -m kubesim.ctl KUBECONFIG state [NODE ...]
 
-`state` prints JSON: where each VM runs (nowhere: an empty text), which nodes are cordoned and
-which carry annotations of ours, and what migrations and evacuations have left behind.
+`state` prints JSON: where each VM that was made here runs (nowhere: an empty text), which nodes
+are cordoned and which carry annotations of ours, and what migrations and evacuations have left
+behind. `fit` fails if one of the nodes is not there, or carries VMs of others. `remove` takes
+away what was made here, no other VM.
 """
 
 from __future__ import annotations
@@ -21,17 +24,31 @@ from pathlib import Path
 from typing import Any
 
 from . import words
-from .kinds import NODES, VMIS, VMS
+from .kinds import NODES, VMIS
 from .remote import Remote
 
 
-def state(cluster: Remote) -> dict[str, Any]:
-    nodes = cluster.all(NODES)
-    names = {obj["metadata"]["name"] for kind in (VMS, VMIS) for obj in cluster.all(kind)}
+def fit(cluster: Remote, nodes: list[str]) -> str:
+    """What speaks against tests on these nodes; empty: nothing."""
+    there = {node["metadata"]["name"] for node in cluster.all(NODES)}
+    missing = [name for name in nodes if name not in there]
+    if missing:
+        return f"no node {', '.join(missing)}: VIRTOPS_NODES names three of {sorted(there)}"
+    strangers = cluster.strangers(nodes)
+    return f"VMs of others run on the nodes: {', '.join(strangers)}" if strangers else ""
+
+
+def state(cluster: Remote, wanted: list[str]) -> dict[str, Any]:
+    nodes = [n for n in cluster.all(NODES) if not wanted or n["metadata"]["name"] in wanted]
+    names = {name for _namespace, name in cluster.made_here()}
     ours = [n for n in nodes if any(k.startswith("virtops.") for k in words.annotations(n))]
     return {
         "vms": {name: cluster.node_of(name) for name in sorted(names)},
-        "uids": {v["metadata"]["name"]: v["metadata"]["uid"] for v in cluster.all(VMIS)},
+        "uids": {
+            v["metadata"]["name"]: v["metadata"]["uid"]
+            for v in cluster.all(VMIS)
+            if v["metadata"]["name"] in names
+        },
         "cordoned": [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")],
         "recorded": [n["metadata"]["name"] for n in ours],
         "leftovers": cluster.leftovers(),
@@ -50,7 +67,12 @@ def main() -> int:
     elif what == "remove":
         cluster.remove_vms()
     elif what == "state":
-        print(json.dumps(state(cluster)))
+        print(json.dumps(state(cluster, rest)))
+    elif what == "fit":
+        wrong = fit(cluster, rest)
+        if wrong:
+            print(f"kubesim.ctl: {wrong}", file=sys.stderr)
+            return 1
     else:
         print(__doc__, file=sys.stderr)
         return 2

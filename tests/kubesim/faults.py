@@ -14,12 +14,16 @@ from .answers import ApiError, status
 
 @dataclass
 class Fault:
-    """Answers `code` to the next `times` requests that `matches` (method, path) picks."""
+    """Answers `code` to the next `times` requests that `matches` (method, path) picks.
+
+    `text`: in these words, as a webhook's refusal has none but its own.
+    """
 
     code: int
     times: int
     matches: Callable[[str, str], bool]
     retry_after: int | None = None
+    text: str = ""
 
 
 @dataclass
@@ -36,8 +40,9 @@ class Faults:
         times: int = 1,
         matches: Callable[[str, str], bool] = lambda _method, _path: True,
         retry_after: int | None = None,
+        text: str = "",
     ) -> None:
-        self.planned.append(Fault(code, times, matches, retry_after))
+        self.planned.append(Fault(code, times, matches, retry_after, text))
 
     def check(self, method: str, path: str) -> None:
         """Raises ApiError when a fault was planned for this request."""
@@ -45,6 +50,8 @@ class Faults:
             if fault.times > 0 and fault.matches(method, path):
                 fault.times -= 1
                 headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+                if fault.text:
+                    raise status(fault.code, fault.text, headers=headers)
                 raise _answer(fault.code, headers)
 
 

@@ -9,11 +9,15 @@ and says so:
 
 - the simulator itself: its log, its clock, faults of the API, other people's rights
 - VIRTOPS_KNOBS=1: node agents that obey the annotations lab/..., for migrations that fail or hang
-- VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down
+- VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down.
+  VIRTOPS_IMAGE names the container disk that the VMs boot from
+
+Only VMs that the tests made are removed, and where others run on the nodes the tests refuse.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Callable
@@ -22,10 +26,12 @@ from typing import Any
 
 import pytest
 
-from .kinds import NODES, VMIS, Kind
+from . import words
+from .kinds import BY_PLURAL, KUBEVIRTS, NODES, VMIS, VMS, Kind
 from .remote import Remote
 
 Obj = dict[str, Any]
+LEASES, EVENTS = BY_PLURAL["leases"], BY_PLURAL["events"]
 WANTED = ("n1", "n2", "n3")
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
@@ -43,6 +49,17 @@ class Given(Remote):
                 f"{path}: the cluster has no node {', '.join(missing)}; it has "
                 f"{', '.join(sorted(found))}. The tests need nodes n1, n2 and n3."
             )
+        strangers = self.strangers(WANTED)
+        if strangers:
+            raise RuntimeError(
+                f"{path}: VMs that are not the tests' run on n1, n2 or n3: {', '.join(strangers)}. "
+                "The tests drain these nodes and make migrations fail; nothing was done."
+            )
+        self._added: list[tuple[Kind, str, str]] = []
+        self._edited: dict[str, Obj] = {}  # nodes as they were
+        self._settings: Obj | None = None  # KubeVirt's, as they were
+        self.clean()  # a run before may have been killed
+        self._old = {event["metadata"]["uid"] for event in super().all(EVENTS)}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -50,8 +67,53 @@ class Given(Remote):
         pytest.skip(f"needs the simulator: {name}")
 
     def clean(self) -> None:
-        self.uncordon()
+        """What tests made, and what the product left on the nodes, goes."""
         self.remove_vms()
+        for kind, namespace, name in reversed(self._added):
+            self._delete(kind, namespace, name)
+        for name in WANTED:
+            self._delete(LEASES, "default", f"virtops-maintenance-{name}")
+            node = self.request("GET", self.path_of(NODES, name=name))
+            notes = [key for key in words.annotations(node) if key.startswith("virtops.")]
+            body: Obj = {
+                "metadata": {"annotations": dict.fromkeys(notes)},
+                "spec": {"unschedulable": None},
+            }
+            was = self._edited.get(name)
+            if was is not None:
+                body["spec"]["taints"] = was["spec"].get("taints")
+                body["metadata"]["labels"] = {
+                    **dict.fromkeys(words.labels(node)),
+                    **words.labels(was),
+                }
+            self.patch(NODES, name, body)
+        if self._settings is not None:
+            found = self._kubevirt()
+            found["spec"]["configuration"] = self._settings
+            meta = found["metadata"]
+            self.request("PUT", self.path_of(KUBEVIRTS, meta["namespace"], meta["name"]), found)
+        self._added, self._edited, self._settings = [], {}, None
+
+    def _kubevirt(self) -> Obj:
+        return self.all(KUBEVIRTS)[0]
+
+    def configure(self, **configuration: Any) -> None:
+        if self._settings is None:
+            self._settings = self._kubevirt()["spec"].get("configuration") or {}
+        super().configure(**configuration)
+
+    def all(self, kind: Kind) -> list[Obj]:
+        """Events only of this test: they outlive what they tell of."""
+        found = super().all(kind)
+        return [o for o in found if kind is not EVENTS or o["metadata"]["uid"] not in self._old]
+
+    def add(self, plural: str, obj: Obj) -> Obj:
+        made = super().add(plural, obj)
+        kind = BY_PLURAL[plural]
+        if kind not in (VMS, VMIS):
+            meta = made["metadata"]
+            self._added.append((kind, meta.get("namespace", ""), meta["name"]))
+        return made
 
     def kubeconfig(self, path: Path, _token: str = "") -> Path:
         """The one that was given: whose rights it has is not ours to choose."""
@@ -72,11 +134,17 @@ class Given(Remote):
             pytest.skip("needs a real guest, which shuts down when asked: VIRTOPS_GUEST")
         if what.pop("start", True) is False:
             pytest.skip("needs the simulator: a VM that is not started")
+        what.setdefault("image", os.environ.get("VIRTOPS_IMAGE", ""))
         super().add_vm(name, node, wait=wait, **what)
 
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
         if kind is VMIS:
             pytest.skip("needs the simulator: it writes what only node agents may write")
         found = self.request("GET", self.path_of(kind, namespace, name))
+        before = copy.deepcopy(found)
         what(found)
+        if found.get("status") != before.get("status"):
+            pytest.skip("needs the simulator: it writes a status, which only its owner may write")
+        if kind is NODES:
+            self._edited.setdefault(name, before)
         return self.request("PUT", self.path_of(kind, namespace, name), found)

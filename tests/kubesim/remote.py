@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import kubernetes
 
 from . import templates, words
-from .kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS, Kind
+from .kinds import BY_PLURAL, NODES, PODS, VMIMS, VMIS, VMS, Kind
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -139,23 +139,57 @@ class Remote:
         if wait:
             self.until(lambda: self.running(name, namespace))
 
-    def remove_vms(self) -> None:
-        """All VMs, and what their migrations left; waits until no instance is there."""
-        for kind in (VMS, VMIS):
+    def made_here(self) -> dict[tuple[str, str], Kind]:
+        """Namespace and name of the VMs and bare instances that tests made."""
+        found = {}
+        for kind in (VMIS, VMS):
             for obj in self.all(kind):
-                meta = obj["metadata"]
-                try:
-                    self.request("DELETE", self.path_of(kind, meta["namespace"], meta["name"]))
-                except RemoteError as exc:
-                    if exc.code != 404:
-                        raise
-        self.until(lambda: not self.all(VMIS))
+                if templates.MADE_HERE in words.annotations(obj):
+                    found[obj["metadata"]["namespace"], obj["metadata"]["name"]] = kind
+        return found
+
+    def strangers(self, nodes: Sequence[str]) -> list[str]:
+        """Instances on these nodes that no test made."""
+        ours = self.made_here()
+        vmis = [v for v in self.all(VMIS) if (v.get("status") or {}).get("nodeName") in nodes]
+        keys = [(v["metadata"]["namespace"], v["metadata"]["name"]) for v in vmis]
+        return sorted("/".join(key) for key in keys if key not in ours)
+
+    def remove_vms(self) -> None:
+        """Those that tests made, and what their migrations left; waits until they are gone."""
+        ours = self.made_here()
+        for (namespace, name), kind in ours.items():
+            self._delete(kind, namespace, name)
+        try:
+            self.until(lambda: not self.made_here(), 15.0)
+        except TimeoutError:
+            self._end_guests()
+            self.until(lambda: not self.made_here())
         for obj in self.all(VMIMS):
             meta = obj["metadata"]
-            self.request("DELETE", self.path_of(VMIMS, meta["namespace"], meta["name"]))
+            if (meta["namespace"], obj["spec"].get("vmiName")) in ours:
+                self._delete(VMIMS, meta["namespace"], meta["name"])
 
-    def uncordon(self) -> None:
+    def _end_guests(self) -> None:
+        """Those that do not shut down when asked."""
+        ours = self.made_here()
+        vmis = [v["metadata"] for v in self.all(VMIS)]
+        uids = {m["uid"] for m in vmis if (m["namespace"], m["name"]) in ours}
+        for pod in self.all(PODS):
+            if words.labels(pod).get("kubevirt.io/created-by") in uids:
+                meta = pod["metadata"]
+                self._delete(PODS, meta["namespace"], meta["name"], {"gracePeriodSeconds": 1})
+
+    def _delete(self, kind: Kind, namespace: str, name: str, body: Any = None) -> None:
+        try:
+            self.request("DELETE", self.path_of(kind, namespace, name), body)
+        except RemoteError as exc:
+            if exc.code != 404:
+                raise
+
+    def uncordon(self, nodes: Sequence[str] | None = None) -> None:
+        """These nodes, all without `nodes`."""
         for node in self.all(NODES):
-            if node["spec"].get("unschedulable"):
-                name = node["metadata"]["name"]
+            name = node["metadata"]["name"]
+            if node["spec"].get("unschedulable") and (nodes is None or name in nodes):
                 self.patch(NODES, name, {"spec": {"unschedulable": None}})

@@ -16,14 +16,14 @@ from typing import Any
 
 from aiohttp import web
 
-from . import admission, discovery, virtapi
+from . import admission, discovery, virtapi, watching
 from .access import Access
 from .answers import ApiError, check_name, expired, status
 from .faults import Faults
 from .kinds import BY_PATH, PODS, Kind
 from .patching import apply_patch
-from .selectors import Test, make_test
-from .store import Change, Obj
+from .selectors import make_test
+from .store import Obj
 from .world import World
 
 _CALLS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -60,6 +60,7 @@ class Server:
         self.world = world
         self.access = Access(world)
         self.faults = Faults()
+        self.streams_lists = True  # the feature gate WatchList: on but in 1.33, from 1.32
         self.log: list[Call] = []
         self.on_call: list[Callable[[Call], None]] = []
         self._ending = asyncio.Event()
@@ -84,7 +85,7 @@ class Server:
                 response = web.Response(status=exc.code, text=exc.body, headers=exc.headers)
             else:
                 response = web.json_response(exc.body, status=exc.code, headers=exc.headers)
-        if not isinstance(response, _Watch):
+        if not isinstance(response, watching.Stream):
             self._log(request, response.status, began)
         return response
 
@@ -286,86 +287,12 @@ class Server:
 
     async def _watch(self, request: web.Request, place: Place, began: float) -> web.StreamResponse:
         query = request.query
+        if query.get("sendInitialEvents") in ("true", "1"):
+            watching.check_initial(query, self.streams_lists)
         test = make_test(place.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        changes: asyncio.Queue[Change] = asyncio.Queue()
-        store = self.world.store
-        since = int(query.get("resourceVersion") or 0)
-        response = _Watch(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        self._log(request, 200, began)
-        if since and since < store.oldest:
-            body = expired(since, store.oldest).body
-            await _send(response, "ERROR", body)
-            return response
-        store.listeners.append(changes.put_nowait)
-        backlog = store.since(since) if since else []
-        if not since:
-            for obj in store.all(place.kind, place.namespace):
-                if test(obj):
-                    await _send(response, "ADDED", obj)
-        seconds = float(query.get("timeoutSeconds") or 1800)
-        if self.faults.drop_watches is not None:
-            seconds = min(seconds, self.faults.drop_watches)
-        try:
-            for change in backlog:
-                await self._tell(response, change, place, test)
-            await self._follow(response, changes, place, test, seconds)
-            bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
-            if bookmarks and self.faults.drop_watches is None:
-                meta = {"resourceVersion": str(store.rv)}
-                mark = {"kind": place.kind.kind, "apiVersion": place.kind.api_version}
-                await _send(response, "BOOKMARK", {**mark, "metadata": meta})
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the client left
-        finally:
-            store.listeners.remove(changes.put_nowait)
-        return response
-
-    async def _follow(
-        self,
-        response: web.StreamResponse,
-        changes: asyncio.Queue[Change],
-        place: Place,
-        test: Test,
-        seconds: float,
-    ) -> None:
-        until = time.monotonic() + seconds
-        while not self._ending.is_set():
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            try:
-                change = await asyncio.wait_for(changes.get(), min(left, 0.5))
-            except TimeoutError:
-                transport = response._req.transport if response._req else None
-                if transport is None or transport.is_closing():
-                    return
-                continue
-            await self._tell(response, change, place, test)
-
-    @staticmethod
-    async def _tell(response: web.StreamResponse, change: Change, place: Place, test: Test) -> None:
-        if change.kind is not place.kind:
-            return
-        if place.namespace and change.obj["metadata"].get("namespace") != place.namespace:
-            return
-        now = change.type != "DELETED" and test(change.obj)
-        before = change.old is not None and test(change.old)
-        if now:
-            await _send(response, "MODIFIED" if before else "ADDED", change.obj)
-        elif before:
-            # What left the selection is shown as it was, with the version of the change.
-            last = change.obj if change.type == "DELETED" else change.old or change.obj
-            meta = {**last["metadata"], "resourceVersion": str(change.rv)}
-            await _send(response, "DELETED", {**last, "metadata": meta})
-
-
-class _Watch(web.StreamResponse):
-    """A watch; it is logged when it begins."""
-
-
-async def _send(response: web.StreamResponse, kind: str, obj: Any) -> None:
-    await response.write(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+        asked = watching.Asked(place.kind, place.namespace, test, query)
+        watch = watching.Watch(self.world.store, asked, self._ending, self.faults.drop_watches)
+        return await watch.answer(request, lambda: self._log(request, 200, began))
 
 
 def _key(obj: Obj) -> list[str]:

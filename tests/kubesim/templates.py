@@ -10,6 +10,8 @@ import base64
 from typing import Any
 
 Obj = dict[str, Any]
+# An annotation of each VM that tests make, and of its instance, so that they remove no other.
+MADE_HERE = "lab/made-by-tests"
 # All of it is there on a real node, and typed clients refuse a node without.
 NODE_INFO = {
     "architecture": "amd64",
@@ -56,17 +58,20 @@ def vm(
     labels: dict[str, str] | None = None,
     grace: int = 30,
     pool: str = "",
+    image: str = "",
     **knobs: str,
 ) -> Obj:
     """A VirtualMachine that prefers `node` at its start; without `run_strategy` a bare instance.
 
-    `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
+    `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label. `image`: a
+    container disk with a guest; without it nothing boots, which is as good for what only runs.
     """
     terms = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]
     preference = {"weight": 100, "preference": {"matchExpressions": terms}}
     affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
     spec: Obj = {
-        "domain": {"memory": {"guest": memory}, "devices": {}},
+        # A pod network by a bridge, which KubeVirt attaches by itself, would not migrate.
+        "domain": {"memory": {"guest": memory}, "devices": {"autoattachPodInterface": False}},
         "affinity": {"nodeAffinity": affinity},
         "terminationGracePeriodSeconds": grace,
     }
@@ -74,15 +79,20 @@ def vm(
         spec["nodeSelector"] = {"pool": pool}
     if strategy is not None:
         spec["evictionStrategy"] = strategy
+    if image:
+        spec["volumes"] = [{"name": "disk", "containerDisk": {"image": image}}]
+        spec["domain"]["devices"]["disks"] = [{"name": "disk", "disk": {"bus": "virtio"}}]
     notes = {f"lab/{key.replace('_', '-')}": value for key, value in knobs.items()}
     inner = {"annotations": notes, "labels": {"app": name, **(labels or {})}}
-    meta = {"name": name, "namespace": namespace}
+    notes[MADE_HERE] = "true"
+    meta: Obj = {"name": name, "namespace": namespace}
     head = {"apiVersion": "kubevirt.io/v1"}
     if not run_strategy:
         spec.setdefault("evictionStrategy", "None")
         bare = {"metadata": {**inner, **meta}, "spec": spec, "status": {}}
         return {**head, "kind": "VirtualMachineInstance", **bare}
     template = {"metadata": inner, "spec": spec}
+    meta["annotations"] = {MADE_HERE: "true"}
     whole = {"metadata": meta, "spec": {"runStrategy": run_strategy, "template": template}}
     return {**head, "kind": "VirtualMachine", **whole}
 

@@ -92,15 +92,24 @@ def test_a_run_that_was_taken_over_stops(sim, operator) -> None:
     operator.restore()
 
 
+def test_a_restore_whose_last_answer_was_lost_is_done(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    assert operator.drain()["phase"] == "Drained"
+    operator.restore()
+    request = operator.request(Intent.ACTIVE, "again", 1.0)
+    found = service.run_slice(replace(request, begun=True))
+    assert (found["ended"], found["phase"], found["changed"]) == ("final", "Active", True)
+
+
 def test_a_lease_that_another_holds_is_respected(sim, operator) -> None:
     client = Client(operator.auth)
     first = Lock(client, "default", "n1", "first", 60)
-    first.take(1.0)
+    first.take(1.0, dict)
     with pytest.raises(LockHeld, match="first"):
-        Lock(client, "default", "n1", "second", 60).take(0.6)
+        Lock(client, "default", "n1", "second", 60).take(0.6, dict)
     first.give_back()
-    Lock(client, "default", "n1", "second", 1).take(0.6)
-    Lock(client, "default", "n1", "third", 60).take(5.0)  # the second one died
+    Lock(client, "default", "n1", "second", 1).take(0.6, dict)
+    Lock(client, "default", "n1", "third", 60).take(5.0, dict)  # the second one died
 
 
 def test_a_cordon_that_others_took_over_stays(sim, operator) -> None:
@@ -141,23 +150,50 @@ def test_an_abort_leaves_no_retry_of_kubevirt(sim, operator) -> None:
     assert clean(sim)
 
 
+def hold(sim, phase: str) -> None:
+    """KubeVirt's migration controller stands still at that phase, until somebody aborts."""
+
+    def look(change) -> None:
+        if change.kind is not VMIMS or change.type == "DELETED":
+            return
+        if change.obj["metadata"].get("deletionTimestamp"):
+            sim.world.paused.discard("migration")
+        elif change.obj.get("status", {}).get("phase", "") == phase:
+            sim.world.paused.add("migration")
+
+    sim.call(lambda: sim.world.on_change(look))
+
+
 @pytest.mark.parametrize(
     ("phase", "knobs"),
     [
+        ("", {}),
         ("Pending", {}),
         ("Scheduling", {"target_pod": "hang"}),
+        ("Scheduled", {}),
         ("PreparingTarget", {"prepare": "hang"}),
+        ("TargetReady", {}),
         ("Running", {"migrate_seconds": "1000"}),
     ],
 )
 def test_an_abort_in_each_phase_leaves_the_vm_where_it_is(sim, operator, phase, knobs) -> None:
-    """KubeVirt defers an abort in the preparation until it runs, which may be never."""
+    """A row a phase: what a deletion of the migration does in it.
+
+    "", Pending, Scheduling, Scheduled: it fails at once, the target pod goes. PreparingTarget,
+    TargetReady: KubeVirt puts the abort off until it runs, which may be never; without its target
+    pod it fails. Running: it is aborted. The two final phases: the test after this one.
+    """
     if phase == "Pending":
         sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    if phase in ("", "Scheduled"):
+        hold(sim, phase)
     sim.add_vm("vm", "n1", **knobs)
+    if phase == "TargetReady":
+        down = {"lab/virt-handler-down": "true"}
+        sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(down))
     uid = sim.find(VMIS, "vm")["metadata"]["uid"]
     operator.slice(Intent.DRAINED, 2.0)
-    assert [m["status"]["phase"] for m in sim.all(VMIMS)] == [phase]
+    assert [m.get("status", {}).get("phase", "") for m in sim.all(VMIMS)] == [phase]
     found = operator.restore()
     assert (found["phase"], row(found, "vm")["verdict"]) == ("Active", "restored")
     vmi = sim.find(VMIS, "vm")
@@ -172,3 +208,29 @@ def test_an_abort_that_comes_too_late_says_that_the_vm_moved(sim, operator) -> N
     vm = row(found, "vm")
     assert (vm["verdict"], vm["abort_status"]) == ("moved", "Failed")
     assert sim.node_of("vm") in ("n2", "n3") and clean(sim)
+
+
+def test_an_abort_after_the_end_deletes_nothing(sim, operator) -> None:
+    """The rows Succeeded and Failed: what has ended is history, and stays."""
+    sim.add_vm("moved", "n1")
+    sim.add_vm("failed", "n1", migrate_result="fail")
+    operator.drain(max_attempts=1)
+    before = {m["metadata"]["name"] for m in sim.all(VMIMS)}
+    found = operator.restore()
+    assert found["phase"] == "Active"
+    assert row(found, "moved")["verdict"] == "moved" and sim.node_of("moved") != "n1"
+    assert row(found, "failed")["verdict"] == "restored" and sim.node_of("failed") == "n1"
+    left = {m["metadata"]["name"]: m["status"]["phase"] for m in sim.all(VMIMS)}
+    assert set(left.values()) == {"Succeeded", "Failed"} and set(left) <= before
+    assert clean(sim)
+
+
+def test_in_post_copy_nothing_is_aborted(sim, operator) -> None:
+    """libvirt could end it only together with the guest."""
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    operator.slice(Intent.DRAINED, 2.0)
+    sim.edit(VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default")
+    found = operator.restore()
+    assert row(found, "vm")["verdict"] == "moved" and sim.node_of("vm") in ("n2", "n3")
+    assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
+    assert clean(sim)

@@ -559,10 +559,10 @@ def test_a_mark_that_cannot_be_cancelled_is_told(tmp_path: Path) -> None:
 
         found = auth.settings({"kubeconfig": str(sim.kubeconfig(tmp_path / "k"))}, {})
         result = One(sim, found).abort(abort_timeout=1.0)
-        assert (result["phase"], vm(result)["reason"]) == ("Blocked", "AbortUnanswered")
+        assert (result["phase"], vm(result)["reason"]) == ("Blocked", "EvacuationMarkStays")
         assert "since 1.7" in vm(result)["message"]
         assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
-        assert len(sim.requests("PATCH", "virtualmachineinstances")) < 6
+        assert sim.requests("PATCH", "virtualmachineinstances") == []  # it would be in vain
 
 
 # Check mode

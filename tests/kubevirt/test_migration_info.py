@@ -85,7 +85,7 @@ def test_slots_are_counted_and_their_holders_named(sim, operator) -> None:
     migrate(sim, "vm", "Pending")
     found = first(operator)
     assert (found["where"], found["code"]) == ("policy and limits", "WaitingForSlot")
-    assert "1 of 1 slots of n1 and 1 of 5 of the cluster" in found["sentence"]
+    assert "1 of 1 outbound migrations of n1 are taken: " in found["sentence"]
     assert "default/holder (Running" in found["sentence"]
     assert found["subject"] == "migration default/m-vm" and found["plane"] == "control"
 

@@ -37,7 +37,7 @@ def test_a_missing_right_is_named(sim, operator) -> None:
     assert vm["verdict"] == "blocked"
     assert "create pods/eviction" in vm["message"]
     sim.api.access.rules["maintenance"] = []
-    with pytest.raises(AccessDenied, match="get nodes"):
+    with pytest.raises(AccessDenied, match="get leases"):
         operator.slice(Intent.DRAINED)
     sim.api.access.expired.add("maintenance")
     with pytest.raises(AccessDenied, match="credentials"):

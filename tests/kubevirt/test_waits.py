@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
-from kubesim.kinds import NODES, QUOTAS, VMIS
+from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, row
 
 
@@ -118,16 +118,20 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> Non
 
 
 def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import facts
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import waiting
 
     told = [{"type": "PodScheduled", "status": "False"}]
     told[0]["message"] = (
         "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
     )
     spec = {"nodeSelector": {"cpu-model-migration.node.kubevirt.io/Skylake": "true"}}
-    pod = {"metadata": {}, "spec": spec, "status": {"phase": "Pending", "conditions": told}}
-    migration = {"metadata": {"uid": "m"}, "status": {"phase": "Scheduling"}}
-    finding = facts.waits_for(migration, pod)
+    meta = {"namespace": "default", "name": "vm"}
+    labels = {"kubevirt.io/migrationJobUID": "m"}
+    status = {"phase": "Pending", "conditions": told}
+    pod = {"metadata": {**meta, "labels": labels}, "spec": spec, "status": status}
+    migration = {"metadata": {**meta, "uid": "m"}, "status": {"phase": "Scheduling"}}
+    vmi = {"metadata": meta, "spec": {}}
+    finding = waiting.first(waiting.Known(vmi, [migration], 0.0, pods=[pod]))
     assert finding.reason.value == "HostModelNotElsewhere" and "Skylake" in finding.message
 
 
@@ -138,3 +142,94 @@ def test_a_budget_over_a_vm_that_shall_stop_is_told(sim, operator) -> None:
     assert found["phase"] == "Blocked"
     assert row(found, "silent")["reason"] == "DisruptionBudget"
     assert sim.node_of("silent") == "n1"
+
+
+def test_a_target_pod_that_is_refused_is_told_by_its_event(sim, operator) -> None:
+    """PodSecurity: nothing but an event on the VMI tells why there is no target pod."""
+    sim.add_vm("vm", "n1")
+    text = 'Error creating pod: pods "virt-launcher-vm" is forbidden: violates PodSecurity'
+    operator.slice(Intent.DRAINED, 0.5, run_id="run-1")
+    sim.world.paused.add("migration")
+    sim.call(lambda: _pending(sim))
+    vmi = sim.find(VMIS, "vm")
+    sim.call(lambda: sim.world.event(vmi, "FailedCreate", text, "Warning"))
+    found = row(operator.slice(Intent.DRAINED, 5.0, run_id="run-1"), "vm")
+    assert (found["reason"], found["message"]) == ("TargetPodRefused", text)
+    sim.world.paused.clear()
+
+
+def _pending(sim) -> None:
+    """Its migration and target pod as they are before KubeVirt has begun."""
+    store = sim.world.store
+    for pod in store.all(PODS):
+        if "kubevirt.io/migrationJobUID" in pod["metadata"]["labels"]:
+            store.delete(PODS, "default", pod["metadata"]["name"])
+    for migration in store.all(VMIMS):
+        name = migration["metadata"]["name"]
+        store.change(VMIMS, "default", name, lambda o: o["status"].update(phase="Pending"))
+        store.change(VMIS, "default", "vm", lambda o: o["status"].pop("migrationState", None))
+
+
+def test_a_mark_for_which_no_migration_is_made_is_told_and_taken_back(sim, operator) -> None:
+    """KubeVirt has no deadline for it: the mark would stand for ever."""
+    sim.add_vm("vm", "n1")
+    sim.world.paused.add("evacuation")
+    text = "Error creating a Migration: quota of migrations is used up"
+    vmi = sim.find(VMIS, "vm")
+    sim.call(lambda: sim.world.event(vmi, "FailedCreate", text, "Warning"))
+    found = operator.drain(pending_timeout=1.0)
+    vm = row(found, "vm")
+    assert (found["phase"], vm["reason"]) == ("Blocked", "EvacuationNotStarted")
+    assert text in vm["message"] and sim.leftovers() == []
+    sim.world.paused.clear()
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_what_the_claims_let_expect_is_told_while_the_condition_is_missing(sim, operator) -> None:
+    claim = {"metadata": {"name": "disk", "namespace": "default"}}
+    sim.add("persistentvolumeclaims", {**claim, "spec": {"accessModes": ["ReadWriteOnce"]}})
+    sim.add_vm("vm", "n1", wait=False, start_seconds="1000")
+    sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is not None)
+    volume = {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}
+    sim.call(
+        lambda: sim.world.store.change(
+            VMIS, "default", "vm", lambda o: o["spec"].update(volumes=[volume])
+        )
+    )
+    sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["status"].get("nodeName"))
+    vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
+    assert vm["reason"] == "MigratableNotKnown"
+    assert "disk has ReadWriteOnce" in vm["message"]
+    assert evictions(sim) == []
+
+
+def test_the_settings_that_apply_stand_with_each_vm(sim, operator) -> None:
+    sim.configure(migrations={"bandwidthPerMigration": "64Mi"})
+    sim.add_vm("big", "n1", memory="8Gi", labels={"size": "big"})
+    sim.add_vm("small", "n1")
+    selectors = {"virtualMachineInstanceSelector": {"size": "big"}}
+    spec = {"selectors": selectors, "allowPostCopy": False, "bandwidthPerMigration": "1Mi"}
+    sim.add("migrationpolicies", {"metadata": {"name": "slow"}, "spec": spec})
+    found = operator.drain()
+    big, small = row(found, "big")["settings"], row(found, "small")["settings"]
+    assert (big["policy"], big["bandwidth_mib_s"], big["allow_post_copy"]) == ("slow", 1, False)
+    assert "8192 MiB of memory at 1 MiB/s take 8192 s" in big["warning"]
+    assert (small["policy"], small["bandwidth_mib_s"], small["warning"]) == ("", 64, "")
+    assert len(sim.requests("GET", "/migrationpolicies")) == 1  # once a run, not once a slice
+
+
+def test_settings_that_may_not_be_read_end_no_drain(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    rules = sim.api.access.rules["maintenance"]
+    sim.api.access.rules["maintenance"] = [
+        r for r in rules if "migrationpolicies" not in r["resources"]
+    ]
+    found = operator.drain()
+    assert found["phase"] == "Drained" and row(found, "vm")["settings"] == {}
+
+
+def test_without_a_limit_of_bandwidth_no_vm_is_too_big(sim, operator) -> None:
+    sim.configure(migrations={"bandwidthPerMigration": "0Mi"})
+    sim.add_vm("big", "n1", memory="64Gi")
+    told = row(operator.drain(), "big")["settings"]
+    assert (told["bandwidth_mib_s"], told["warning"]) == (0, "")

@@ -26,7 +26,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     record, node = step.record, step.obs.nodes[step.record.node]
     # One VM alone: claims and cordon are those of a drain, and its business.
     strays = [c for u, c in step.obs.claims.items() if u not in record.vms and not record.only]
-    for claim in strays:
+    for claim in strays if not step.late() else ():
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed = bool(strays), False
     for uuid in step.order():
@@ -46,8 +46,10 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     if ours is None:
         ours = record.cordoned_by_us and node.cordoned
     if ours and not record.only:
+        if not step.waits_for_node():
+            return NodePhase.BLOCKED
         step.do(Do.UNCORDON)
-        return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
+        return NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
     step.do(Do.FORGET)
@@ -66,7 +68,7 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     entry = step.record.vms[uuid]
     follow.follow(step, uuid, situation)
     last = entry.last
-    if last is None or (last.adopted and not step.record.only):
+    if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:
@@ -86,8 +88,8 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     if follow.claim_is_left(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
-    if vm is not None and vm.marked and step.attempt(Do.UNMARK, uuid):
-        entry.ending = Ending.NONE.value
+    if vm is not None and vm.marked:
+        step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
     elif situation is Situation.ARRIVED:
         follow.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
@@ -109,11 +111,15 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     seen = step.sighting(uuid)
     cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
     wanted = entry.was_active and entry.asked_to_stop
+    late = entry.stop_requests > 0
     if situation is Situation.COLD_DEFINED_TWICE and cold:
         step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
     elif situation is Situation.COLD_ARRIVED:
         if cold and wanted and entry.stop_way:
             _start(step, uuid, Do.COLD_START, entry.cold_target)
+        elif late and wanted and seen is not None:  # it moved, and acted on our request there
+            _start(step, uuid, Do.COLD_START, seen.node)
+            return entry.ending == Ending.NONE.value
         else:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
@@ -122,22 +128,32 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         _start(step, uuid, Do.START, step.record.node)
     elif entry.ending != Ending.GONE.value:
         entry.end(Ending.OFF, step.record.node, entry.finding)
+    if situation is not Situation.COLD_ARRIVED:
+        entry.stop_requests = 0  # whatever was asked for, it is done
     return entry.ending == Ending.NONE.value
 
 
 def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
-    still_stopping = (
-        entry.stop_way
-        and entry.start_tries == 0
-        and step.obs.now - entry.stop_started <= step.policy.shutdown_timeout
-    )
-    if still_stopping and vm.state is State.RUNNING:
+    if entry.stop_way and stops.is_saving(vm):
+        # Ended half-way it would have stood still for nothing: then it is started from its state.
+        text = f"{entry.name} is being saved: this is waited for, then it is started again."
+        entry.ending = Ending.NONE.value
+        entry.note(Finding(Reason.BLOCK_JOB, text))
+        return True
+    asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
+    timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
+    if asked and waited <= timeout and vm.state is State.RUNNING:
         entry.ending = Ending.NONE.value
         return True  # an ACPI request cannot be taken back: wait for what the guest does
     if entry.asked_to_stop and entry.persistent and entry.autostart and not vm.autostart:
         step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
         return entry.ending == Ending.NONE.value
+    if asked:
+        # Forgotten now, nobody would start it again. The next restore believes that it is deaf.
+        text = f"{entry.name} was asked to stop {int(waited)} s ago, and may still stop."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+        return False
     entry.end(Ending.RESTORED, step.record.node)
     return False
 

@@ -10,12 +10,16 @@ last place at most one stays, and perhaps none, which tries again. First the cla
 target, then the slot; given back in the other order: a slot never stands without its claim.
 A cordon is written before claims are read, a claim before the cordon is read: one of the two
 sees the other.
+
+A claim that stood already is not a new one: another call made it, and only that is at stake
+now what this call made. Refused again, it stays, until the record says that it is not needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from .actions import Do
 from .model import Reservation
 from .policy import Limits
 from .reasons import Finding, Reason
@@ -27,6 +31,12 @@ def committed(claims: Iterable[Reservation], active: Mapping[str, int]) -> int:
     for claim in claims:
         memory[claim.vm] = max(claim.memory_mib, memory.get(claim.vm, 0))
     return sum(memory.values())
+
+
+def settled(what: Do, stood: bool) -> bool:
+    """The definition came under this claim: so the target cannot have been certified since, and
+    a cordon that it got meanwhile does not matter. It is off, and runs there or nowhere."""
+    return stood and what is Do.COLD_START
 
 
 def keep(
@@ -53,7 +63,8 @@ def keep(
         return Finding(Reason.NO_TARGET, text)
     inbound = len({c.vm for c in claims}.union(incoming))
     if inbound > limits.inbound:
-        return Finding(Reason.NO_TARGET, f"{mine.target} has {limits.inbound} inbound already.")
+        text = f"{mine.target} has {limits.inbound} inbound already."
+        return Finding(Reason.WAITING_FOR_SLOT, text)
     return None
 
 
@@ -61,5 +72,5 @@ def keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: all of the cluster, mine among them."""
     if len(slots) > limits.cluster:
         text = f"{limits.cluster} migrations are in flight in the cluster already."
-        return Finding(Reason.NO_TARGET, text)
+        return Finding(Reason.WAITING_FOR_SLOT, text)
     return None

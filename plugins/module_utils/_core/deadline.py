@@ -86,18 +86,15 @@ class Deadlines:
         self._passes = Passes()
         self._paused = False
 
-    @property
-    def open_seconds(self) -> float:
-        """How long it has had the link."""
-        return self._had
-
     def step(
         self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode
     ) -> Verdict:
         """To be asked every now and then, with the latest numbers (bytes).
 
-        Each measure is named once; a paused migration that still gets nowhere is aborted
-        after another `progress_timeout`, and the VM runs on at the source.
+        Once it is late the measure is named each time until the mode changes or the caller stops
+        to ask: abort and post-copy as often as they are due. A pause is named once; a paused
+        migration that still gets nowhere is aborted after another `progress_timeout`, and the VM
+        runs on at the source.
         """
         passed = 0.0 if self._last is None else max(0.0, now - self._last)
         self._last = now

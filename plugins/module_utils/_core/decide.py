@@ -11,7 +11,7 @@ of those nodes, not the fleet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from . import bringback, follow, moves, stops
 from .actions import Decision, Do, NodePhase
@@ -44,11 +44,13 @@ def decide(
     records: Mapping[str, NodeRecord],
     policy: Policy,
     before: Mapping[str, Situation] | None = None,
+    refused: Mapping[str, Collection[str]] | None = None,
 ) -> Decision:
     """The next actions for the nodes that have a record.
 
     `before`: the situations of the step before, if that read was full (for what must be
-    seen twice). Raises nothing; what is wrong becomes a reason.
+    seen twice). `refused`: UUID -> targets that have just refused a claim for it.
+    Raises nothing; what is wrong becomes a reason.
     """
     new = {name: record.copy() for name, record in records.items()}
     decision = Decision(new, {})
@@ -61,7 +63,7 @@ def decide(
         if vm.node in by_node:
             by_node[vm.node].append(vm)
     for name, record in new.items():
-        step = Step(obs, record, policy, placement, decision, cluster_room)
+        step = Step(obs, record, policy, placement, decision, cluster_room, refused)
         _node(step, by_node[name], before)
         cluster_room = step.cluster_room
     return decision
@@ -103,7 +105,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
 
 def _cordon(step: Step, cordoned: bool) -> None:
     """Own the cordon only if nobody had cordoned the node before."""
-    if not cordoned and not _waited_long(step):
+    if not cordoned and not step.waited_long():
         step.record.cordoned_by_us = True
         step.do(Do.CORDON)
 
@@ -119,15 +121,7 @@ def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> 
     """Wait for something about the node, up to pending_timeout and the node's deadline."""
     record = step.record
     step.decision.node_findings[record.node] = (Finding(reason, text),)
-    if record.waiting_since is None:
-        record.waiting_since = step.obs.now
-    return NodePhase.BLOCKED if _waited_long(step) else NodePhase.DRAINING
-
-
-def _waited_long(step: Step) -> bool:
-    since = step.record.waiting_since
-    long = since is not None and step.obs.now - since > step.policy.pending_timeout
-    return long or step.late()
+    return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
 
 
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:

@@ -16,8 +16,8 @@ from .certificate import Certificate, certify
 from .decide import IN_FLIGHT, decide
 from .model import Observation
 from .policy import Limits, Policy
-from .reasons import Finding, Reason
-from .record import Attempt, Ending, NodeRecord, VMRecord
+from .reasons import PATIENT, Finding, Reason
+from .record import Attempt, Ending, Intent, NodeRecord, VMRecord
 from .stops import ASK_AGAIN_SECONDS
 from .verdict import Situation
 
@@ -25,6 +25,10 @@ _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.
 _WHILE_ALL_FLY = 3.0
 _GATHER = 0.5  # s; those that end together are finished together
+# What hindered an act on the node itself is told while it hinders.
+_NOT_DONE = frozenset({NodePhase.DRAINING, NodePhase.RESTORING, NodePhase.BLOCKED})
+# Refused without an answer of who should do it: it may have been done.
+_PERHAPS_DONE = frozenset({Reason.PEER_UNREACHABLE, Reason.API_ERROR})
 
 
 class Platform(Protocol):
@@ -87,26 +91,34 @@ class Engine:
         record: NodeRecord,
         save_every: float = 0.0,
         seen: Observation | None = None,
+        saved: tuple[str, float] = ("", float("-inf")),
+        carried: bool = False,
     ) -> None:
         """`save_every`: seconds between two writes of the record while nothing is to be done.
 
         Before an act it is always written. What it then lacks after a kill is what is read again.
         `seen`: a full read of an empty node, as the first of the two that a certificate needs.
+        `saved`: the record as it was last written, and when. `carried`: the next slice is handed
+        the record, so that it is not written only because time is up.
         """
         self._save_every = save_every
-        self._saved_at = float("-inf")
         self._platform = platform
         self._policy = policy
         self._record = record
-        self._saved = ""
+        self.saved = saved
+        self._carried = carried
         self._before: Mapping[str, Situation] | None = None
         self._empty = seen
+        self._refused: dict[str, set[str]] = {}  # UUID -> targets whose claim was refused
         self._last: list[Action] = []
         self._first: Observation | None = None
         self.done: list[Action] = []
 
-    def run(self, deadline: float, longest_wait: float = 1.0) -> Slice:
-        """Step until the phase is final or the platform's clock passes `deadline`."""
+    def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False) -> Slice:
+        """Step until the phase is final or the platform's clock passes `deadline`.
+
+        `until_empty`: or until a full read found the node empty, without the second one.
+        """
         again = 0
         while True:
             last = self._last
@@ -114,13 +126,16 @@ class Engine:
             if outcome.ended is Ended.FINAL:
                 self._save()
                 return outcome
+            if until_empty and outcome.phase is NodePhase.EMPTY:
+                return outcome
             # A second read follows at once, or short slices would never come to it.
             if outcome.decision.read_again and again < _READS_IN_A_ROW:
                 again += 1
                 continue
             again = 0
             if self._platform.now() >= deadline:
-                self._save()
+                if not self._carried:
+                    self._save()
                 return outcome
             # What was just done is looked at; what was done before in the same words, and is
             # still to be done, can wait.
@@ -143,18 +158,16 @@ class Engine:
         obs = self._platform.observe(self._record)
         self._first = self._first or obs
         node = self._record.node
-        decision = decide(obs, {node: self._record}, self._policy, self._before)
+        decision = decide(obs, {node: self._record}, self._policy, self._before, self._refused)
         self._before = decision.situations if obs.full else None
         self._record = decision.records[node]
         phase = decision.phases[node]
         actions = self._last = self._admit(decision, obs)
-        if actions or self._platform.now() - self._saved_at >= self._save_every:
+        if actions or self._platform.now() - self.saved[1] >= self._save_every:
             self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
-        for uuid, finding in refused.items():
-            if uuid in self._record.vms:
-                self._record.vms[uuid].note(finding)
+        self._take_refusals(actions, refused)
         if refused and phase is not NodePhase.ACTIVE:
             self._save()  # or the reason is lost when this was the slice's last step
         certificate = None
@@ -169,10 +182,30 @@ class Engine:
         quiet = all(a.do is Do.FORGET for a in actions) and not refused
         ended = Ended.FINAL if decision.final and quiet else Ended.OUT_OF_TIME
         findings = decision.node_findings.get(node, ())
+        if self._record.finding is not None and phase in _NOT_DONE:
+            findings = (self._record.finding, *findings)
         done = list(self.done)
         return Slice(
             ended, phase, self._record, obs, decision, certificate, findings, done, self._first
         )
+
+    def _take_refusals(self, actions: list[Action], refused: Mapping[str, Finding]) -> None:
+        """Why acts were refused goes into the record: of a VM, or of the node."""
+        own = [a.vm for a in actions if a.vm not in self._record.vms]
+        if own:
+            self._record.note(next((refused[key] for key in own if key in refused), None))
+        for action in actions:
+            finding = refused.get(action.vm)
+            entry = self._record.vms.get(action.vm)
+            if finding is None or entry is None:
+                continue
+            entry.note(finding)
+            last = entry.last
+            if action.do is Do.MIGRATE and last is not None and last.number == action.attempt:
+                # Closed when the VM is read: a request may be refused and yet be under way.
+                last.reason, last.message = finding.reason.value, finding.message
+            if action.do is Do.SHUTDOWN and finding.reason not in _PERHAPS_DONE:
+                entry.unask()
 
     def _admit(self, decision: Decision, obs: Observation) -> list[Action]:
         """Claims first; then the intent of what was granted goes into the record."""
@@ -184,17 +217,21 @@ class Engine:
         boot_id = obs.nodes[self._record.node].boot_id
         for action in decision.actions:
             refusal = answers.get(action.vm)
+            if not action.needs_claim:
+                if refusal is None:  # what belongs to a refused one is not done either
+                    granted.append(action)
+                continue
+            entry = self._record.vms[action.vm]
+            if refusal is None:
+                self._grant(entry)
             if refusal is None and action.do is not Do.MIGRATE:
                 granted.append(action)
                 continue
-            entry = self._record.vms[action.vm]
             if refusal is not None:
-                entry.note(refusal)
-                if entry.waiting_since is None:
-                    entry.waiting_since = obs.now
+                self._refuse(action, entry, refusal, obs.now)
                 if action.do is Do.SHUTDOWN:  # asked for before the guest: nothing was done yet
-                    entry.stop_way = entry.cold_target = ""
-                    entry.stop_sent = 0.0
+                    entry.unask()
+                    entry.renew_stop()
                 elif action.do is Do.COLD_DEFINE:
                     entry.cold_target = ""  # another target is chosen
                 continue
@@ -212,11 +249,27 @@ class Engine:
             granted.append(action)
         return granted
 
+    def _grant(self, entry: VMRecord) -> None:
+        entry.waiting_since = entry.refused_since = None
+        self._refused.pop(entry.uuid, None)
+
+    def _refuse(self, action: Action, entry: VMRecord, why: Finding, now: float) -> None:
+        """A queue is waited in. Else it is told how long nothing has been granted."""
+        entry.note(why)
+        if why.reason in PATIENT:
+            entry.refused_since = None
+        elif entry.refused_since is None:
+            entry.refused_since = now
+        met = self._refused.setdefault(action.vm, set())
+        if action.target in met:  # all have refused it: from the best one again
+            met.clear()
+        met.add(action.target)
+
     def _save(self) -> None:
         text = self._record.to_json()
-        if text != self._saved:
+        if text != self.saved[0]:
             self._platform.save(self._record)
-            self._saved, self._saved_at = text, self._platform.now()
+            self.saved = (text, self._platform.now())
 
 
 def begin(
@@ -239,12 +292,15 @@ def begin(
     it is a new one even under the id of the last one.
     """
     record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
+    rebooted = record.boot_id not in ("", boot_id)
     if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
         record.waiting_since = None
+        record.note(None)
+        again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
-            _carry_on(entry, now)
+            _carry_on(entry, now, again, rebooted)
             for attempt in entry.attempts:
                 if attempt.ended and attempt.run_id == run_id:
                     attempt.run_id += " before"  # it does not count for the new one
@@ -259,16 +315,23 @@ def begin(
     return record
 
 
-def _carry_on(entry: VMRecord, now: float) -> None:
-    """What was given up is tried again; times of an older run or boot mean nothing now."""
-    entry.waiting_since, entry.tries = None, {}
+def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
+    """What was given up is tried again; times of an older run or boot mean nothing now.
+
+    `restored`: this restore follows another one.
+    """
+    entry.waiting_since, entry.refused_since, entry.tries = None, None, {}
+    if rebooted:
+        entry.stop_requests = 0
     if entry.ending == Ending.RESTORED.value:
         entry.forget_stop()
         entry.start_tries = 0
         entry.ending = Ending.NONE.value
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
-        if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
-            entry.forget_stop()
+        if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value and restored:
+            entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf
+        elif entry.reason == Reason.SHUTDOWN_TIMED_OUT.value:
+            entry.renew_stop()
         entry.ending = Ending.NONE.value
         entry.start_tries = 0
         entry.note(None)

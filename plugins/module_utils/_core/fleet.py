@@ -60,7 +60,9 @@ class Fleet:
         rates = self._rates()
         for move in self.moves.values():
             times.append(self._due(move, rates[move.vm]))
-        times += [d.off_at for m in self.machines.values() for d in m.domains.values() if d.off_at]
+        for machine in self.machines.values():
+            for domain in machine.domains.values():
+                times += [t for t in (domain.off_at, domain.save_ends) if t]
         return min(times, default=float("inf"))
 
     def _rates(self) -> dict[str, float]:
@@ -141,7 +143,10 @@ class Fleet:
             fired = True
         for machine in self.machines.values():
             for uuid, domain in list(machine.domains.items()):
-                if domain.off_at is not None and domain.off_at <= self.clock:
+                if domain.save_ends is not None and domain.save_ends <= self.clock:
+                    self._end_save(machine, uuid, domain)
+                    fired = True
+                elif domain.off_at is not None and domain.off_at <= self.clock:
                     self.power_off(machine.name, uuid)
                     fired = True
         rates = self._rates()
@@ -262,6 +267,9 @@ class Fleet:
 
     def job(self, uuid: str, node: str) -> Job | None:
         """The outgoing job of a VM, as its source tells it."""
+        domain = self.machines[node].domains.get(uuid)
+        if domain is not None and domain.save_ends is not None:
+            return Job(outgoing=False, saving=True)
         move = self.moves.get(uuid)
         if move is None or move.source != node or move.stage is Stage.STARTING:
             return None
@@ -295,6 +303,25 @@ class Fleet:
 
     # What happens to VMs and hosts
 
+    def save(self, node: str, uuid: str) -> None:
+        """The VM stands still while its memory goes to disk; then it is off. Saved once."""
+        machine = self.machines[node]
+        domain = machine.domains[uuid]
+        machine.save_errors.pop(uuid, None)
+        if domain.save_ends is None:
+            domain.state, domain.save_ends = State.PAUSED, self.clock + domain.save_takes
+            if not domain.save_takes:
+                self._end_save(machine, uuid, domain)
+
+    def _end_save(self, machine: Machine, uuid: str, domain: Domain) -> None:
+        domain.save_ends = None
+        if domain.save_fails:
+            domain.state = State.RUNNING
+            machine.save_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
+            return
+        domain.managed_save = True
+        self.power_off(machine.name, uuid)
+
     def power_off(self, node: str, uuid: str, vanish: bool = False) -> None:
         """The VM stops on this host; a transient one is gone, and so is one that vanishes."""
         machine = self.machines[node]
@@ -304,7 +331,7 @@ class Fleet:
                 return  # it executes on the other side
             self.fail(move, Finding(Reason.MIGRATION_FAILED, "the domain stopped"))
         domain = machine.domains[uuid]
-        domain.off_at = None
+        domain.off_at = domain.save_ends = None
         if domain.persistent and not vanish:
             domain.state = State.SHUTOFF
         else:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .actions import Do
-from .model import ACTIVE_STATES, Job
+from .model import ACTIVE_STATES, Job, Sighting
 from .policy import MigrationSettings
 from .reasons import CATALOGUE, PATIENT, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
@@ -43,10 +43,8 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
     if entry.last is None or entry.last.ended:
         _adopt(step, entry, seen.node if seen else "", job)
     last = entry.last
-    if last is not None and job is not None and not last.work:
-        last.work = job.work
-    if last is not None and seen is not None and not last.target:
-        last.target = seen.node
+    if last is not None:
+        _keep_up(last, seen, job)
     if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
         _give_up(step, entry, last, job)
         return
@@ -70,6 +68,16 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
             method=vm.method,
             settings=settings,
         )
+
+
+def _keep_up(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
+    """What is seen of an attempt under way that was not known when it was asked for."""
+    if not last.ended and not last.gave_up:
+        last.reason = last.message = ""  # its request was refused, and it goes on all the same
+    if job is not None and not last.work:
+        last.work = job.work
+    if seen is not None and not last.target:
+        last.target = seen.node
 
 
 def _settings(step: Step, uuid: str) -> MigrationSettings:
@@ -235,10 +243,13 @@ def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
         last.work = outcome.work or last.work
-        if not last.ok and not last.gave_up:
+        if last.ok and not last.gave_up:
+            last.reason = last.message = ""
+        elif not last.gave_up:
             finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
             last.reason, last.message = finding.reason.value, finding.message
-    elif not last.gave_up:
+    elif not last.gave_up and (last.ok or not last.reason):
+        # Else the request was refused, and said why (see Engine).
         last.reason = Reason.OUTCOME_LOST.value
         last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
     if last.abort_requested:

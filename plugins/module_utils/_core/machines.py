@@ -14,6 +14,7 @@ from enum import Enum
 
 from .model import ACTIVE_STATES, VM, Mode, Outcome, Reservation, State
 from .policy import MigrationSettings
+from .reasons import Finding
 
 
 class Stage(str, Enum):
@@ -46,7 +47,10 @@ class Fate:
 
 @dataclass
 class Domain:
-    """One VM on one host. `spec`: what does not change. shutdown_takes None: it never ends."""
+    """One VM on one host. `spec`: what does not change. shutdown_takes None: it never ends.
+
+    `save_takes`: how long its memory goes to disk. `save_fails`: and then it does not fit.
+    """
 
     spec: VM
     state: State = State.RUNNING
@@ -57,6 +61,9 @@ class Domain:
     dirty: float = 0.0
     shutdown_takes: float | None = 3.0
     off_at: float | None = None
+    save_takes: float = 0.0
+    save_fails: bool = False
+    save_ends: float | None = None
 
     @property
     def active(self) -> bool:
@@ -105,6 +112,7 @@ class Machine:
     record: str | None = None
     definitions: dict[str, Domain] = field(default_factory=dict)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    save_errors: dict[str, Finding] = field(default_factory=dict)
     other_mib: int = 0
     other_vms: int = 0
     other_inbound: int = 0

@@ -95,10 +95,11 @@ class Job:
 
     Where the platform has a work object for it: `work` is its id, `phase` the platform's word
     for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
-    what it waits for.
+    what it waits for. `saving`: its memory goes to disk, and then it is off.
     """
 
     outgoing: bool = True
+    saving: bool = False
     work: str = ""
     phase: str = ""
     ours: bool = False
@@ -246,7 +247,8 @@ class Observation:
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
-    `held`: UUIDs whose holder is alive. `full`: every node was read.
+    `held`: UUIDs whose holder is alive. `full`: every node was read. `save_errors`: why the last
+    save that we asked for came to nothing, by UUID.
     """
 
     nodes: dict[str, Node]
@@ -256,6 +258,7 @@ class Observation:
     inbound: list[Reservation] = field(default_factory=list)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
+    save_errors: dict[str, Finding] = field(default_factory=dict)
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     full: bool = True
     now: float = 0.0

@@ -111,7 +111,7 @@ class ModelPlatform:
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
         obs.held = frozenset(m.vm for m in held if m.held and m.ours)
         self.hook("read outcomes")
-        obs.outcomes = dict(self.own.outcomes)
+        obs.outcomes, obs.save_errors = dict(self.own.outcomes), dict(self.own.save_errors)
         wanted = set(record.vms) if record else set()
         seen: dict[str, dict[str, Domain]] = {}
         for name in self._order:
@@ -206,9 +206,7 @@ class ModelPlatform:
         target = self.fleet.machines[action.target]
         mine = Reservation(action.vm, action.target, self.node, action.memory_mib)
         self.hook(f"write claim on {target.name}")
-        # A claim that stood since before the definition came: the target cannot have been
-        # certified meanwhile, so its cordon does not matter any more.
-        settled = (mine.vm, mine.owner) in target.claims and action.do is Do.COLD_START
+        stood = (mine.vm, mine.owner) in target.claims
         target.claims[mine.vm, mine.owner] = mine
         self.hook(f"read claims on {target.name}")
         active = {u: d.spec.memory_mib for u, d in target.domains.items() if d.active}
@@ -223,15 +221,18 @@ class ModelPlatform:
                 _incoming(target),
                 target.capacity_mib - target.reserve_mib - target.other_mib,
                 limits,
-                bool(target.cordons) and not settled,
+                bool(target.cordons) and not claims.settled(action.do, stood),
             )
         if refusal is None:
             self.hook("write slot")
             slots = self.fleet.machines[self.slots_on].slots
+            new = (mine.vm, mine.owner) not in slots
             slots.add((mine.vm, mine.owner))
             self.hook("read slots")
             refusal = claims.keep_slot([vm for vm, _owner in slots], limits)
-        if refusal is not None and not settled:
+            if refusal is not None and new and self._can_reach(self.slots_on):
+                slots.discard((mine.vm, mine.owner))
+        if refusal is not None and not stood:
             self._release(action)
         return refusal
 
@@ -345,8 +346,7 @@ class ModelPlatform:
         domain = self._running_here(action)
         if domain is None or not domain.persistent:
             return Finding(Reason.STOP_FAILED, "it cannot be saved")
-        domain.managed_save = True
-        self.fleet.power_off(self.node, action.vm)
+        self.fleet.save(self.node, action.vm)
         return None
 
     def _cold_define(self, action: Action) -> Finding | None:

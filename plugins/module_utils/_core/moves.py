@@ -14,7 +14,7 @@ from .model import VM
 from .reasons import LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
-from .stops import begin_stop, stopping, undo_stop
+from .stops import begin_stop, is_saving, stopping, undo_stop
 from .strategy import Choice, Way, choose, choose_asked, strongest
 from .verdict import Situation
 
@@ -28,8 +28,11 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     take_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
-    if entry.stop_way and entry.ending in _STOPPED:
+    if entry.asked_to_stop and entry.ending in _STOPPED:
         entry.forget_stop()  # it was off, and somebody has started it again
+    if entry.stop_way == Way.SAVE.value and is_saving(vm):
+        # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
+        entry.stop_run = step.record.run_id
     if entry.stop_way and entry.stop_run == step.record.run_id:
         stopping(step, uuid, vm)
         return
@@ -82,8 +85,8 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
     elif choice.way in (Way.WAIT, Way.EXTERNAL):
         _wait(step, vm, entry, choice)
-    elif step.late():
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
+    elif step.late() or step.refused_long(entry):
+        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
     else:
         begin_stop(step, vm, entry, choice)
 
@@ -125,12 +128,13 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))
         _unmark(step, vm)
         return
-    if step.late():
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE))
+    if step.late() or step.refused_long(entry):
+        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
         _unmark(step, vm)
         return
     entry.ending = Ending.NONE.value
-    entry.note(last.finding if last is not None and last.reason else None)
+    if entry.refused_since is None:
+        entry.note(last.finding if last is not None and last.reason else None)
     if last is not None:
         pause = step.policy.backoff * 2 ** (len(tried) - 1)
         same_boot = last.boot_id == step.obs.nodes[step.record.node].boot_id
@@ -141,19 +145,21 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 
 def start(step: Step) -> None:
     """Give out the free places: higher priority first, then larger VMs (they fit last)."""
-    room = min(step.policy.limits.outbound - step.in_flight, step.cluster_room)
+    # Also where one VM alone is asked for: the others that leave the node take places too.
+    leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
+    room = min(step.policy.limits.outbound - leaving, step.cluster_room)
     step.wanted.sort(key=lambda w: (-w[1].priority, -w[0].memory_mib, w[0].name))
     for vm, choice in step.wanted:
         entry = step.record.vms[vm.uuid]
         if room <= 0:
             break
-        target = step.placement.pick(vm)
+        target = step.pick(vm)
         if target is None:
+            entry.refused_since = None
             # Only inbound places are taken: a queue, which the node's deadline ends.
             if not step.placement.has_room(vm):
                 _no_place_now(step, vm, entry)
             continue
-        entry.waiting_since = None
         room -= 1
         step.cluster_room -= 1
         step.do(

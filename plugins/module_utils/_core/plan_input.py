@@ -6,19 +6,22 @@
 
 hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
         version, labels, taints, cordoned, reachable, message
-vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, group, strategy, state, migratable,
-        reasons, cold, refused_by, cold_refused_by, needs, persistent, autostart, document
+vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, working_set_mib, group, strategy, state,
+        migratable, reasons, cold, refused_by, cold_refused_by, needs, persistent, autostart,
+        document
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from . import needs_text
 from .model import VM, Node, Observation, State
 from .plan_model import Budget, RollRequest
-from .plan_time import DEFAULT_LINK, Speeds
+from .plan_speeds import number
+from .plan_time import Speeds
 from .policy import Policy, PolicyError
 from .reasons import Finding, Reason
 
@@ -48,8 +51,7 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "uuid": vm.uuid,
         "host": vm.node,
         "memory_mib": vm.memory_mib,
-        # What it never touched is not sent.
-        "sent_mib": min(vm.memory_mib, vm.resident_mib),
+        "sent_mib": sent_mib(vm),
         "group": vm.group or "",
         "strategy": vm.declared_strategy or "",
         "state": vm.state.value,
@@ -67,6 +69,20 @@ def _vm_row(vm: VM) -> dict[str, Any]:
     }
 
 
+def measured(
+    raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None
+) -> float:
+    """What the option says of a VM by name, else its row, else its document. 0: not known."""
+    document = raw.get("document") or {}
+    given = ((known or {}).get(option) or {}).get(raw["name"])
+    return number(f"{key} of {raw['name']}", given or raw.get(key) or document.get(key) or 0)
+
+
+def sent_mib(vm: VM) -> int:
+    """What it never touched is not sent. 0: not known."""
+    return min(vm.memory_mib, vm.resident_mib)
+
+
 def _findings(found: Iterable[Finding]) -> list[dict[str, str]]:
     return [{"reason": f.reason.value, "message": f.message} for f in found]
 
@@ -77,11 +93,16 @@ def request_of(
     roll: Sequence[str],
     policy: Policy,
     max_unavailable: int = 1,
-    link: float = DEFAULT_LINK,
+    speeds: Speeds | None = None,
     budgets: Sequence[Mapping[str, Any]] = (),
-    setup: float = 0.0,
+    known: Mapping[str, Any] | None = None,
 ) -> RollRequest:
-    """From the plain form. Raises PolicyError naming what is wrong."""
+    """From the plain form. `speeds`: of what the hosts do not tell themselves. `known`: the
+    option `speeds` of the modules, of which `speeds` is a part.
+
+    Raises PolicyError naming what is wrong.
+    """
+    speeds = speeds or Speeds()
     nodes: dict[str, Node] = {}
     links: dict[str, float] = {}
     for raw in hosts:
@@ -90,10 +111,11 @@ def request_of(
             raise PolicyError(f"hosts names {node.name} twice")
         nodes[node.name] = node
         if raw.get("link_mib_s"):
-            links[node.name] = _number(f"link_mib_s of {node.name}", raw["link_mib_s"])
+            links[node.name] = number(f"link_mib_s of {node.name}", raw["link_mib_s"])
     found: dict[str, VM] = {}
     dirty: dict[str, float] = {}
     sizes: dict[str, float] = {}
+    hot: dict[str, float] = {}
     for raw in vms:
         vm = _vm(raw, nodes)
         if vm.uuid in found:
@@ -102,12 +124,14 @@ def request_of(
                 "being migrated, or the two were not read at the same time. Read them again."
             )
         found[vm.uuid] = vm
-        document = raw.get("document") or {}
-        rate = raw.get("dirty_rate", document.get("dirty_rate"))
+        rate = measured(raw, "dirty_rates", "dirty_rate", known)
         if rate:
-            dirty[vm.uuid] = _number(f"dirty_rate of {vm.name}", rate)
+            dirty[vm.uuid] = rate
         if raw.get("sent_mib"):
-            sizes[vm.uuid] = _number(f"sent_mib of {vm.name}", raw["sent_mib"])
+            sizes[vm.uuid] = number(f"sent_mib of {vm.name}", raw["sent_mib"])
+        again = measured(raw, "working_sets", "working_set_mib", known)
+        if again:
+            hot[vm.uuid] = again
         _count(nodes[vm.node], vm)
     todo = _roll(roll, nodes)
     if max_unavailable < 1:
@@ -118,9 +142,10 @@ def request_of(
         todo=todo,
         policy=policy,
         max_unavailable=max_unavailable,
-        speeds=Speeds(links=links, default=link, setup=setup),
+        speeds=replace(speeds, links={**speeds.links, **links}),
         dirty=dirty,
         sizes=sizes,
+        hot=hot,
         budgets=tuple(_budget(raw, found) for raw in budgets),
     )
 
@@ -145,9 +170,9 @@ def _node(raw: Mapping[str, Any]) -> Node:
         name=str(name),
         reachable=bool(raw.get("reachable", True)),
         cordoned=bool(raw.get("cordoned", False)),
-        capacity_mib=int(_number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
-        reserve_mib=int(_number(f"reserve_mib of {name}", raw.get("reserve_mib", 0))),
-        committed_mib=int(_number(f"committed_mib of {name}", raw.get("committed_mib", 0))),
+        capacity_mib=int(number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
+        reserve_mib=int(number(f"reserve_mib of {name}", raw.get("reserve_mib", 0))),
+        committed_mib=int(number(f"committed_mib of {name}", raw.get("committed_mib", 0))),
         message=str(raw.get("message") or ""),
         labels=needs_text.labels(f"labels of {name}", raw.get("labels")),
         taints=needs_text.taints(f"taints of {name}", raw.get("taints")),
@@ -160,16 +185,6 @@ def _version(name: str, raw: Any) -> tuple[int, ...]:
         return tuple(int(part) for part in str(raw or "").split(".") if part)
     except ValueError as exc:
         raise PolicyError(f"version of {name} is {raw!r}: for example 9.1.0 is expected") from exc
-
-
-def _number(where: str, raw: Any) -> float:
-    try:
-        value = float(raw or 0)
-    except (TypeError, ValueError) as exc:
-        raise PolicyError(f"{where} is {raw!r}: a number is expected") from exc
-    if value < 0:
-        raise PolicyError(f"{where} is {raw}: 0 or more is expected")
-    return value
 
 
 def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
@@ -185,7 +200,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         name=name,
         node=host,
         state=_state(name, raw.get("state")),
-        memory_mib=int(_number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
+        memory_mib=int(number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
         declared_strategy=raw.get("strategy") or None,
         group=raw.get("group") or None,
         persistent=bool(raw.get("persistent", True)),
@@ -247,4 +262,4 @@ def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
     missing = sorted(wanted - known)
     if missing:
         raise PolicyError(f"the budget {name} names VMs that are not there: {', '.join(missing)}")
-    return Budget(name, found, int(_number(f"at_once of {name}", raw.get("at_once", 1))))
+    return Budget(name, found, int(number(f"at_once of {name}", raw.get("at_once", 1))))

@@ -33,7 +33,8 @@ class RollRequest:
 
     nodes: every host. vms: every VM, by UUID. todo: hosts of the roll, in the order of the list.
     max_unavailable: hosts that may be out at once. dirty: UUID -> MiB/s. sizes: UUID -> MiB that a
-    migration sends if nothing is written meanwhile; else the VM's memory.
+    migration sends if nothing is written meanwhile; else the VM's memory. hot: UUID -> MiB that it
+    writes over and over, where that was measured.
     """
 
     nodes: Mapping[str, Node]
@@ -44,6 +45,7 @@ class RollRequest:
     speeds: Speeds = field(default_factory=Speeds)
     dirty: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, float] = field(default_factory=dict)
+    hot: Mapping[str, float] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
 
 

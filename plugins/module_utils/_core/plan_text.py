@@ -26,7 +26,9 @@ def table(plan: Mapping[str, Any]) -> list[str]:
             f"at most {_gib(step['largest_mib'])} GiB on one host ("
             f"{step['largest_on'] or 'none'})"
         )
-        lines += _rows(step["moves"])
+        lines += _rows(step["moves"], _predicted(plan))
+    if _predicted(plan):
+        lines.append("Targets are predicted: KubeVirt's scheduler chooses them when a VM moves.")
     lines += [f"Warning: {text}" for text in plan["warnings"]]
     lines.append(summary(plan))
     return lines
@@ -49,8 +51,13 @@ def summary(plan: Mapping[str, Any]) -> str:
     )
 
 
-def _rows(moves: Sequence[Mapping[str, Any]]) -> list[str]:
-    rows = [_HEAD] + [_row(move) for move in moves]
+def _predicted(plan: Mapping[str, Any]) -> bool:
+    return bool(plan.get("targets") == "predicted")
+
+
+def _rows(moves: Sequence[Mapping[str, Any]], predicted: bool) -> list[str]:
+    head = tuple("to (predicted)" if predicted and cell == "to" else cell for cell in _HEAD)
+    rows = [head] + [_row(move) for move in moves]
     if len(rows) == 1:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]

@@ -28,12 +28,16 @@ THROTTLED = 0.5  # of the rate: auto-converge slows a guest down until it writes
 @dataclass(frozen=True)
 class Speeds:
     """What the model knows of the fleet. `links`: host -> MiB/s, else `default`. `setup`: seconds
-    before the first byte, `switch`: from the last byte to the VM running at the target."""
+    before the first byte, `switch`: from the last byte to the end of the migration, `overhead`:
+    what a drain takes beside its migrations, for reads, marks and the certificate. `pause`: ms for
+    which a guest stands still at the end of each migration at least."""
 
     links: Mapping[str, float] = field(default_factory=dict)
     default: float = DEFAULT_LINK
     setup: float = 0.0
     switch: float = 0.0
+    overhead: float = 0.0
+    pause: float = PAUSE_MS
 
     def link(self, host: str) -> float:
         return self.links.get(host, self.default)
@@ -41,7 +45,11 @@ class Speeds:
 
 @dataclass
 class Transfer:
-    """One migration. size: MiB to be sent if nothing is written meanwhile; dirty: MiB/s."""
+    """One migration. size: MiB to be sent if nothing is written meanwhile; dirty: MiB/s;
+    hot: MiB that are written over and over, which is the most that has to be sent again.
+
+    left: MiB to be sent now; fresh: those of them that were never sent.
+    """
 
     vm: str
     source: str
@@ -50,10 +58,12 @@ class Transfer:
     dirty: float = 0.0
     priority: int = 0
     settings: MigrationSettings = field(default_factory=MigrationSettings)
+    hot: float = float("inf")
     start: float = -1.0
     end: float = -1.0
     flows_at: float = 0.0
     left: float = 0.0
+    fresh: float = 0.0
     sent: float = 0.0
     rate: float = 0.0
     last_rate: float = 0.0
@@ -63,6 +73,11 @@ class Transfer:
     def cap(self) -> float:
         return float(self.settings.bandwidth_mib or 1 << 30)
 
+    @property
+    def pause_limit(self) -> float:
+        """Seconds for which the guest may stand still at the end."""
+        return (self.settings.max_downtime_ms or DOWNTIME_MS) / 1000
+
 
 def width(transfer: Transfer, speeds: Speeds) -> float:
     """MiB/s that it has at most."""
@@ -71,9 +86,7 @@ def width(transfer: Transfer, speeds: Speeds) -> float:
 
 def alone(transfer: Transfer, speeds: Speeds) -> float:
     """Seconds with the links to itself. Infinite: it never converges."""
-    rate = width(transfer, speeds)
-    speed = rate - _written(transfer, rate)
-    return transfer.size / speed if speed > 0 else float("inf")
+    return _seconds(transfer, width(transfer, speeds), transfer.size, transfer.size)
 
 
 def converges(transfer: Transfer, speeds: Speeds) -> bool:
@@ -86,12 +99,29 @@ def _may_switch(transfer: Transfer) -> bool:
 
 
 def _written(transfer: Transfer, rate: float) -> float:
-    """MiB/s that have to be sent again."""
+    """MiB/s that it writes."""
     if transfer.post_copy:
         return 0.0
     if transfer.settings.auto_converge:
         return min(transfer.dirty, THROTTLED * rate)
     return transfer.dirty
+
+
+def _speed(transfer: Transfer, rate: float) -> float:
+    """MiB/s by which what was written gets less, once all was sent. 0: it never ends."""
+    if transfer.hot <= rate * transfer.pause_limit:
+        return rate  # all that it writes fits into the pause
+    return max(0.0, rate - _written(transfer, rate))
+
+
+def _seconds(transfer: Transfer, rate: float, left: float, fresh: float) -> float:
+    """To the end at this rate: first what was never sent, then what was written meanwhile."""
+    speed = _speed(transfer, rate)
+    if speed <= 1e-9:
+        return float("inf")
+    first = fresh / rate
+    again = min(max(transfer.hot, left - fresh), left - fresh + _written(transfer, rate) * first)
+    return first + again / speed
 
 
 class _Links:
@@ -181,7 +211,7 @@ class Timeline:
         self._queues: dict[str, list[Transfer]] = {}
         self._work: dict[str, float] = {}
         for transfer in transfers:
-            transfer.left = max(transfer.size, 0.001)
+            transfer.left = transfer.fresh = max(transfer.size, 0.001)
             self._queues.setdefault(transfer.source, []).append(transfer)
             self._work[transfer.source] = self._work.get(transfer.source, 0.0) + transfer.size
         self._flying: dict[str, list[Transfer]] = {source: [] for source in self._queues}
@@ -273,12 +303,10 @@ class Timeline:
         if transfer.left <= 0:
             return transfer.end
         due = transfer.flows_at + self._patience(transfer)
-        speed = transfer.rate - _written(transfer, transfer.rate)
-        if speed > 1e-9:
-            due = self.now + transfer.left / speed if transfer.rate else due
-        elif transfer.rate <= 0:
+        if transfer.rate <= 0:
             return float("inf")
-        return due
+        seconds = _seconds(transfer, transfer.rate, transfer.left, transfer.fresh)
+        return self.now + seconds if seconds < float("inf") else due
 
     @staticmethod
     def _patience(transfer: Transfer) -> float:
@@ -301,9 +329,9 @@ class Timeline:
 
     def _move_on(self, source: str, transfer: Transfer, passed: float) -> None:
         if transfer.left > 0 and transfer.rate > 0:
-            speed = transfer.rate - _written(transfer, transfer.rate)
+            speed = _speed(transfer, transfer.rate)
             transfer.sent += transfer.rate * passed
-            transfer.left -= max(0.0, speed) * passed
+            self._send(transfer, speed, passed)
             if speed <= 1e-9 and self.now >= transfer.flows_at + self._patience(transfer) - 1e-6:
                 self._late(transfer)
             if transfer.left <= 1e-6 * max(1.0, transfer.size):
@@ -316,19 +344,31 @@ class Timeline:
             self._count -= 1
 
     @staticmethod
+    def _send(transfer: Transfer, speed: float, passed: float) -> None:
+        """What `passed` seconds at its rate make of what is left."""
+        if speed <= 1e-9:
+            return
+        first = min(passed, transfer.fresh / transfer.rate)
+        again = transfer.left - transfer.fresh
+        again = min(max(transfer.hot, again), again + _written(transfer, transfer.rate) * first)
+        transfer.fresh -= transfer.rate * first
+        transfer.left = max(0.0, transfer.fresh + again - speed * (passed - first))
+
+    @staticmethod
     def _late(transfer: Transfer) -> None:
         """What the holder does then: post-copy sends once more what was written; or it ends."""
         if transfer.settings.on_timeout == "post_copy":
             transfer.post_copy, transfer.left = True, transfer.size / 2
+            transfer.fresh = 0.0
         else:
             transfer.left = 0.0
 
 
-def pause_ms(transfer: Transfer) -> float:
+def pause_ms(transfer: Transfer, least: float = PAUSE_MS) -> float:
     """Expected pause of the guest at the end. What it writes in the meantime is sent in the pause,
-    for at most as long as the limit allows."""
-    limit = transfer.settings.max_downtime_ms or DOWNTIME_MS
+    for at most as long as the limit allows. `least`: of one that writes nothing."""
     if transfer.post_copy or transfer.last_rate <= 0:
-        return PAUSE_MS
+        return least
+    limit = 1000 * transfer.pause_limit
     part = min(1.0, transfer.dirty / transfer.last_rate)
-    return round(PAUSE_MS + part * limit, 0)
+    return round(least + min(part * limit, 1000 * transfer.hot / transfer.last_rate), 0)

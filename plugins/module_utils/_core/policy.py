@@ -18,6 +18,13 @@ class PolicyError(ValueError):
     """A setting is wrong. The text names it, what was expected, and what was given."""
 
 
+def slice_seconds(value: int) -> float:
+    """Option `slice`. Raises PolicyError."""
+    if value < 1:
+        raise PolicyError(f"slice must be 1 second or more, not {value}")
+    return float(value)
+
+
 class Profile(str, Enum):
     """How a target is chosen among those that fit. Names as of the cluster scheduler's profiles.
 
@@ -138,5 +145,8 @@ class Policy:
         if self.max_attempts < 1:
             raise PolicyError(f"max_attempts must be 1 or more, not {self.max_attempts}")
         for name in ("shutdown_timeout", "pending_timeout", "drain_timeout"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise PolicyError(f"{name} must be more than 0 seconds")
+        for name in ("backoff", "external_timeout", "unknown_timeout"):
+            if not getattr(self, name) >= 0:
+                raise PolicyError(f"{name} must be 0 seconds or more")

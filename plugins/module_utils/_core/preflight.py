@@ -31,7 +31,7 @@ _ABOUT = {About.CLUSTER: 0, About.NODE: 1, About.VM: 2}
 def check(facts: Facts, policy: Policy) -> list[Found]:
     """Everything that stands in the way of draining `facts.node` under this policy."""
     draining = frozenset({facts.node})
-    placement = Placement(facts.observation, draining, policy.limits)
+    placement = Placement(facts.observation, draining, policy.limits, placing=policy.placing)
     found = list(cluster_findings(facts))
     choices = {}
     for uuid, vm in facts.observation.vms.items():

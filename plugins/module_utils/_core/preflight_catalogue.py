@@ -276,8 +276,9 @@ _PLATFORM: dict[Check, CheckInfo] = {
     ),
     Check.NO_CANCEL: _new(
         *(_K, _CLUSTER, _WARNING),
-        "This KubeVirt is older than 1.7: an evacuation that was asked for cannot be withdrawn.",
-        "Nothing, if the drain will not be aborted; else update KubeVirt.",
+        "This KubeVirt is older than 1.7: a mark for evacuation cannot be taken back.",
+        "Nothing for VMs that the drain moves: it makes migrations of its own. After an abort the "
+        "mark stays on VMs of strategy External; update KubeVirt to be rid of that.",
         "KubeVirt.status.observedKubeVirtVersion",
     ),
     Check.WEBHOOK_UNAVAILABLE: _told(

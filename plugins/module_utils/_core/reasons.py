@@ -98,11 +98,13 @@ class Reason(str, Enum):
     LAST_REPLICA = "LastReadyReplica"
     EVACUATION_NOT_STARTED = "EvacuationNotStarted"
     TARGET_POD_NOT_READY = "TargetPodNotReady"
+    TARGET_POD_REFUSED = "TargetPodRefused"
     STORAGE_NOT_READY = "StorageNotReady"
     DRAIN_TAINT = "DrainTaint"
     OBJECT_STAYS = "MigrationObjectStays"
     TOO_LATE = "TooLateToAbort"
     ABORT_UNANSWERED = "AbortUnanswered"
+    MARK_STAYS = "EvacuationMarkStays"
     # The node.
     INBOUND = "InboundMigration"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -160,7 +162,7 @@ def _d(sentence: str, remedy: str) -> ReasonInfo:
 CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.DISKS: _c(
         "A disk is local and cannot be copied by the migration.",
-        "Move the disk to shared storage, allow block migration, or choose on_not_migratable.",
+        "Move the disk to shared storage, or choose on_not_migratable.",
     ),
     Reason.INTERFACE: _c(
         "A network or bridge of the VM does not exist on the target.",
@@ -422,6 +424,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The target pod has a node and does not start.",
         "Look at the events of the pod: image, init container, or the node's kubelet.",
     ),
+    Reason.TARGET_POD_REFUSED: _c(
+        "KubeVirt may not create the target pod.",
+        "The message says who refuses it: the namespace's PodSecurity level, or a webhook.",
+    ),
     Reason.STORAGE_NOT_READY: _c(
         "A volume of the target pod cannot be bound, attached or mounted.",
         "Look at the claim and its storage; a volume for two nodes needs ReadWriteMany.",
@@ -441,6 +447,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.ABORT_UNANSWERED: _d(
         "The migration was asked to abort and has not ended.",
         "Look at virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
+    ),
+    Reason.MARK_STAYS: _c(
+        "The request to move the VM could not be taken back; it still stands on the VM.",
+        "See the message. On KubeVirt a migration that succeeds takes it away.",
     ),
     Reason.INBOUND: _c(
         "A migration to this node is under way or holds a reservation on it.",

@@ -101,11 +101,14 @@ class VMRecord:
     stop_sent: float = 0.0
     stop_forced: bool = False
     stop_run: str = ""  # the run that decided to stop it
+    stop_requests: int = 0  # requests of ours that the guest may still act on
+    stop_timeout: float = 0.0  # how long it was given for that
     cold_target: str = ""
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
+    refused_since: float | None = None  # its claims are refused, one after the other
     ending: str = Ending.NONE.value
     at: str = ""
     reason: str = ""
@@ -130,10 +133,21 @@ class VMRecord:
             self.waiting_since = None
         self.note(finding)
 
-    def forget_stop(self) -> None:
-        """A stop is no longer wanted, or it is over."""
+    def renew_stop(self) -> None:
+        """Whether it is stopped is decided anew. A request cannot be taken back: that the guest
+        may still act on it stays known."""
         self.stop_way, self.stop_forced, self.stop_run, self.cold_target = "", False, "", ""
-        self.stop_sent = 0.0
+        if not self.stop_requests:
+            self.stop_sent = self.stop_timeout = 0.0
+
+    def forget_stop(self) -> None:
+        """The stop is over, with all that was asked for it."""
+        self.stop_requests = 0
+        self.renew_stop()
+
+    def unask(self) -> None:
+        """The last request did not reach the guest."""
+        self.stop_requests = max(0, self.stop_requests - 1)
 
     @property
     def asked_to_stop(self) -> bool:
@@ -165,9 +179,20 @@ class NodeRecord:
     only: str = ""  # UUID: this VM alone is asked for
     to: str = ""  # with `only`: the target asked for
     waiting_since: float | None = None  # something about the node must be read or must go away
+    act_reason: str = ""  # why the last act on the node itself was refused
+    act_message: str = ""
     runs: list[str] = field(default_factory=list)
     vms: dict[str, VMRecord] = field(default_factory=dict)
     schema: int = SCHEMA
+
+    def note(self, finding: Finding | None) -> None:
+        """Why an act on the node itself was refused; None: it was not."""
+        self.act_reason = finding.reason.value if finding else ""
+        self.act_message = finding.message if finding else ""
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.act_reason), self.act_message) if self.act_reason else None
 
     def copy(self) -> NodeRecord:
         """A copy that shares nothing with this one (much quicker than copy.deepcopy)."""

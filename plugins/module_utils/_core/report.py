@@ -40,7 +40,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
     }
     if vm is not None and vm.job is not None:
         row["progress"] = _progress(vm.job)
-        row["mode"] = vm.job.mode.value
+        row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]
     finding = entry.finding or (last.finding if last and not last.ok else None)
     row.update(_finding(finding))
     return row

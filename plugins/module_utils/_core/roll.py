@@ -17,14 +17,13 @@ fits at all, a VM is moved out of the way first (roll_swap.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
-from .plan_time import Timeline, Transfer, pause_ms
+from .plan_rows import times
 from .roll_refusal import refuse
 from .roll_swap import swaps
-from .roll_trial import Fleet, Placed, Trial, size_of, transfer_of, try_step
+from .roll_trial import Fleet, Trial, size_of, try_step
 from .strategy import Way
 
 # Candidates that are looked at to fill up a step, and to find one with fewest second moves.
@@ -134,13 +133,13 @@ class _Roll:
         rows: list[PlannedMove] = []
         seconds = 0.0
         for placed in trial.before:  # one after the other: each makes room
-            found, taken = self._time([placed])
+            found, taken = times(self._request, [placed])
             rows += [_later(row, seconds) for row in found]
             seconds += taken
-        found, taken = self._time(trial.placed)
+        found, taken = times(self._request, trial.placed)
         rows += [_later(row, seconds) for row in found]
         rows = [replace(row, order=order) for order, row in enumerate(rows, 1)]
-        seconds += taken
+        seconds += taken + (self._request.speeds.overhead if rows else 0.0)
         for placed in [*trial.before, *trial.placed]:
             if placed.way == Way.EXTERNAL.value:
                 text = f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it."
@@ -166,53 +165,6 @@ class _Roll:
         self._clock += seconds
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
-
-    def _time(self, placed: Sequence[Placed]) -> tuple[list[PlannedMove], float]:
-        """The rows of VMs that go together, in their order, and how long they take."""
-        policy, speeds = self._request.policy, self._request.speeds
-        transfers = {
-            p.vm.uuid: transfer_of(self._request, p) for p in placed if p.way == Way.MIGRATE.value
-        }
-        seconds = Timeline(list(transfers.values()), speeds, policy.limits).run()
-        rows = []
-        for p in placed:
-            transfer = transfers.get(p.vm.uuid)
-            rows.append(_row(p, transfer, policy.shutdown_timeout))
-            if transfer is None and p.way in _STOPS:
-                seconds = max(seconds, min(policy.shutdown_timeout, STOP_SECONDS))
-        return rows, seconds
-
-
-STOP_SECONDS = 10.0  # what a guest takes to shut down, as a guess
-_STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
-
-
-def _row(placed: Placed, transfer: Transfer | None, longest: float) -> PlannedMove:
-    start = duration = pause = None
-    sent = 0.0
-    if transfer is not None:
-        start, duration = transfer.start, transfer.end - transfer.start
-        pause, sent = pause_ms(transfer), transfer.sent
-    elif placed.way in _STOPS:
-        start, duration = 0.0, min(longest, STOP_SECONDS)
-        if placed.way == Way.COLD_MIGRATE.value:
-            pause = 1000 * duration
-    return PlannedMove(
-        vm=placed.vm.uuid,
-        name=placed.vm.name,
-        way="swap" if placed.swap_for else placed.way,
-        why=placed.why,
-        source=placed.vm.node,
-        target=placed.target,
-        order=0,
-        memory_mib=placed.vm.memory_mib,
-        start=start,
-        duration=duration,
-        pause_ms=pause,
-        sent_mib=sent,
-        reason=placed.reason,
-        swap_for=placed.swap_for,
-    )
 
 
 def _later(row: PlannedMove, seconds: float) -> PlannedMove:

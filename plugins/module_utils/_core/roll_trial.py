@@ -175,6 +175,7 @@ def transfer_of(request: RollRequest, placed: Placed) -> Transfer:
         request.dirty.get(placed.vm.uuid, 0.0),
         placed.priority,
         placed.settings or request.policy.migration,
+        request.hot.get(placed.vm.uuid, float("inf")),
     )
 
 
@@ -189,10 +190,9 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
     obs = fleet.observe(hosts)
     decision = decide(obs, records, policy)
     trial = Trial(list(hosts), [], [], 0, set())
-    acts = {a.vm: a for a in decision.actions if a.do in _ACTS}
-    for action in acts.values():  # in the order in which they would be started
-        placed = _placed(decision, obs.vms[action.vm], action)
-        trial.placed.append(placed)
+    trial.placed += placed_by(decision, obs)
+    acts = {placed.vm.uuid for placed in trial.placed}
+    for placed in list(trial.placed):
         _check_convergence(trial, fleet, placed)
     for host, record in decision.records.items():
         _left(trial, fleet, record, acts)
@@ -206,6 +206,12 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
             trial.culprits.add(placed.vm.node)
     trial.culprits |= _over_budget(fleet, trial)
     return trial
+
+
+def placed_by(decision: Decision, obs: Observation) -> list[Placed]:
+    """The VMs that are acted on, in the order in which they would be started."""
+    acts = {a.vm: a for a in decision.actions if a.do in _ACTS}
+    return [_placed(decision, obs.vms[a.vm], a) for a in acts.values() if a.vm in obs.vms]
 
 
 def _placed(decision: Decision, vm: VM, action: Action) -> Placed:
@@ -230,7 +236,7 @@ def _why(entry: VMRecord) -> str:
     return "; ".join(part for part in (text, entry.message or entry.reason) if part)
 
 
-def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: dict[str, Action]) -> None:
+def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> None:
     """VMs for which there is nothing to do, or nothing that can be done."""
     for vm in fleet.on(record.node):
         if vm.uuid in acts:

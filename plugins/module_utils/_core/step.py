@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
 from .actions import Action, Decision, Do
 from .model import VM, Observation, Sighting
 from .place import Placement
@@ -27,6 +30,7 @@ class Step:
         placement: Placement,
         decision: Decision,
         cluster_room: int,
+        refused: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.obs = obs
         self.record = record
@@ -34,6 +38,7 @@ class Step:
         self.placement = placement
         self.decision = decision
         self.cluster_room = cluster_room
+        self._refused = refused or {}
         self.here: dict[str, VM | None] = {}
         self.situations: dict[str, Situation] = {}
         self.unsure: set[str] = set()
@@ -61,6 +66,17 @@ class Step:
                 **more,  # type: ignore[arg-type]
             )
         )
+
+    def pick(self, vm: VM, cold: bool = False) -> str | None:
+        """A target for it: none that has just refused its claim, while another one fits."""
+        met = self._refused.get(vm.uuid)
+        if met:
+            no = (Finding(Reason.NO_TARGET, "It refused the claim."),)
+            others = replace(vm, refused_by={**vm.refused_by, **dict.fromkeys(met, no)})
+            target = self.placement.pick(others, cold)
+            if target is not None:
+                return target
+        return self.placement.pick(vm, cold)
 
     def attempt(self, what: Do, uuid: str, target: str = "") -> bool:
         """`do`, with back-off, at most max_attempts times in a row. False: used up."""
@@ -122,6 +138,31 @@ class Step:
         places = [f"{here.state.value} on {here.node}"] if here else []
         places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
         return ", ".join(places) or "on no host"
+
+    def refused_long(self, entry: VMRecord) -> bool:
+        """Has every claim for it been refused for longer than pending_timeout?"""
+        since = entry.refused_since
+        return since is not None and self.obs.now - since > self.policy.pending_timeout
+
+    def gave_up(self, entry: VMRecord) -> Finding:
+        """Why it is not tried any more: with what stood in the way to the end."""
+        last = entry.finding
+        if self.refused_long(entry) and last is not None:
+            return last
+        text = f"The last: {last.reason.value}: {last.message}" if last is not None else ""
+        return Finding(Reason.DEADLINE, text)
+
+    def waits_for_node(self) -> bool:
+        """Something about the node itself is waited for, from now on if not before. False: it
+        took longer than pending_timeout, or than the node has in all."""
+        if self.record.waiting_since is None:
+            self.record.waiting_since = self.obs.now
+        return not self.waited_long()
+
+    def waited_long(self) -> bool:
+        since = self.record.waiting_since
+        long = since is not None and self.obs.now - since > self.policy.pending_timeout
+        return long or self.late()
 
     def late(self, grace: float = 0.0) -> bool:
         """Is the node's own deadline over? A reboot of the source starts the count anew."""

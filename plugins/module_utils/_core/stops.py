@@ -35,19 +35,30 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, never[0])
         return
     if way is Way.COLD_MIGRATE:
-        target = step.placement.pick(vm, cold=True)
+        target = step.pick(vm, cold=True)
         if target is None:
             _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
         entry.cold_target = target
     entry.stop_way, entry.stop_run = way.value, step.record.run_id
-    entry.stop_started = entry.stop_sent = step.obs.now
+    entry.stop_started = step.obs.now
     entry.ending = Ending.NONE.value
     if choice.findings:
         entry.note(choice.findings[0])
     if vm.autostart:
         step.do(Do.AUTOSTART_OFF, vm.uuid)
-    step.do(Do.SAVE if way is Way.SAVE else Do.SHUTDOWN, vm.uuid, entry.cold_target)
+    _ask(step, entry, entry.cold_target)
+
+
+def _ask(step: Step, entry: VMRecord, target: str = "") -> None:
+    """A save works or fails. What a guest is asked for it may do at any later time."""
+    entry.stop_sent = step.obs.now
+    if entry.stop_way == Way.SAVE.value:
+        step.do(Do.SAVE, entry.uuid)
+        return
+    entry.stop_requests += 1
+    entry.stop_timeout = step.policy.shutdown_timeout
+    step.do(Do.SHUTDOWN, entry.uuid, target)
 
 
 def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
@@ -64,6 +75,14 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
     """It was asked to stop and still runs."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
+    if is_saving(vm):
+        # As long as its memory is large and its storage slow: only the node's deadline ends it.
+        if step.late():
+            text = f"{entry.name} is still being saved."
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
+        return
+    if uuid in step.obs.save_errors:
+        entry.note(step.obs.save_errors[uuid])
     waited = step.obs.now - entry.stop_started
     if waited > step.policy.shutdown_timeout:
         if step.policy.force_stop and not entry.stop_forced and entry.stop_way != Way.SAVE.value:
@@ -74,8 +93,11 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
             give_up_stop(step, uuid, vm)
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
-        entry.stop_sent = step.obs.now
-        step.do(Do.SAVE if entry.stop_way == Way.SAVE.value else Do.SHUTDOWN, uuid)
+        _ask(step, entry)
+
+
+def is_saving(vm: VM) -> bool:
+    return vm.job is not None and vm.job.saving
 
 
 def _undo(step: Step, uuid: str, vm: VM) -> bool:
@@ -96,7 +118,7 @@ def undo_stop(step: Step, uuid: str, vm: VM) -> bool:
     entry.ending = Ending.NONE.value
     if _undo(step, uuid, vm):
         return False
-    entry.forget_stop()
+    entry.renew_stop()
     return True
 
 
@@ -105,8 +127,10 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     _undo(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
-    finding = Finding(Reason.SHUTDOWN_TIMED_OUT, text)
-    if entry.finding is not None and entry.finding.reason in _NOT_EVEN_ASKED:
+    save = entry.stop_way == Way.SAVE.value
+    finding = Finding(Reason.STOP_FAILED if save else Reason.SHUTDOWN_TIMED_OUT, text)
+    known = _NOT_EVEN_ASKED | {Reason.STOP_FAILED} if save else _NOT_EVEN_ASKED
+    if entry.finding is not None and entry.finding.reason in known:
         finding = entry.finding
     entry.end(Ending.BLOCKED, vm.node, finding)
 
@@ -115,6 +139,7 @@ def off_here(step: Step, uuid: str) -> None:
     """It is defined here and off."""
     entry = step.record.vms[uuid]
     vm = step.at_hand(uuid)
+    entry.stop_requests = 0  # whatever was asked for, it is done
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
@@ -158,7 +183,7 @@ def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
 
 def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
     """On the target that was claimed, or on another one if that did not take it after all."""
-    target = entry.cold_target or step.placement.pick(vm, cold=True)
+    target = entry.cold_target or step.pick(vm, cold=True)
     if target is None:
         _no_cold_target(step, vm, entry, if_none)
         return
@@ -182,6 +207,11 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
     elif seen.crashed:
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
+    elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
+        # Said once: who runs it there may know better than to start it.
+        entry.stop_requests = 0
+        text = f"{entry.name} was asked to stop here, moved to {seen.node}, and went off there."
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
     elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
         # It moved, and then its guest or somebody stopped it there.
         entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
@@ -189,10 +219,15 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
         step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
 
 
+def _said_late(entry: VMRecord, before: str) -> bool:
+    late = entry.reason == Reason.SHUTDOWN_TIMED_OUT.value
+    return before == Ending.BLOCKED.value and late
+
+
 def nowhere(step: Step, uuid: str) -> None:
     """On no host, in two full reads."""
     entry = step.record.vms[uuid]
-    if entry.stop_way and not entry.persistent:
+    if entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
             step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:

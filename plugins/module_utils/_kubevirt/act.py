@@ -14,8 +14,9 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from . import facts, names
+from . import facts, migration_api, names
 from .client import MERGE, Client, only
+from .cluster import can_cancel
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, classify, evict, explain_budget
 from .observe import Observer
@@ -79,12 +80,20 @@ class Actor:
         return names.node(self._observer.node)
 
     def _cordon(self, _action: Action, record: NodeRecord) -> Finding | None:
+        try:
+            self._cordon_as(self._observer.own() or self._client.get(self._node()), record)
+        except KubeError as exc:
+            if exc.code != 409:
+                raise
+            self._cordon_as(self._client.get(self._node()), record)
+        return None
+
+    def _cordon_as(self, node: Obj, record: NodeRecord) -> None:
         """Ours, with what was before; the version that was read, so that of two one wins."""
-        node = self._client.get(self._node())
         if (node.get("spec") or {}).get("unschedulable"):
             self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
-            return None
+            return
         mine = {**self._signature.request(record), "before": {"unschedulable": False}}
         version = node["metadata"]["resourceVersion"]
         patch = {
@@ -95,7 +104,6 @@ class Actor:
             "spec": {"unschedulable": True},
         }
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
-        return None
 
     def _uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
         node = self._client.get(self._node())
@@ -146,8 +154,10 @@ class Actor:
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
         found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
-        if strategy in ("LiveMigrate", "LiveMigrateIfPossible"):
+        evicted = strategy in ("LiveMigrate", "LiveMigrateIfPossible")
+        if evicted and can_cancel(self._observer.cluster):
             return self._evict_to_migrate(action, vmi)
+        # Else a migration of our own, which can be withdrawn on every version.
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
@@ -178,39 +188,17 @@ class Actor:
         return finding
 
     def _pod(self, vmi: Obj) -> Obj | None:
-        """The pod in which the guest runs: the newest live one of the VMI on its node."""
-        uid, node = vmi["metadata"]["uid"], facts.status(vmi).get("nodeName")
-        pods = [
-            pod
-            for pod in facts.live_launchers(self._observer.watches.pods.items())
-            if facts.labels(pod).get(names.CREATED_BY) == uid
-            and (pod.get("spec") or {}).get("nodeName") == node
-        ]
-        pods.sort(key=lambda p: p["metadata"]["creationTimestamp"])
-        return pods[-1] if pods else None
+        return facts.launcher_of(vmi, self._observer.watches.need_pods())
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
-        namespace, name = facts.key(vmi)
-        note = json.dumps(self._signature.request(record, "evacuation"), sort_keys=True)
-        spec: dict[str, Any] = {"vmiName": name}
-        if action.target:
-            spec["addedNodeSelector"] = {"kubernetes.io/hostname": action.target}
-        body = {
-            "apiVersion": "kubevirt.io/v1",
-            "kind": "VirtualMachineInstanceMigration",
-            "metadata": {
-                "generateName": "virtops-maintenance-",
-                "annotations": {names.REQUEST: note},
-            },
-            "spec": spec,
-        }
-        path = names.kubevirt(namespace, "virtualmachineinstancemigrations")
+        note = self._signature.request(record, "evacuation")
+        where = {"kubernetes.io/hostname": action.target} if action.target else None
         try:
-            self._client.request("POST", path, body, retry=False)
+            migration_api.create(self._client, vmi, note, where)
         except AccessDenied:
             raise
         except KubeError as exc:
-            if "in-flight migration detected" in exc.message:
+            if migration_api.in_flight(exc):
                 return None  # adopted at the next look
             return failure(exc)
         self._observer.evicted[action.vm] = time.monotonic()
@@ -321,4 +309,6 @@ def failure(exc: KubeError) -> Finding:
     """A refusal in the core's words."""
     if isinstance(exc, AccessDenied):
         return Finding(Reason.FORBIDDEN, str(exc))
+    if "NodeDrainTaintKey" in exc.message:
+        return Finding(Reason.DRAIN_TAINT, exc.message)
     return classify(exc)[1] or Finding(Reason.API_ERROR, str(exc))

@@ -69,6 +69,13 @@ _ENVIRONMENT = {
     "impersonate_user": "IMPERSONATE_USER",
     "impersonate_groups": "IMPERSONATE_GROUPS",
 }
+# Of a user in a kubeconfig; hiding these would only spoil messages.
+_NO_SECRET = frozenset(
+    {
+        *("username", "apiVersion", "command", "interactiveMode", "installHint", "name"),
+        *("client-certificate", "client-key", "tokenFile", "client-certificate-data"),
+    }
+)
 _FALSE = frozenset({"0", "false", "no", "off", "f", "n"})
 
 
@@ -88,6 +95,25 @@ def settings(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str,
             headers[key] = text
     found["proxy_headers"] = {k: v for k, v in headers.items() if v is not None}
     return found
+
+
+def secrets_of(kubeconfig: Mapping[str, Any]) -> set[str]:
+    """What may not be printed of a kubeconfig: tokens, passwords, keys, what a plugin is given."""
+    found: set[str] = set()
+    for user in kubeconfig.get("users") or []:
+        found |= _texts(user.get("user") or {})
+    return found
+
+
+def _texts(value: Any) -> set[str]:
+    """Every text below, but for names of programs and files."""
+    if isinstance(value, Mapping):
+        return {
+            text for key, below in value.items() if key not in _NO_SECRET for text in _texts(below)
+        }
+    if isinstance(value, list):
+        return {text for below in value for text in _texts(below)}
+    return {value} if isinstance(value, str) and value else set()
 
 
 def _typed(option: str, text: str) -> Any:

@@ -13,9 +13,8 @@ from typing import Any
 from .._core.model import VM, Observation, Outcome, Sighting, State
 from .._core.reasons import Finding, Reason
 from .._core.record import VMRecord
-from . import facts, names
+from . import facts, migration_api, names
 from .client import Client
-from .errors import KubeError
 from .records import Instance
 from .watches import Watches
 
@@ -179,6 +178,8 @@ class Away:
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
         elif uuid not in obs.vms and uuid not in obs.held:
             seconds = facts.took(migration, here)
+            if known is not None:
+                known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
 
     def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
@@ -198,15 +199,7 @@ class Away:
 
     def _event(self, migration: Obj) -> str:
         """The text of its FailedMigration event: before the hand-off the only reason."""
-        namespace, uid = migration["metadata"]["namespace"], migration["metadata"]["uid"]
+        uid = migration["metadata"]["uid"]
         if uid not in self._events:
-            path = f"{names.CORE}/namespaces/{namespace}/events"
-            text = ""
-            try:
-                found, _version = self._client.list(path, "", f"involvedObject.uid={uid}")
-                texts = [e["message"] for e in found if e.get("reason") == "FailedMigration"]
-                text = texts[-1] if texts else ""
-            except KubeError:
-                pass  # a reason less; the failure is told all the same
-            self._events[uid] = text
+            self._events[uid] = migration_api.why_failed(self._client, migration)
         return self._events[uid]

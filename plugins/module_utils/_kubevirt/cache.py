@@ -15,10 +15,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .client import Client
+from .client import Client, told_all
 from .errors import AccessDenied, KubeError
 
 Obj = dict[str, Any]
+
+
+# A server that takes the request and then does not tell all is listed.
+_TELLS_WITHIN = 10.0
 
 
 class Cache:
@@ -43,14 +47,30 @@ class Cache:
         self._sleep = sleep
         self._items: dict[str, Obj] = {}
         self._lock = threading.Lock()
-        self._version = ""
+        self._version = ""  # none: what is known is not whole yet
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._told = threading.Event()  # the first list is whole, or not to be had by a watch
         self.failure: KubeError | None = None
 
+    @property
+    def started(self) -> bool:
+        return self._thread is not None
+
     def start(self) -> None:
-        """List now, then watch. Raises KubeError."""
-        self.refresh()
+        """List and watch, in one request where the server does that. Raises KubeError."""
+        if not self._client.streams_lists:
+            self.refresh()
+            self._run()
+            return
+        self._run()
+        self._told.wait(_TELLS_WITHIN)
+        if self.failure is not None:
+            raise self.failure
+        if not self._version:
+            self.refresh()
+
+    def _run(self) -> None:
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -64,6 +84,11 @@ class Cache:
         with self._lock:
             self._items = {item["metadata"]["uid"]: item for item in items}
             self._version = version
+
+    def give(self, obj: Obj) -> None:
+        """The one object of this list, as it was just read."""
+        with self._lock:
+            self._items = {obj["metadata"]["uid"]: obj}
 
     def items(self) -> list[Obj]:
         """What is known. Raises KubeError when the watch has ended for good."""
@@ -83,6 +108,7 @@ class Cache:
     def _follow(self) -> None:
         pause = 0.2
         while not self._stopped.is_set():
+            self._forget()
             try:
                 for event in self._client.watch(
                     self._path, self._version, self._seconds, self._labels, self._fields
@@ -93,15 +119,32 @@ class Cache:
                     self._take(event)
             except AccessDenied as exc:
                 self.failure = exc
+                self._told.set()
                 self._changed()
                 return
             except KubeError as exc:
                 if self._stopped.is_set():
                     return
+                if not self._version:
+                    self._list_instead(exc)
+                    continue
                 self._sleep(pause)
                 pause = min(pause * 2, 5.0)
                 if exc.code in (410, 400):
                     self._again()
+
+    def _list_instead(self, exc: KubeError) -> None:
+        """List and watch in one did not work: `start`, which waits for it, lists."""
+        self._client.streams_lists &= exc.code not in (400, 422)
+        self._told.set()
+        while not self._version and not self._stopped.is_set():
+            self._sleep(0.05)
+
+    def _forget(self) -> None:
+        """What a watch told that broke off before it had told all."""
+        with self._lock:
+            if not self._version:
+                self._items = {}
 
     def _again(self) -> None:
         try:
@@ -114,8 +157,12 @@ class Cache:
     def _take(self, event: Obj) -> None:
         obj, uid = event["object"], event["object"]["metadata"].get("uid", "")
         with self._lock:
-            self._version = obj["metadata"]["resourceVersion"]
+            first = not self._version
+            if not first or told_all(event):
+                self._version = obj["metadata"]["resourceVersion"]
             if event["type"] == "BOOKMARK":
+                if self._version:
+                    self._told.set()
                 return
             known = self._items.get(uid)
             if known is not None and _version(known) > _version(obj):
@@ -124,7 +171,8 @@ class Cache:
                 self._items.pop(uid, None)
             else:
                 self._items[uid] = obj
-        self._changed()
+        if not first:
+            self._changed()
 
 
 def _version(obj: Obj) -> int:

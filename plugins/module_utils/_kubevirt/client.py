@@ -28,7 +28,6 @@ from .errors import AccessDenied, KubeError
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 PAGE = 500
 TRIES = 6
 _BUSY = frozenset({429, 500, 502, 503, 504})
@@ -50,6 +49,7 @@ class Client:
         self._api: Any = None
         self._headers: list[tuple[str, str]] = []
         self.requests = 0
+        self.streams_lists = True  # until a server says that it does not
 
     def _connect(self) -> Any:
         if self._api is None:
@@ -211,13 +211,18 @@ class Client:
     def watch(
         self, path: str, version: str, seconds: int, labels: str = "", fields: str = ""
     ) -> Iterator[Obj]:
-        """Events since `version`, up to `seconds`. Raises KubeError (410: list again)."""
-        query: dict[str, Any] = {
-            "watch": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": seconds,
-            "allowWatchBookmarks": "true",
-        }
+        """Events since `version`, up to `seconds`. Raises KubeError (410: list again).
+
+        Without a version what is there comes first, and then a bookmark (`told_all`) ends it:
+        list and watch in one request. 422: this server does not do that.
+        """
+        query: dict[str, Any] = {"watch": "true"}
+        query["timeoutSeconds"] = seconds
+        query["allowWatchBookmarks"] = "true"
+        if version:
+            query["resourceVersion"] = version
+        else:
+            query.update(sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
         if labels:
             query["labelSelector"] = labels
         if fields:
@@ -238,6 +243,12 @@ class Client:
             raise KubeError(0, str(exc), f"watch {path}") from exc
         finally:
             response.close()
+
+
+def told_all(event: Obj) -> bool:
+    """Is it the bookmark after what was there when the watch began?"""
+    notes = event["object"]["metadata"].get("annotations") or {}
+    return event["type"] == "BOOKMARK" and notes.get("k8s.io/initial-events-end") == "true"
 
 
 def only(obj: Obj) -> Obj:

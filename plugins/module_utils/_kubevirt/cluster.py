@@ -31,10 +31,10 @@ class Cluster:
     upgrading: bool
     migrations: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def can_cancel(self) -> bool:
-        """evacuate/cancel exists since KubeVirt 1.7.0."""
-        return self.version >= (1, 7) or self.version == (0, 0)
+
+def can_cancel(cluster: Cluster | None) -> bool:
+    """evacuate/cancel exists since KubeVirt 1.7.0. What is not known is tried."""
+    return cluster is None or cluster.version >= (1, 7) or cluster.version == (0, 0)
 
 
 def read_cluster(client: Client) -> Cluster:

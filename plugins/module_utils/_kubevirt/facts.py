@@ -82,11 +82,13 @@ def seconds(stamp: str | None) -> float:
 
 
 def mib(quantity: Any) -> int:
-    """A memory quantity (128Mi, 2G, 1073741824) in MiB, rounded up; 0 when it is none."""
+    """A memory quantity (128Mi, 2G, 1073741824) in MiB, at least 1; 0 when it is none or 0."""
     found = _QUANTITY.match(str(quantity or ""))
     if not found:
         return 0
     number, unit = float(found.group(1)), found.group(2)
+    if not number:
+        return 0  # bandwidthPerMigration 0Mi: no limit
     if unit in _UNITS:
         return max(1, round(number * _UNITS[unit]))
     if unit in _DECIMAL:
@@ -172,32 +174,9 @@ def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
     )
 
 
-def waits_for(migration: Obj, target: Obj | None) -> Finding | None:
-    """What keeps a migration from going on, as far as its own objects tell."""
-    if is_true(migration, "migrationRejectedByResourceQuota"):
-        return Finding(Reason.QUOTA)
-    for kind, reason in (
-        ("migrationBlockedByBackup", Reason.BACKUP),
-        ("migrationBlockedByUtilityVolumes", Reason.UTILITY_VOLUMES),
-    ):
-        if is_true(migration, kind):
-            return Finding(reason)
-    if target is not None and phase(target) == "Pending":
-        found = condition(target, "PodScheduled")
-        if found is not None and found.get("status") == "False":
-            return _unscheduled(target, found.get("message", ""))
-    if phase(migration) in ("", "Pending") and target is None:
-        return Finding(Reason.WAITING_FOR_SLOT)
-    return None
-
-
-def _unscheduled(target: Obj, text: str) -> Finding:
-    """The scheduler's own words name the predicates. A host-model VM carries its model along."""
-    selector = (target.get("spec") or {}).get("nodeSelector") or {}
-    models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
-    if models and "affinity/selector" in text:
-        return Finding(Reason.HOST_MODEL, f"CPU model {', '.join(models)}: {text}")
-    return Finding(Reason.TARGET_UNSCHEDULABLE, text)
+def no_job(finding: Finding) -> Job:
+    """A migration that we asked for and that KubeVirt has not made."""
+    return Job(mode=Mode.PRE_COPY, work="", phase="Pending", ours=True, finding=finding)
 
 
 def entered(migration: Obj) -> str:
@@ -209,69 +188,6 @@ def entered(migration: Obj) -> str:
 
 def ended(migration: Obj) -> str:
     return entered(migration)
-
-
-def failures_before(migration: Obj, moves: Sequence[Obj]) -> list[Obj]:
-    """Failed migrations of the same VM for which KubeVirt holds this one back, oldest first.
-
-    Only those that KubeVirt itself made wait, and only behind their like.
-    """
-    if not _made_by_kubevirt(migration):
-        return []
-    failed: list[Obj] = []
-    for found in reversed(moves):
-        if found["metadata"]["uid"] == migration["metadata"]["uid"] or not final(found):
-            continue
-        if found["metadata"].get("deletionTimestamp") or not _made_by_kubevirt(found):
-            continue
-        if phase(found) == "Succeeded":
-            break
-        failed.insert(0, found)
-    return failed
-
-
-def _made_by_kubevirt(migration: Obj) -> bool:
-    notes = annotations(migration)
-    return names.EVACUATION in notes or names.UPDATE in notes
-
-
-def quota_lines(quota: Obj) -> list[str]:
-    """What of a quota is used up, or nearly."""
-    told = status(quota)
-    hard = told.get("hard") or (quota.get("spec") or {}).get("hard") or {}
-    used, name = told.get("used") or {}, quota["metadata"]["name"]
-    return [
-        f"quota {name}: {key} {used[key]} of {hard[key]} used"
-        if key in used
-        else f"quota {name}: {key} at most {hard[key]}"
-        for key in sorted(hard)
-    ]
-
-
-def from_descheduler(vmi: Obj) -> bool:
-    """Did it ask for the eviction? A VMI that had no annotations gets the key escaped."""
-    notes = annotations(vmi)
-    keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
-    return any(notes.get(key) == "descheduler" for key in keys)
-
-
-def asked_by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
-    """Who moves it besides us or instead of us. `asked`: the mark on it comes from us."""
-    notes, name = annotations(migration), migration["metadata"]["name"]
-    if names.UPDATE in notes:
-        who = "KubeVirt's workload updater"
-    elif names.EVACUATION in notes and from_descheduler(vmi):
-        who = "the descheduler"
-    elif names.EVACUATION in notes and not ours:
-        who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
-    elif ours or names.REQUEST in notes:
-        return None
-    else:
-        who = "somebody"
-    if asked:
-        text = f"{who} asks to move it ({name}), and so does this run."
-        return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])
-    return Finding(Reason.ADOPTED, f"Asked for by {who} ({name}).")
 
 
 def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
@@ -292,6 +208,45 @@ def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
     return Finding(Reason.MIGRATION_FAILED, text)
 
 
+def switched(vmi: Obj | None, migration: Obj) -> bool:
+    """Does the guest run on the target? The migration object may stay Running for long."""
+    if vmi is None:
+        return False
+    state = state_of(vmi, migration)
+    moved = bool(state.get("endTimestamp")) and not state.get("failed")
+    return moved and status(vmi).get("nodeName") == state.get("targetNode")
+
+
+def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
+    """When the guest changed its node; empty when it has not, or nobody tells."""
+    if migration is None:
+        return ""
+    state = state_of(vmi, migration) if vmi is not None else {}
+    state = state or status(migration).get("migrationState") or {}
+    return "" if state.get("failed") else str(state.get("endTimestamp") or "")
+
+
+def too_late(vmi: Obj, migration: Obj) -> str:
+    """Why it can no longer be aborted; empty when it can."""
+    state = state_of(vmi, migration)
+    if switched(vmi, migration):
+        return f"it runs on {state.get('targetNode')} since {state.get('endTimestamp')}"
+    if state.get("mode") == "PostCopy":
+        return (
+            f"it is in post-copy to {state.get('targetNode')}: "
+            "its memory is on both nodes, and an abort would lose the guest"
+        )
+    return ""
+
+
+def what_keeps_it(vmi: Obj) -> str:
+    """Which conditions keep a migration object Running after the guest has moved."""
+    kept = [kind for kind in ("MigrationRequired", "HotMemoryChange") if is_true(vmi, kind)]
+    if condition(vmi, "HotVCPUChange") is not None:
+        kept.append("HotVCPUChange")
+    return ", ".join(kept)
+
+
 def took(migration: Obj, vmi: Obj | None) -> float:
     """Seconds that the guest's move took, start to end; 0 when that is not known."""
     state = state_of(vmi, migration) if vmi is not None else {}
@@ -304,6 +259,19 @@ def took(migration: Obj, vmi: Obj | None) -> float:
 def live_launchers(pods: Sequence[Obj]) -> list[Obj]:
     """Launcher pods that have not ended."""
     return [p for p in pods if labels(p).get("kubevirt.io") == "virt-launcher" and not final(p)]
+
+
+def launcher_of(vmi: Obj, pods: Sequence[Obj]) -> Obj | None:
+    """The pod in which the guest runs: the newest live one of the VMI on its node."""
+    uid, node = vmi["metadata"]["uid"], status(vmi).get("nodeName")
+    found = [
+        pod
+        for pod in live_launchers(pods)
+        if labels(pod).get(names.CREATED_BY) == uid
+        and (pod.get("spec") or {}).get("nodeName") == node
+    ]
+    found.sort(key=lambda p: p["metadata"]["creationTimestamp"])
+    return found[-1] if found else None
 
 
 def restarts(vm: Obj, ended: str) -> bool:

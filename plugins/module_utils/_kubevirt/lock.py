@@ -4,19 +4,27 @@
 
 """One slice at a time works on a node: a Lease.
 
-It is held for the length of a slice and given back. A holder that died is waited for until its
-Lease has not changed for its duration on our own clock: nobody's wall time is believed.
+It is held for the length of a slice and given back, or kept for the next slice of the same run
+until somebody says that he waits for it. A holder that died is waited for until its Lease has not
+changed for its duration on our own clock: nobody's wall time is believed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .client import Client
 from .errors import KubeError, LockHeld
+from .facts import annotations
 from .names import LEASES
+
+T = TypeVar("T")
+# On the Lease: who waits for it.
+WANTED = "virtops.maintenance/wanted"
+# Seconds for which he goes first once it is free; after that he has gone away.
+_PRECEDENCE = 2.0
 
 
 class Lock:
@@ -41,34 +49,86 @@ class Lock:
         self._clock = clock
         self._held: dict[str, Any] | None = None  # the Lease as our last write left it
 
-    def take(self, patience: float) -> None:
-        """Raises LockHeld after `patience` seconds, KubeError."""
+    def renew(self, lease: dict[str, Any]) -> bool:
+        """Take over the Lease that an earlier slice of this run has left to us.
+
+        False: it is another one by now, so someone else has been at work, or wants to be: then it
+        is given back. Raises KubeError.
+        """
+        if self._update(lease, True):
+            return True
+        self._release(lease["spec"]["holderIdentity"])
+        return False
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """The Lease as our last write left it, for the next slice. Empty when there is none."""
+        return self._held or {}
+
+    def take(self, patience: float, read: Callable[[], T]) -> T:
+        """What `read` gave, which nobody of ours has changed since.
+
+        It is called between looking at the Lease and taking it: who gets it as he saw it knows
+        that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
+        what `read` raises.
+        """
         until = self._clock() + patience
         seen, since = "", self._clock()
         while True:
             lease = self._client.find(f"{self._path}/{self._name}")
             if lease is None:
+                found = read()
                 if self._create():
-                    return
+                    return found
                 continue
             spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
             if version != seen:
                 seen, since = version, self._clock()
+            unchanged = self._clock() - since
             holder = spec.get("holderIdentity") or ""
-            expired = self._clock() - since > float(spec.get("leaseDurationSeconds") or 0)
-            if (not holder or holder == self._holder or expired) and self._update(lease, True):
-                return
+            first = self._first(lease, unchanged)
+            expired = unchanged > float(spec.get("leaseDurationSeconds") or 0)
+            if not holder or holder == self._holder or expired:
+                found = read()
+                if first and self._update(lease, True):
+                    return found
+            elif WANTED not in annotations(lease):
+                seen = self._ask(lease) or seen
             if self._clock() >= until:
                 raise LockHeld(f"{holder} works on the node at this moment ({self._name})")
             self._sleep(0.5)
 
+    def _first(self, lease: dict[str, Any], unchanged: float) -> bool:
+        """Is no other waiting, or none that still lives?"""
+        waiting = annotations(lease).get(WANTED, "")
+        return waiting in ("", self._holder) or unchanged > _PRECEDENCE
+
+    def _ask(self, lease: dict[str, Any]) -> str:
+        """Say that we wait: a run that keeps the Lease from slice to slice then gives it back.
+
+        The version that this made, so that it is not taken for a sign of the holder's life.
+        """
+        notes = {**annotations(lease), WANTED: self._holder}
+        body = {**lease, "metadata": {**lease["metadata"], "annotations": notes}}
+        try:
+            made = self._client.request("PUT", f"{self._path}/{self._name}", body)
+        except KubeError:
+            return ""  # it changed meanwhile: at the next look
+        return str(made["metadata"]["resourceVersion"])
+
     def give_back(self) -> None:
         """Only what is ours. Failing does no harm: it expires."""
         try:
-            if self._held is not None:
-                self._update(self._held, False)  # another's version is another: refused
+            if self._held is not None and not self._update(self._held, False):
+                self._release(self._holder)
         except KubeError:
             return
+
+    def _release(self, holder: str) -> None:
+        """Who waits has written to it: if it still is `holder`'s, it is given back as it is now."""
+        lease = self._client.find(f"{self._path}/{self._name}")
+        if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == holder:
+            self._update(lease, False)
 
     def _spec(self, held: bool) -> dict[str, Any]:
         holder = self._holder if held else ""
@@ -84,8 +144,11 @@ class Lock:
         return self._won("POST", self._path, body)
 
     def _update(self, lease: dict[str, Any], held: bool) -> bool:
-        """With the version that was read: of two, one wins."""
+        """With the version that was read: of two, one wins. Who gets it waits no longer."""
         body = {**lease, "spec": {**(lease.get("spec") or {}), **self._spec(held)}}
+        if held:
+            notes = {key: text for key, text in annotations(lease).items() if key != WANTED}
+            body["metadata"] = {**lease["metadata"], "annotations": notes}
         return self._won("PUT", f"{self._path}/{self._name}", body)
 
     def _won(self, method: str, path: str, body: dict[str, Any]) -> bool:

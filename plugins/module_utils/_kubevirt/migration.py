@@ -14,7 +14,7 @@ from typing import Any
 
 from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
-from . import facts, migration_api, names
+from . import facts, migration_api
 from .act import failure
 from .auth import ConfigError
 from .client import Client
@@ -29,9 +29,7 @@ from .migration_model import (
     VMNotHere,
     Want,
     check_request,
-    deleted,
     read_asked,
-    unprepared,
     write_note,
 )
 from .migration_read import Reader, target_refuses
@@ -179,7 +177,7 @@ class Migrator:
         asked = read_asked(vmi, self._request.run_id)
         if asked is not None:
             return asked if asked.want == self._request.want.value else None
-        other = migration_api.read_note(vmi)
+        other = facts.request(vmi)
         if other.get("run") not in (None, self._request.run_id):
             raise Superseded(
                 f"Run {other['run']} ({other.get('by') or 'unknown'}: "
@@ -261,10 +259,8 @@ class Migrator:
         """Raises KubeError, unless the mark has gone or changed by itself meanwhile."""
         if view.vmi is None:
             return
-        cluster = self._reader.cluster
         try:
-            able = cluster is None or cluster.can_cancel
-            migration_api.cancel_mark(self._client, view.vmi, able, dry)
+            migration_api.cancel_mark(self._client, view.vmi, dry)
         except AccessDenied:
             raise
         except KubeError:
@@ -278,12 +274,8 @@ class Migrator:
         """Looked at once more: nothing of the guest is on the target, or it is left alone."""
         fresh = self._reader.look(fresh=True)
         current = fresh.by_uid(migration["metadata"]["uid"])
-        if current is None or fresh.vmi is None or not deleted(current):
-            return
-        pod = migration_api.target_pod(self._client, current)
-        if pod is not None and unprepared(fresh.vmi, current) and not deleted(pod):
-            namespace, name = facts.key(pod)
-            migration_api.delete(self._client, pod, names.pod(namespace, name))
+        if current is not None and fresh.vmi is not None and facts.deleted(current):
+            migration_api.end_target(self._client, fresh.vmi, current)
 
     def _tried(self, what: Callable[[], object]) -> Step | None:
         try:
@@ -296,7 +288,4 @@ class Migrator:
 
     def _refused(self, exc: KubeError) -> Step:
         """A refusal is final for this call: the client has tried again what passes by itself."""
-        text = exc.message
-        if "NodeDrainTaintKey" in text:
-            return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.DRAIN_TAINT, text))
         return Step(Do.DONE, Phase.BLOCKED, failure(exc))

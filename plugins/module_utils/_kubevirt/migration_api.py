@@ -11,23 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import facts, names
-from .client import JSON_PATCH, MERGE, Client
+from .client import MERGE, Client, only
 from .errors import AccessDenied, KubeError
+from .undo import not_begun
 
 Obj = dict[str, Any]
 _PREFIX = "virtops-maintenance-"
-
-
-def read_note(obj: Obj) -> dict[str, Any]:
-    """Who asked for it, as a request of ours says it; empty when none of ours does."""
-    text = facts.annotations(obj).get(names.REQUEST)
-    if not text:
-        return {}
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -> Obj:
@@ -82,39 +71,25 @@ def in_flight(exc: KubeError) -> bool:
     return "in-flight migration detected" in exc.message
 
 
-def cancel_mark(client: Client, vmi: Obj, can_cancel: bool, dry: bool = False) -> None:
+def cancel_mark(client: Client, vmi: Obj, dry: bool = False) -> None:
     """Take evacuationNodeName away. KubeVirt wants the node's name, and refuses a wrong one.
 
-    `can_cancel`: the server has evacuate/cancel (1.7.0); before it, the field itself is patched.
+    Since KubeVirt 1.7 (Cluster.can_cancel). Before it nobody but KubeVirt can: a change of the
+    field by anybody else is accepted and dropped.
     """
     namespace, name = facts.key(vmi)
-    if can_cancel:
-        path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
-        body: Obj = {"evacuationNodeName": facts.mark(vmi)}
-        if dry:
-            body["dryRun"] = ["All"]
-        # Subresources answer 406 to a client that accepts JSON alone.
-        client.request("PUT", path, body, accept="*/*")
-        return
-    path = names.kubevirt(namespace, "virtualmachineinstances", name)
-    field = "/status/evacuationNodeName"
-    patch = [
-        {"op": "test", "path": field, "value": facts.mark(vmi)},
-        {"op": "remove", "path": field},
-    ]
-    query = {"dryRun": "All"} if dry else None
-    client.request("PATCH", path, patch, query, content_type=JSON_PATCH)
+    path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
+    body: Obj = {"evacuationNodeName": facts.mark(vmi)}
+    if dry:
+        body["dryRun"] = ["All"]
+    # Subresources answer 406 to a client that accepts JSON alone.
+    client.request("PUT", path, body, accept="*/*")
 
 
-def delete(client: Client, obj: Obj, path: str) -> None:
+def _delete(client: Client, obj: Obj, path: str, retry: bool = True) -> None:
     """This very object; that it is gone is as good."""
-    body = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": obj["metadata"]["uid"]},
-    }
     try:
-        client.request("DELETE", path, body)
+        client.request("DELETE", path, only(obj), retry=retry)
     except AccessDenied:
         raise
     except KubeError as exc:
@@ -125,13 +100,18 @@ def delete(client: Client, obj: Obj, path: str) -> None:
 
 def delete_migration(client: Client, migration: Obj) -> None:
     """Deleting it is how KubeVirt is asked to abort it."""
-    namespace, name = facts.key(migration)
-    path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
-    delete(client, migration, path)
+    path = names.kubevirt(facts.key(migration)[0], "virtualmachineinstancemigrations")
+    _delete(client, migration, f"{path}/{facts.key(migration)[1]}")
 
 
-def deleted(obj: Obj) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))
+def end_target(client: Client, vmi: Obj, migration: Obj) -> None:
+    """Without its target pod a migration that has not begun fails. `vmi`: read just now.
+
+    Asked for once: a moment later it may have begun, and soon after that the guest is there.
+    """
+    pod = target_pod(client, migration) if not_begun(vmi, migration) else None
+    if pod is not None and not facts.final(pod) and not facts.deleted(pod):
+        _delete(client, pod, names.pod(*facts.key(pod)), retry=False)
 
 
 def read_events(client: Client, obj: Obj) -> list[Obj]:
@@ -148,6 +128,13 @@ def events(client: Client, obj: Obj) -> list[Obj]:
         return read_events(client, obj)
     except KubeError:
         return []
+
+
+def why_failed(client: Client, migration: Obj) -> str:
+    """The text of its FailedMigration event: before the hand-off the only reason."""
+    found = events(client, migration)
+    texts = [str(e.get("message", "")) for e in found if e.get("reason") == "FailedMigration"]
+    return texts[-1] if texts else ""
 
 
 def target_pod(client: Client, migration: Obj) -> Obj | None:

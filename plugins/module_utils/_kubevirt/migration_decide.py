@@ -15,20 +15,15 @@ from typing import Any
 
 from .._core.reasons import PATIENT, Finding, Reason
 from . import facts
-from .migration_api import read_note
 from .migration_model import (
     Asked,
     MigrationRequest,
     View,
     Want,
     begins_late,
-    deleted,
-    switched,
-    too_late,
-    unprepared,
-    waits_for,
-    what_keeps_it,
 )
+from .undo import Undo, mark_stays, undo_steps
+from .waiting import Known, first
 
 Obj = dict[str, Any]
 # A target is prepared within a second or two; sooner it is no news that it is not.
@@ -47,6 +42,13 @@ class Do(str, Enum):
     CANCEL = "cancel"  # the note, then the mark
     END_TARGET = "end_target"  # delete the target pod of a preparation that is stuck
     DONE = "done"
+
+
+_DO = {
+    Undo.CANCEL: Do.CANCEL,
+    Undo.DELETE: Do.DELETE,
+    Undo.END_TARGET: Do.END_TARGET,
+}
 
 
 class Phase(str, Enum):
@@ -119,8 +121,8 @@ def _ended(vmi: Obj, view: View) -> Finding:
 def _move(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if asked is None:
         return _begin(view, request)
-    alive = [m for m in view.moving if not deleted(m)]
-    mine = [m for m in alive[1:] if read_note(m).get("run") == request.run_id]
+    alive = [m for m in view.moving if not facts.deleted(m)]
+    mine = [m for m in alive[1:] if facts.request(m).get("run") == request.run_id]
     if mine:
         # Two were created at the same moment and both let through: the VM would move twice.
         return Step(Do.DELETE, Phase.MIGRATING, None, mine[-1])
@@ -154,11 +156,11 @@ def _arrived(view: View, asked: Asked) -> bool:
 
 def _close(view: View, asked: Asked) -> Step:
     """It has moved. The migration object may be kept open; that is told, not waited for."""
-    open_ = [m for m in view.unfinished if switched(view.vmi, m)]
+    open_ = [m for m in view.unfinished if facts.switched(view.vmi, m)]
     work = open_[-1] if open_ else view.by_uid(asked.work)
     if not open_:
         return _done(Phase.MIGRATED, None, work)
-    kept = what_keeps_it(view.vmi or {})
+    kept = facts.what_keeps_it(view.vmi or {})
     state = facts.state_of(view.vmi or {}, open_[-1])
     if not kept and not state.get("completed"):
         return Step(Do.WAIT, Phase.MIGRATING, None, work)
@@ -178,14 +180,10 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
         return _bind(view, asked, request, current)
     if asked.finding is not None:
         return _withdrawn(view, asked, request, current)
-    if deleted(current):
+    if facts.deleted(current):
         # By somebody else; how it ends is seen.
         return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
-    waits = waits_for(view.vmi or {}, current, view.target)
-    waited = view.now - asked.at
-    patience = min(_PREPARES, request.pending_timeout)
-    if waits is not None and waits.reason is Reason.TARGET_PREPARATION and waited < patience:
-        waits = None
+    waits = _waits(view, current, view.now - asked.at >= min(_PREPARES, request.pending_timeout))
     overdue = _overdue(view, asked, request, current, waits)
     if overdue is None:
         return Step(Do.WAIT, Phase.MIGRATING, waits, current)
@@ -197,9 +195,16 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
     return Step(Do.DELETE, Phase.MIGRATING, overdue, current, note)
 
 
+def _waits(view: View, current: Obj, lasting: bool) -> Finding | None:
+    pods = [view.target] if view.target is not None else []
+    before = [m for m in view.migrations if facts.final(m)]
+    known = Known(view.vmi or {}, [*before, current], view.now, pods=pods, lasting=lasting)
+    return first(known)
+
+
 def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
     """The migration of this attempt: made by us a moment ago, or adopted."""
-    note = read_note(current)
+    note = facts.request(current)
     made = note.get("run") == request.run_id and note.get("attempt") == asked.attempt
     attempt = asked.attempt if made else asked.attempt + 1
     uid = current["metadata"]["uid"]
@@ -211,7 +216,9 @@ def _overdue(
     view: View, asked: Asked, request: MigrationRequest, current: Obj, waits: Finding | None
 ) -> Finding | None:
     """Our own deadlines: KubeVirt has none for what waits, and none for a preparation."""
-    if view.now - asked.first > request.migration_timeout and not too_late(view.vmi or {}, current):
+    if view.now - asked.first > request.migration_timeout and not facts.too_late(
+        view.vmi or {}, current
+    ):
         text = f"It had not moved within migration_timeout ({request.migration_timeout:g} s)."
         if waits is not None:
             text += f" {waits.reason.value}: {waits.to_dict()['message']}"
@@ -223,14 +230,11 @@ def _overdue(
 
 
 def _withdrawn(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
-    if not deleted(current):
-        return Step(Do.DELETE, Phase.MIGRATING, asked.finding, current, asked)
-    stuck = _stuck(view, asked, request, current)
-    return stuck or Step(Do.WAIT, Phase.MIGRATING, asked.finding, current)
+    return _undo(view, asked, request, Phase.MIGRATING, [current])
 
 
 def _ours(migration: Obj) -> bool:
-    return bool(read_note(migration))
+    return bool(facts.request(migration))
 
 
 def _again(view: View, asked: Asked, request: MigrationRequest) -> Step:
@@ -278,9 +282,8 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
     if view.unfinished:
         # It has moved before; KubeVirt takes no second one as long as the first is open.
         name = view.unfinished[-1]["metadata"]["name"]
-        text = (
-            f"{name} has moved it to {view.node} and is kept open: {what_keeps_it(view.vmi or {})}"
-        )
+        kept = facts.what_keeps_it(view.vmi or {})
+        text = f"{name} has moved it to {view.node} and is kept open: {kept}"
         open_ = Finding(Reason.OBJECT_STAYS, text)
         return _done(Phase.BLOCKED, open_) if overdue else Step(Do.WAIT, Phase.MIGRATING, open_)
     able, findings = facts.migratable(view.vmi or {})
@@ -306,9 +309,11 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
 
 def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     vmi = view.vmi or {}
-    late = [(m, why) for m in view.unfinished for why in [too_late(vmi, m)] if why]
-    open_ = [m for m in view.unfinished if not too_late(vmi, m)]
+    late = [(m, why) for m in view.unfinished for why in [facts.too_late(vmi, m)] if why]
+    open_ = [m for m in view.unfinished if not facts.too_late(vmi, m)]
     marked = bool(facts.mark(vmi))
+    if marked and not view.can_cancel and (open_ or not late):
+        return _done(Phase.BLOCKED, mark_stays(facts.mark(vmi)), open_[-1] if open_ else None)
     if asked is None:
         if late and not open_:
             return _refused(view, late[-1][0], late[-1][1])
@@ -321,39 +326,42 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if marked and view.now - asked.at > request.abort_timeout:
         text = (
             f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be taken away in "
-            f"{request.abort_timeout:g} s; KubeVirt can cancel it since 1.7. The migration was "
-            "left as it is: KubeVirt would make a new one for the mark at once."
+            f"{request.abort_timeout:g} s. The migration was left as it is: KubeVirt would make a "
+            "new one for the mark at once."
         )
         return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
-    if marked:
-        return Step(Do.CANCEL, Phase.ABORTING, None, open_[-1] if open_ else None)
-    for migration in open_:
-        if not deleted(migration):
-            return Step(Do.DELETE, Phase.ABORTING, None, migration)
-    if open_:
-        stuck = _stuck(view, asked, request, open_[-1])
-        return stuck or Step(Do.WAIT, Phase.ABORTING, None, open_[-1])
+    if marked or open_:
+        return _undo(view, asked, request, Phase.ABORTING, open_, marked)
     if late and view.node == asked.source:
         return _refused(view, late[-1][0], late[-1][1])
     return _aborted(view, asked)
 
 
 def _refused(view: View, migration: Obj, why: str) -> Step:
-    moved = switched(view.vmi, migration)
+    moved = facts.switched(view.vmi, migration)
     phase = Phase.MIGRATED if moved else Phase.MIGRATING
     return _done(phase, Finding(Reason.TOO_LATE, f"Not aborted: {why}."), migration)
 
 
-def _stuck(view: View, asked: Asked, request: MigrationRequest, migration: Obj) -> Step | None:
-    """An abort that KubeVirt puts off: until the target is prepared nobody is told of it."""
-    waited = view.now - asked.at
-    if waited <= request.abort_timeout:
-        return None
-    if unprepared(view.vmi or {}, migration) and waited <= request.abort_timeout + _POD_ENDS:
-        return Step(Do.END_TARGET, Phase.ABORTING, None, migration)
-    name, phase = migration["metadata"]["name"], facts.phase(migration)
-    text = f"{name} is {phase}; it was asked to abort and has not ended in {waited:.0f} s."
-    return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), migration)
+def _undo(
+    view: View,
+    asked: Asked,
+    request: MigrationRequest,
+    phase: Phase,
+    open_: list[Obj],
+    marked: bool = False,
+) -> Step:
+    """The next step of a withdrawal. What is due is the same for a drain (see undo)."""
+    waited, last = view.now - asked.at, open_[-1] if open_ else None
+    late = waited > request.abort_timeout
+    stuck = late and waited <= request.abort_timeout + _POD_ENDS
+    for undo, what in undo_steps(view.vmi, marked, open_, lambda _migration: stuck):
+        return Step(_DO[undo], phase, asked.finding, last if undo is Undo.CANCEL else what)
+    if last is None or not late:
+        return Step(Do.WAIT, phase, asked.finding, last)
+    name, told = last["metadata"]["name"], facts.phase(last)
+    text = f"{name} is {told}; it was asked to abort and has not ended in {waited:.0f} s."
+    return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), last)
 
 
 def _aborted(view: View, asked: Asked) -> Step:

@@ -18,7 +18,6 @@ from typing import Any
 from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from . import facts
-from .migration_api import deleted, read_note
 
 Obj = dict[str, Any]
 # A target may have been asked for only since this version.
@@ -121,7 +120,7 @@ class Asked:
 
 def read_asked(vmi: Obj, run_id: str) -> Asked | None:
     """This run's note; None where it has not asked yet, or another run has since."""
-    note = read_note(vmi)
+    note = facts.request(vmi)
     if note.get("run") != run_id or "attempt" not in note:
         return None
     why = note.get("why") or ["", ""]
@@ -162,7 +161,8 @@ class View:
     `fits`: the VMI's node is the one that was asked for (None: none was).
     `target`: pod of the migration under way. `event`: why the last failed one did.
     `since_ended`, `since_switched`: seconds since the last one was first seen as ended, and the
-    guest as moved. `refused`: the server did not take our request for the moment.
+    guest as moved. `refused`: the server did not take our request for the moment. `can_cancel`:
+    KubeVirt can take a mark back.
     """
 
     vmi: Obj | None
@@ -175,6 +175,7 @@ class View:
     since_switched: float = 0.0
     refused: Finding | None = None
     since_refused: float = 0.0
+    can_cancel: bool = True
 
     @property
     def node(self) -> str:
@@ -190,68 +191,7 @@ class View:
     @property
     def moving(self) -> list[Obj]:
         """Those whose guest has not changed its node yet."""
-        return [m for m in self.unfinished if not switched(self.vmi, m)]
-
-
-def switched(vmi: Obj | None, migration: Obj) -> bool:
-    """Does the guest run on the target? The migration object may stay Running for long."""
-    if vmi is None:
-        return False
-    state = facts.state_of(vmi, migration)
-    moved = bool(state.get("endTimestamp")) and not state.get("failed")
-    return moved and facts.status(vmi).get("nodeName") == state.get("targetNode")
-
-
-def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
-    """When the guest changed its node; empty when it has not, or nobody tells."""
-    if vmi is None or migration is None:
-        return ""
-    state = facts.state_of(vmi, migration)
-    return "" if state.get("failed") else str(state.get("endTimestamp") or "")
-
-
-def too_late(vmi: Obj, migration: Obj) -> str:
-    """Why it can no longer be aborted; empty when it can."""
-    state = facts.state_of(vmi, migration)
-    if switched(vmi, migration):
-        return f"it runs on {state.get('targetNode')} since {state.get('endTimestamp')}"
-    if state.get("mode") == "PostCopy":
-        return (
-            f"it is in post-copy to {state.get('targetNode')}: "
-            "its memory is on both nodes, and an abort would lose the guest"
-        )
-    return ""
-
-
-def unprepared(vmi: Obj, migration: Obj) -> bool:
-    """Its target has never said that it is ready, so no byte of the guest is there."""
-    state = facts.state_of(vmi, migration)
-    return facts.phase(migration) == "PreparingTarget" and not state.get("targetNodeAddress")
-
-
-def waits_for(vmi: Obj, migration: Obj, target: Obj | None) -> Finding | None:
-    """What keeps it from going on, its preparation included."""
-    found = facts.waits_for(migration, target)
-    if found is not None:
-        return found
-    phase = facts.phase(migration)
-    if phase in _PREPARING:
-        state = facts.state_of(vmi, migration)
-        node = state.get("targetNode") or "the target"
-        if phase == "TargetReady":
-            text = f"{node} is ready; virt-handler on {state.get('sourceNode')} has not begun."
-        else:
-            text = f"virt-handler on {node} has not prepared the target yet."
-        return Finding(Reason.TARGET_PREPARATION, text)
-    return None
-
-
-def what_keeps_it(vmi: Obj) -> str:
-    """Which conditions keep a migration object Running after the guest has moved."""
-    kept = [kind for kind in ("MigrationRequired", "HotMemoryChange") if facts.is_true(vmi, kind)]
-    if facts.condition(vmi, "HotVCPUChange") is not None:
-        kept.append("HotVCPUChange")
-    return ", ".join(kept)
+        return [m for m in self.unfinished if not facts.switched(self.vmi, m)]
 
 
 def begins_late(phase: str) -> bool:
@@ -269,13 +209,6 @@ __all__ = [
     "Want",
     "begins_late",
     "check_request",
-    "deleted",
-    "handed_off",
     "read_asked",
-    "switched",
-    "too_late",
-    "unprepared",
-    "waits_for",
-    "what_keeps_it",
     "write_note",
 ]

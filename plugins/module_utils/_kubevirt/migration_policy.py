@@ -63,6 +63,37 @@ def _score(vmi: Obj, namespace: Mapping[str, str], policy: Obj) -> tuple[int, in
     return len(of_vm) + len(of_namespace), len(of_vm)
 
 
+def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
+    """The bandwidth that is allowed does not suffice for the time that is; empty if it does."""
+    speed = facts.mib(applies.get("bandwidthPerMigration"))
+    allowed_per_gib = float(applies.get("completionTimeoutPerGiB") or 0)
+    memory = facts.memory_mib(vmi)
+    if not speed or not allowed_per_gib or not memory:
+        return ""
+    # KubeVirt counts whole gigabytes, at least one.
+    allowed = allowed_per_gib * max(1, -(-memory * 2**20 // 10**9))
+    needed = memory / speed
+    if needed <= allowed or applies.get("allowPostCopy"):
+        return ""
+    return (
+        f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after "
+        f"{allowed:.0f} s."
+    )
+
+
+def told(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:
+    """Result form of what applies to one VM."""
+    return {
+        "policy": policy,
+        "allow_post_copy": bool(applies["allowPostCopy"]),
+        "allow_auto_converge": bool(applies["allowAutoConverge"]),
+        "completion_timeout_per_gib": int(applies["completionTimeoutPerGiB"]),
+        "progress_timeout": int(applies["progressTimeout"]),
+        "bandwidth_mib_s": facts.mib(applies["bandwidthPerMigration"]),
+        "warning": warning,
+    }
+
+
 def settings(configured: Mapping[str, Any], policy: Obj | None) -> dict[str, Any]:
     """What applies: the policy's, else KubeVirt's, else the defaults."""
     found = {**DEFAULTS, **configured}

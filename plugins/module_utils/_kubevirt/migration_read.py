@@ -15,7 +15,7 @@ from .._core.reasons import Finding, Reason
 from . import facts, migration_api, names
 from .cache import Cache
 from .client import Client
-from .cluster import Cluster, read_cluster, takes_vms
+from .cluster import Cluster, can_cancel, read_cluster, takes_vms
 from .errors import AccessDenied, KubeError
 from .migration_model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, Want
 
@@ -160,6 +160,7 @@ class Reader:
             view,
             refused=refused[0] if refused else None,
             since_refused=self._mono() - refused[1] if refused else 0.0,
+            can_cancel=can_cancel(self.cluster),
             fits=self._wanted(view),
             target=self._target(view.moving[-1]) if view.moving else None,
             event=self._event(last),
@@ -205,9 +206,7 @@ class Reader:
             return ""
         uid = migration["metadata"]["uid"]
         if uid not in self._events:
-            found = migration_api.events(self._client, migration)
-            texts = [e.get("message", "") for e in found if e.get("reason") == "FailedMigration"]
-            self._events[uid] = texts[-1] if texts else ""
+            self._events[uid] = migration_api.why_failed(self._client, migration)
         return self._events[uid]
 
     def _since_ended(self, view: View) -> float:

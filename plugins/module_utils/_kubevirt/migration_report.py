@@ -11,13 +11,12 @@ from typing import Any
 
 from .._core.picture import diff
 from .._core.reasons import Finding, Reason
-from . import facts, names
-from .migration_api import deleted, read_note
+from . import facts
+from .askers import asked_by
 from .migration_decide import Do, Phase, Step
-from .migration_model import Asked, MigrationRequest, View, Want, handed_off
+from .migration_model import Asked, MigrationRequest, View, Want
 
 Obj = dict[str, Any]
-VOLUME_UPDATE = "kubevirt.io/volume-update-migration"
 # The catalogue's remedies speak of libvirt where the reason is libvirt's too.
 _REMEDIES = {
     Reason.MIGRATION_FAILED: "See the message and the log of virt-launcher on both nodes.",
@@ -44,29 +43,6 @@ def told(finding: Finding | None) -> dict[str, str]:
         return {"reason": "", "plane": "", "message": "", "remedy": ""}
     row = finding.to_dict()
     return {**row, "remedy": _REMEDIES.get(finding.reason, row["remedy"])}
-
-
-def asked_by(vmi: Obj | None, migration: Obj) -> str:
-    """Who wanted this migration, for people."""
-    note, notes = read_note(migration), facts.annotations(migration)
-    if note:
-        return f"{note.get('by') or 'unknown'} (run {note.get('run', '?')})"
-    if names.EVACUATION in notes:
-        node = notes[names.EVACUATION]
-        source = facts.annotations(vmi).get(names.EVICTION_SOURCE) if vmi else ""
-        if source:
-            return f"{source} (eviction from {node})"
-        on_vmi = read_note(vmi) if vmi else {}
-        if on_vmi.get("node") == node and "attempt" not in on_vmi:
-            return (
-                f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
-            )
-        return f"an eviction from {node}"
-    if names.UPDATE in notes:
-        return "KubeVirt's workload updater"
-    if VOLUME_UPDATE in facts.labels(migration):
-        return "a volume update"
-    return "somebody else (virtctl migrate, or by hand)"
 
 
 def result(
@@ -119,7 +95,7 @@ def _row(
         "pause_ms": None,
         "migration": work["metadata"]["name"] if work is not None else "",
         "requested_by": asked_by(vmi, work) if work is not None else "",
-        "handed_off": handed_off(vmi, work),
+        "handed_off": facts.handed_off(vmi, work),
         "policy": str(state.get("migrationPolicyName") or ""),
         **told(step.finding),
     }
@@ -135,7 +111,7 @@ def _phase(work: Obj | None, moved: bool) -> str:
 def _abort_status(work: Obj | None, state: Mapping[str, Any]) -> str:
     if state.get("abortStatus"):
         return str(state["abortStatus"])
-    if work is None or not (deleted(work) or facts.is_true(work, "migrationAbortRequested")):
+    if work is None or not (facts.deleted(work) or facts.is_true(work, "migrationAbortRequested")):
         return ""
     if not facts.final(work):
         return "Aborting"

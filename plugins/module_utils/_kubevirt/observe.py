@@ -51,7 +51,7 @@ class Observer:
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
-        self._target: tuple[float, bool] = (-1.0, False)
+        self._target: tuple[float, bool] = (-1e9, True)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self._waits = Waits(client, node, self.watches)
         # Marked by us and without a migration: since when (this slice's clock).
@@ -89,7 +89,7 @@ class Observer:
         if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         held = set()
-        pods = facts.live_launchers(self.watches.pods.items())
+        pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
@@ -141,12 +141,17 @@ class Observer:
 
     def _any_target(self, vmis: Mapping[str, Obj]) -> bool:
         """Asked again only while there is a VM that nobody moves yet."""
-        asked, found = self._target
+        asked = self._target[0]
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        if asked < 0 or (waits and time.monotonic() - asked > 10.0):
-            found = another_node(self._client, self.node)
-            self._target = (time.monotonic(), found)
-        return found
+        if waits and time.monotonic() - asked > 10.0:
+            self._target = (time.monotonic(), another_node(self._client, self.node))
+        return self._target[1]
+
+    def another_node(self) -> bool:
+        """Does another node take VMs? Raises KubeError."""
+        if self._target[0] < 0:
+            self._target = (time.monotonic(), another_node(self._client, self.node))
+        return self._target[1]
 
     # VMs on the node
 
@@ -163,13 +168,16 @@ class Observer:
         """Of the VMs that a run of ours asked to move and that have no slot yet."""
         found = []
         for vmi in self.watches.vmis.items():
-            moving = self.unfinished(facts.identity(vmi))
+            uuid = facts.identity(vmi)
+            moving = self.unfinished(uuid)
             if moving and (
                 facts.phase(moving[-1]) not in ("", "Pending")
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
-            if facts.mark(vmi) == self.node:
+            ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
+            asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+            if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
 
@@ -178,20 +186,28 @@ class Observer:
         known = self._instances()[uuid]
         marked = facts.mark(vmi) == self.node
         able, findings = facts.migratable(vmi)
+        if able is None:
+            findings = self._waits.not_known(vmi)
         if able and ANYWHERE not in obs.nodes:
             # Not known rather than impossible: nothing is stopped for want of a target.
             text = "No other node is Ready, schedulable and uncordoned."
             able, findings = None, (Finding(Reason.NO_TARGET, text),)
         job = None
+        strategy = vmi["spec"].get("evictionStrategy")
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = self._ours(known, migration)
             waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
             job = facts.job(vmi, migration, waits, ours)
+        if marked and known.asked and not moving and strategy != "External":
+            since = self.gaps.setdefault(uuid, time.monotonic())
+            missing = self._waits.not_begun(vmi, entry, since)
+            job = facts.no_job(missing) if missing is not None else None
+        else:
+            self.gaps.pop(uuid, None)
         gone = facts.final(vmi) and not self._away.comes_back(uuid, vmi)
         namespace, name = facts.key(vmi)
-        strategy = vmi["spec"].get("evictionStrategy")
         cluster = self.cluster
         obs.vms[uuid] = VM(
             uuid=uuid,
@@ -211,10 +227,6 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        if marked and known.asked and not moving and strategy != "External":
-            self.gaps.setdefault(uuid, time.monotonic())
-        else:
-            self.gaps.pop(uuid, None)
         asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)

@@ -16,7 +16,7 @@ from typing import Any
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Policy, PolicyError
 from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
-from .auth import settings
+from .auth import secrets_of, settings
 from .pods import PodOptions
 
 RUN_SPEC: dict[str, Any] = {
@@ -73,9 +73,16 @@ _KUBEVIRTS = Limits(_ALL, _ALL, _ALL)
 _OF_THE_MACHINE = ("run_strategy", "autostart")
 
 
-def auth(params: Mapping[str, Any]) -> dict[str, Any]:
-    """How the API is reached: the options, else K8S_AUTH_* of the environment."""
-    return settings(params, os.environ)
+def auth(module: Any) -> dict[str, Any]:
+    """How the API is reached: the options, else K8S_AUTH_* of the environment.
+
+    A kubeconfig given as a dictionary holds secrets that no option names: the module's output
+    (`-vvv`) tells all options, so they are hidden there.
+    """
+    kubeconfig = module.params["kubeconfig"]
+    if isinstance(kubeconfig, Mapping):
+        module.no_log_values.update(secrets_of(kubeconfig))
+    return settings(module.params, os.environ)
 
 
 def policy(params: Mapping[str, Any]) -> Policy:

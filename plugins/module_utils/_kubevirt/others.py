@@ -81,7 +81,7 @@ class PodDrain:
         now = self._platform.now()
         found = [
             judge(pod, self._options, self._orphan, now, selected)
-            for pod in self._watches.pods.items()
+            for pod in self._watches.need_pods()
         ]
         return sorted(found, key=lambda j: j.name)
 

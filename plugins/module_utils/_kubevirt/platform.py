@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
+from typing import Any
 
 from .._core.actions import Action, Do
 from .._core.model import Observation
@@ -16,13 +18,19 @@ from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from .act import Actor
+from .carry import Carry, slim
 from .client import Client
+from .cluster import Cluster
 from .errors import NodeUnknown
 from .observe import Observer
+from .policies import Policies, foresee
 from .records import Instance, Records
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
+# Seconds for which the Node, and KubeVirt's settings, are taken as a slice before has read them.
+_NODE = 30.0
+_CLUSTER = 120.0
 
 
 class KubeVirtPlatform:
@@ -46,8 +54,11 @@ class KubeVirtPlatform:
         self._clock = clock
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines)
+        self._policies = Policies(client)
         self._record: NodeRecord | None = None
         self._nudged = 0.0
+        self.boot_id = ""
+        self._node_read = self._cluster_read = self.now()
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
     def _instances(self) -> dict[str, Instance]:
@@ -84,20 +95,68 @@ class KubeVirtPlatform:
 
     def load(self) -> NodeRecord | None:
         """Raises NodeUnknown, RecordError, KubeError."""
+        return self.records.load(self._read_node())
+
+    def _read_node(self) -> dict[str, Any]:
         node = self.client.find(f"/api/v1/nodes/{self.node}")
         if node is None:
             raise NodeUnknown(f"There is no node {self.node} in this cluster.")
+        self._look_at(node)
+        return node
+
+    def _look_at(self, node: dict[str, Any]) -> None:
         self.boot_id = ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", "")
-        return self.records.load(node)
+        self.observer.watches.nodes.give(node)
+        self._node_read = self.now()
+
+    # From slice to slice
+
+    def resume(self, carry: Carry) -> NodeRecord:
+        """As `load`, from what the slice before has handed over; the Node is read now and then."""
+        self.records.instances = {u: Instance(**raw) for u, raw in carry.instances.items()}
+        self.records.pods = carry.pods
+        self.client.streams_lists = carry.streams_lists
+        if carry.cluster and 0 <= self.now() - carry.cluster_read < _CLUSTER:
+            version = tuple(carry.cluster["version"])
+            self.observer.cluster = Cluster(**{**carry.cluster, "version": version})
+            self._cluster_read = carry.cluster_read
+        if 0 <= self.now() - carry.read < _NODE:
+            self._look_at(carry.node)
+            self._node_read = carry.read
+        else:
+            self._read_node()
+        return NodeRecord.from_json(carry.record)
+
+    def hand_over(self, lease: dict[str, Any], record: str, saved: tuple[str, float]) -> Carry:
+        """`record`: as it is now. `saved`: as it was last written, and when."""
+        node, cluster = self.observer.own() or {}, self.observer.cluster
+        return Carry(
+            lease=lease,
+            node=slim(node),
+            read=self._node_read,
+            record=record,
+            saved=record == saved[0],
+            saved_at=saved[1],
+            instances={uuid: asdict(found) for uuid, found in self.records.instances.items()},
+            pods=self.records.pods,
+            cluster=asdict(cluster) if cluster else None,
+            cluster_read=self._cluster_read,
+            streams_lists=self.client.streams_lists,
+        )
 
     def save(self, record: NodeRecord) -> None:
         self.observer.watches.nodes.put(self.records.save(record))
+        self._node_read = self.now()
 
     # Observe, claim, apply
 
     def observe(self, record: NodeRecord | None) -> Observation:
         self._record = record
-        return self.observer.observe(record, self.now())
+        obs = self.observer.observe(record, self.now())
+        if self.observer.cluster is not None:
+            vmis = self.observer.watches.vmis.items()
+            foresee(self._policies, vmis, self.records.instances, self.observer.cluster)
+        return obs
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         """The scheduler and KubeVirt's migration controller reserve and queue: all is granted.

@@ -32,6 +32,8 @@ class Instance:
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
+    handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
+    settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:
@@ -64,7 +66,11 @@ class Records:
             raise RecordError(
                 f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
             ) from exc
-        return NodeRecord.from_json(_unpack(text))
+        try:
+            return NodeRecord.from_json(_unpack(text))
+        except RecordError as exc:
+            where = f"annotation {names.RECORD} of {self._node}"
+            raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def save(self, record: NodeRecord) -> dict[str, Any]:
         """The Node as it then is."""

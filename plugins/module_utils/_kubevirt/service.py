@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._core.actions import Do, NodePhase
+from .._core.actions import Action, Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, Engine, Slice, begin
+from .._core.model import Observation
 from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
 from . import facts, names
 from .auth import ConfigError
+from .carry import pack, unpack
 from .client import Client
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 from .lock import Lock
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
+from .records import Instance
+from .tryout import try_out
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
-SAVE_EVERY = 10.0
+SAVE_EVERY = 30.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
 
@@ -58,7 +63,8 @@ FAILURES: tuple[type[Exception], ...] = (
 class Request:
     """Who wants what of which node. `begun`: an earlier slice has written the record.
 
-    `machines`: rules ask for what only the VirtualMachines tell.
+    `machines`: rules ask for what only the VirtualMachines tell. `cursor`: what the slice before
+    handed over, empty for the first; None: this one hands nothing over.
     """
 
     auth: dict[str, Any]
@@ -73,6 +79,7 @@ class Request:
     lock_namespace: str = "default"
     pods: PodOptions = field(default_factory=PodOptions)
     machines: bool = False
+    cursor: str | None = None
 
 
 def run_slice(request: Request) -> dict[str, Any]:
@@ -89,19 +96,40 @@ def run_slice(request: Request) -> dict[str, Any]:
     try:
         if request.intent is Intent.DRAINED:
             _refuse_own_node(client, request.node)
-        if not request.begun and platform.load() is None and request.intent is Intent.ACTIVE:
+        undo = request.intent is Intent.ACTIVE and not request.begun
+        if undo and platform.load() is None:
             return _nothing_to_undo(platform, request)
-        lock.take(lease + 5.0)
+        carry = unpack(request.cursor) if request.begun else None
+        saved = ("", float("-inf"))
+        if carry is not None and lock.renew(carry.lease):
+            old: NodeRecord | None = platform.resume(carry)
+            saved = (carry.record if carry.saved else "", carry.saved_at)
+        else:
+            old = lock.take(lease + 5.0, platform.load)
+            if old is not None and request.begun:
+                saved = (old.to_json(), platform.now())
         try:
-            return _slice(platform, request)
-        finally:
+            found = _slice(platform, request, old, saved, lock)
+        except BaseException:
             lock.give_back()
+            raise
+        if "cursor" not in found:
+            lock.give_back()
+        return found
     finally:
         platform.close()
 
 
-def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
-    old = platform.load()  # again: what was read before the lock may be old
+def _slice(
+    platform: KubeVirtPlatform,
+    request: Request,
+    old: NodeRecord | None,
+    saved: tuple[str, float],
+    lock: Lock,
+) -> dict[str, Any]:
+    """`saved`: the record as it was last written, and when."""
+    if old is None and request.intent is Intent.ACTIVE:
+        return _nothing_to_undo(platform, request)
     _check_owner(old, request)
     pods = PodDrain(platform, request.pods, request.policy)
     untouched = not request.begun and (old is None or not old.vms)
@@ -112,33 +140,49 @@ def _slice(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
-    outcome, others, changed = _work(platform, request, record, pods)
-    return result(outcome, request, others, sorted(platform.records.pods), changed)
+    outcome, others, changed, saved = _work(platform, request, record, pods, saved)
+    known, gone = platform.records.instances, sorted(platform.records.pods)
+    found = result(outcome, request, others, known, gone, changed)
+    if request.cursor is not None and found["ended"] == Ended.OUT_OF_TIME.value:
+        text = outcome.record.to_json()
+        found["cursor"] = pack(platform.hand_over(lock.held, text, saved))
+    return found
 
 
 def _work(
-    platform: KubeVirtPlatform, request: Request, record: NodeRecord, pods: PodDrain
-) -> tuple[Slice, Others, bool]:
+    platform: KubeVirtPlatform,
+    request: Request,
+    record: NodeRecord,
+    pods: PodDrain,
+    saved: tuple[str, float],
+) -> tuple[Slice, Others, bool, tuple[str, float]]:
     """The VMs first, then the other pods; and after the last act all is read again.
 
-    (how the VMs are, how the pods are, was anything changed?)
+    (how the VMs are, how the pods are, was anything changed?, the record as last written)
     """
     until = platform.now() + request.seconds
-    changed, seen = False, None
+    changed, seen, carried = False, None, request.cursor is not None
+    drain = request.intent is Intent.DRAINED
     while True:
         # The first read of two may lie before what only concerned other pods; the second may not.
-        engine = Engine(platform, request.policy, record, SAVE_EVERY, seen)
-        outcome = engine.run(until)
-        changed = changed or any(a.do not in _QUIET for a in outcome.actions_done)
-        if request.intent is not Intent.DRAINED or outcome.phase is not NodePhase.DRAINED:
-            return outcome, Others(), changed
+        engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
+        outcome = engine.run(until, until_empty=drain and seen is None)
+        changed, saved = changed or any(_tells(a) for a in outcome.actions_done), engine.saved
+        if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
+            return outcome, Others(), changed, saved
         others = pods.run(outcome.record, until)
         changed = changed or others.acted
-        if others.phase is not NodePhase.EMPTY or not others.acted:
-            return outcome, others, changed
-        if platform.now() >= until:
-            return outcome, replace(others, phase=NodePhase.DRAINING), changed
+        drained = outcome.phase is NodePhase.DRAINED and not others.acted
+        if others.phase is not NodePhase.EMPTY or drained:
+            return outcome, others, changed, saved
+        # A second read follows at once, even when time is up; not so a third.
+        if platform.now() >= until and (others.acted or seen is not None):
+            return outcome, replace(others, phase=NodePhase.DRAINING), changed, saved
         record, seen = outcome.record, outcome.observation
+
+
+def _tells(action: Action) -> bool:
+    return action.do not in _QUIET
 
 
 def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:
@@ -166,7 +210,7 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
     if old is None:
         raise Superseded(
             f"The record of {request.node} was removed meanwhile: another run has restored "
-            "the node. Nothing more was done."
+            "the node, or the answer that ended this run was lost. Nothing more was done."
         )
     if old.run_id != request.run_id:
         raise Superseded(
@@ -197,7 +241,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "phase": NodePhase.ACTIVE.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": False,
+        "changed": request.begun,  # what had begun is undone
         "vms": [],
         "pods": [],
         "counts": {},
@@ -207,13 +251,29 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
     }
 
 
+def _rows(
+    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
+) -> list[dict[str, Any]]:
+    found = []
+    for row in rows(record, obs):
+        one = known.get(row["uuid"], Instance("", "", ""))
+        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+    return found
+
+
 def result(
-    outcome: Slice, request: Request, others: Others, gone: list[str], changed: bool
+    outcome: Slice,
+    request: Request,
+    others: Others,
+    known: Mapping[str, Instance],
+    gone: list[str],
+    changed: bool,
 ) -> dict[str, Any]:
     """The slice in result form, the same keys as on libvirt, and the other pods."""
     record, obs = outcome.record, outcome.observation
     ended, phase, certificate = outcome.ended, outcome.phase, outcome.certificate
-    if phase is NodePhase.DRAINED and others.phase is not NodePhase.EMPTY:
+    emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
+    if emptied and others.phase is not NodePhase.EMPTY:
         phase, certificate = others.phase, None
         ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
     return {
@@ -222,7 +282,7 @@ def result(
         "node": request.node,
         "run_id": request.run_id,
         "changed": changed,
-        "vms": rows(record, obs),
+        "vms": _rows(record, obs, known),
         "pods": others.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
@@ -234,10 +294,14 @@ def result(
 
 
 def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Only reads. Raises what run_slice raises."""
+    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+
+    Raises what run_slice raises.
+    """
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
-        return _plan(platform, request)[0]
+        found = _plan(platform, request)[0]
+        return try_out(platform.client, platform.observer, found)
     finally:
         platform.close()
 
@@ -265,7 +329,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": rows(planned, obs),
+        "vms": _rows(planned, obs, platform.records.instances),
         "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,
@@ -292,7 +356,7 @@ def look(request: Request) -> dict[str, Any]:
             "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
             "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
             "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
-            "target_exists": "" in obs.nodes,
+            "target_exists": platform.observer.another_node(),
             "inbound": [claim.owner for claim in obs.inbound],
             "kubevirt": {
                 "version": ".".join(str(part) for part in cluster.version),

@@ -5,23 +5,23 @@
 """What a migration waits for, in the order in which an operator should look. Pure.
 
 First the migration itself, then its target pod, then policy and limits, then quota and storage:
-each of them hides the ones after it.
+each of them hides the ones after it. The drain, the migration of one VM and
+kubevirt_migration_info all go by it; each reads as much as it can afford.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.reasons import Finding, Reason
 from . import facts, names
 from .cluster import Cluster
-from .migration_api import deleted
-from .migration_model import switched, waits_for, what_keeps_it
-from .migration_report import asked_by, told
 
 Obj = dict[str, Any]
+# (where to look, what is wrong, with what)
+Found = list[tuple[str, Finding, str]]
 # Sooner than after so many seconds it is no news that a target is not there yet.
 _TAKES = 10.0
 # A preparation of more than this is stuck, and so is a migration whose guest's node is gone.
@@ -31,45 +31,53 @@ _NOT_RUNNING = frozenset({"", "Pending", "WaitingForSync", "Synchronizing"})
 _VOLUME_EVENTS = frozenset(
     {"FailedAttachVolume", "FailedMount", "FailedMapVolume", "ProvisioningFailed", "FailedBinding"}
 )
+_SHOWN = 5
 MIGRATION, POD, LIMITS, STORAGE = "migration", "target pod", "policy and limits", "quota, storage"
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A migration that holds a slot. `seconds`: since it entered its phase."""
+    """A migration that holds a slot. `since`: when it entered its phase. `source`: may be empty."""
 
     vm: str
     phase: str
-    source: str
-    seconds: float
-
-    @property
-    def stuck(self) -> bool:
-        return self.phase in ("PreparingTarget", "TargetReady") and self.seconds > _STUCK
+    since: str
+    source: str = ""
+    stuck: bool = False
 
     def text(self) -> str:
+        source = f" from {self.source}" if self.source else ""
         note = ", stuck?" if self.stuck else ""
-        return f"{self.vm} ({self.phase} for {self.seconds:.0f} s from {self.source or '?'}{note})"
+        return f"{self.vm} ({self.phase} since {self.since}{source}{note})"
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was read about one VM. `migrations`: its own, oldest first. `pods`: all of the VMI.
+    """What was read about one VM. `migrations`: its own, oldest first. `pods`: of the VMI.
 
-    `events`: of the migration, the VMI and the target pod. `holders`: of the whole cluster.
-    `settings`: what applies to its migration; `policy`: the policy that says so.
+    `now`: seconds since the epoch. `lasting`: it is in its phase for longer than that takes
+    (None: told by the stamps). `events`: of the migration, the VMI and the target pod, oldest
+    first. `out`: holders of slots of its node; `holders`: of the whole cluster, None where that
+    was not read. `settings`: what applies to its migration; `policy`: the policy that says so.
     """
 
     vmi: Obj
     migrations: Sequence[Obj]
     now: float
-    cluster: Cluster
+    cluster: Cluster | None = None
     pods: Sequence[Obj] = ()
     events: Sequence[Obj] = ()
     quotas: Sequence[Obj] = ()
+    out: Sequence[Holder] = ()
     holders: Sequence[Holder] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     policy: str = ""
+    lasting: bool | None = None
+
+    @property
+    def strategy(self) -> str:
+        default = self.cluster.default_strategy if self.cluster else "None"
+        return str(self.vmi["spec"].get("evictionStrategy") or default)
 
     @property
     def current(self) -> Obj | None:
@@ -78,132 +86,105 @@ class Known:
         return (open_ or list(self.migrations) or [None])[-1]
 
     @property
+    def waits(self) -> Obj | None:
+        """The current one, if its guest has not moved."""
+        current = self.current
+        if current is None or facts.final(current):
+            return None
+        return None if facts.switched(self.vmi, current) else current
+
+    @property
     def target(self) -> Obj | None:
         if self.current is None:
             return None
         uid = self.current["metadata"]["uid"]
         return next((p for p in self.pods if facts.labels(p).get(names.JOB_UID) == uid), None)
 
-    def told_by(self, *reasons: str) -> str:
-        """The newest event with one of these reasons."""
-        texts = [str(e.get("message", "")) for e in self.events if e.get("reason") in reasons]
+    @property
+    def lasts(self) -> bool:
+        if self.lasting is not None or self.current is None:
+            return bool(self.lasting)
+        return self.now - facts.seconds(facts.entered(self.current)) >= _TAKES
+
+    def told_by(self, *reasons: str, since: str = "") -> str:
+        """The newest event with one of these reasons, not older than `since`."""
+        texts = [
+            str(e.get("message", ""))
+            for e in self.events
+            if e.get("reason") in reasons
+            and facts.seconds(e.get("lastTimestamp") or e.get("eventTime")) >= facts.seconds(since)
+        ]
         return texts[-1] if texts else ""
 
 
-def entered(migration: Obj) -> float:
-    """When it entered its phase; else when it was made."""
-    stamps = facts.status(migration).get("phaseTransitionTimestamps") or []
-    times = [
-        s.get("phaseTransitionTimestamp")
-        for s in stamps
-        if s.get("phase") == facts.phase(migration)
-    ]
-    return facts.seconds(times[-1] if times else migration["metadata"].get("creationTimestamp"))
-
-
-def holds_slot(migration: Obj, has_pod: bool) -> bool:
+def holds_slot(migration: Obj, has_pod: bool = False) -> bool:
     """Does KubeVirt count it within its limits?"""
     return not facts.final(migration) and (facts.phase(migration) not in _NOT_RUNNING or has_pod)
 
 
-def source_of(vmi: Obj | None, migration: Obj) -> str:
-    """The node whose outbound slot it takes."""
-    if vmi is None:
-        return ""
-    state = facts.state_of(vmi, migration)
-    return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
-
-
-def findings(known: Known) -> list[dict[str, str]]:
-    """All that stands in the way, the first one first. Empty: it moves, or nothing is asked."""
-    found = [*_migration(known), *_pod(known), *_limits(known), *_storage(known)]
-    return [
-        {
-            "where": where,
-            "code": row["reason"],
-            "plane": row["plane"],
-            "subject": subject,
-            "sentence": row["message"],
-            "remedy": row["remedy"],
-        }
-        for where, finding, subject in found
-        for row in [told(finding)]
-    ]
-
-
-Found = list[tuple[str, Finding, str]]
-
-
-def _name(obj: Obj) -> str:
-    return "/".join(facts.key(obj))
-
-
-def _migration(known: Known) -> Found:
-    vmi, current = known.vmi, known.current
-    me = f"VM {_name(vmi)}"
-    found: Found = []
-    able, why = facts.migratable(vmi)
-    wanted = facts.mark(vmi) or (current is not None and not facts.final(current))
-    if wanted and able is False:
-        found += [(MIGRATION, finding, me) for finding in why]
-    if wanted and able is None:
-        text = (
-            f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
-        )
-        found.append((MIGRATION, Finding(Reason.NOT_KNOWN_YET, text), me))
-    if current is None or facts.final(current):
-        return found + _none_under_way(known, current, me)
-    subject = f"migration {_name(current)}"
-    if switched(vmi, current):
-        return [*found, (MIGRATION, _stays(vmi, current), subject)]
-    if deleted(current):
-        return [*found, (MIGRATION, _aborting(current), subject)]
-    waits = waits_for(vmi, current, None)
-    if waits is None or waits.reason is Reason.QUOTA:
-        return found
-    if waits.reason is Reason.TARGET_PREPARATION:
-        waited = known.now - entered(current)
-        if waited < _TAKES:
-            return found
-        waits = Finding(waits.reason, f"{waits.message} It is so for {waited:.0f} s.")
-    if waits.reason is Reason.WAITING_FOR_SLOT:
-        before = _before_slot(known, current)
-        return found + ([(MIGRATION, before, subject)] if before else [])
-    return [*found, (MIGRATION, waits, subject)]
-
-
-def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
-    found: Found = []
-    mark = facts.mark(known.vmi)
-    if mark:
-        strategy = known.vmi["spec"].get("evictionStrategy") or known.cluster.default_strategy
-        text = f"Marked for evacuation from {mark}, and no migration is under way."
-        if strategy == "External":
-            text += " Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
-        found.append((MIGRATION, Finding(Reason.EVACUATION_NOT_STARTED, text), me))
-    if last is not None and facts.phase(last) == "Failed":
-        event = known.told_by("FailedMigration")
-        why = facts.why_failed(known.vmi, last, event)
-        found.append((MIGRATION, why, f"migration {_name(last)}"))
+def holders(migrations: Iterable[Obj], now: float, source: str = "") -> list[Holder]:
+    """Those of them that hold a slot."""
+    found = []
+    for migration in migrations:
+        if not holds_slot(migration):
+            continue
+        vm, since = str(migration["spec"].get("vmiName")), facts.entered(migration)
+        late = now - facts.seconds(since) > _STUCK
+        stuck = late and facts.phase(migration) in facts.PREPARING
+        space = migration["metadata"]["namespace"]
+        found.append(Holder(f"{space}/{vm}", facts.phase(migration), since, source, stuck))
     return found
 
 
-def _stays(vmi: Obj, migration: Obj) -> Finding:
-    state = facts.state_of(vmi, migration)
-    text = (
-        f"The VM runs on {state.get('targetNode')} since {state.get('endTimestamp')}; "
-        f"the object is still {facts.phase(migration)}"
-    )
-    kept = what_keeps_it(vmi)
-    return Finding(Reason.OBJECT_STAYS, text + (f" because of {kept}." if kept else "."))
+def first(known: Known) -> Finding | None:
+    """What it waits for; None when it moves or nothing is under way."""
+    found = waits(known)
+    return found[0][1] if found else None
 
 
-def _aborting(migration: Obj) -> Finding:
-    phase, since = facts.phase(migration), migration["metadata"]["deletionTimestamp"]
-    text = f"It is being aborted (deleted {since}), phase {phase}."
-    if phase in ("PreparingTarget", "TargetReady"):
-        text += " KubeVirt aborts it only once the target is ready."
-    return Finding(Reason.ABORTED, text)
+def waits(known: Known) -> Found:
+    """All that keeps the migration under way from going on, the first one first."""
+    current = known.waits
+    if current is None:
+        return []
+    found = [*_itself(known, current), *_pod(known), *_slot(known, current)]
+    return [*found, *_storage(known, current)]
+
+
+def named(obj: Obj) -> str:
+    return "/".join(facts.key(obj))
+
+
+def _itself(known: Known, current: Obj) -> Found:
+    subject = f"migration {named(current)}"
+    for kind, reason in (
+        ("migrationBlockedByBackup", Reason.BACKUP),
+        ("migrationBlockedByUtilityVolumes", Reason.UTILITY_VOLUMES),
+    ):
+        if facts.is_true(current, kind):
+            return [(MIGRATION, Finding(reason), subject)]
+    if facts.phase(current) in facts.PREPARING and known.lasts:
+        return [(MIGRATION, _preparation(known.vmi, current), subject)]
+    before = _before_slot(known, current) if queued(known) else None
+    return [(MIGRATION, before, subject)] if before is not None else []
+
+
+def _preparation(vmi: Obj, migration: Obj) -> Finding:
+    state, phase = facts.state_of(vmi, migration), facts.phase(migration)
+    node, pod = state.get("targetNode") or "the target", state.get("targetPod", "?")
+    text = f"virt-handler on {node} has not prepared the target (pod {pod})"
+    if phase == "TargetReady":
+        text = f"{node} is ready, and virt-handler on {state.get('sourceNode')} has not begun"
+    return Finding(Reason.TARGET_PREPARATION, f"{text}: {phase} since {facts.entered(migration)}.")
+
+
+def queued(known: Known) -> bool:
+    """Has KubeVirt not begun with it, for nothing that it tells?"""
+    current = known.waits
+    if current is None or facts.phase(current) not in ("", "Pending"):
+        return False
+    told = ("RejectedByResourceQuota", "BlockedByBackup", "BlockedByUtilityVolumes")
+    return known.target is None and not any(facts.is_true(current, f"migration{t}") for t in told)
 
 
 def _before_slot(known: Known, current: Obj) -> Finding | None:
@@ -217,62 +198,71 @@ def _before_slot(known: Known, current: Obj) -> Finding | None:
         p for p in facts.live_launchers(known.pods) if (p.get("spec") or {}).get("nodeName") != here
     ]
     if others:
-        text = f"Pod {_name(others[-1])} of an earlier migration has not ended."
+        text = f"Pod {named(others[-1])} of an earlier migration has not ended."
         return Finding(Reason.TARGET_POD_NOT_READY, text)
     return _backoff(known, current)
 
 
 def _backoff(known: Known, current: Obj) -> Finding | None:
-    notes = facts.annotations(current)
-    if names.EVACUATION not in notes and names.UPDATE not in notes:
+    """KubeVirt holds back what it made itself, behind the failures of its like."""
+    if not _made_by_kubevirt(current):
         return None
     failed: list[Obj] = []
     for before in reversed([m for m in known.migrations if m is not current and facts.final(m)]):
-        asked = facts.annotations(before)
-        if deleted(before) or (names.EVACUATION not in asked and names.UPDATE not in asked):
+        if facts.deleted(before) or not _made_by_kubevirt(before):
             continue
         if facts.phase(before) == "Succeeded":
             break
         failed.append(before)
     if not failed:
         return None
-    wait = _BACKOFF * 2 ** (len(failed) - 1)
-    left = entered(failed[0]) + wait - known.now
-    if left <= 0:
+    wait, since = _BACKOFF * 2 ** (len(failed) - 1), facts.entered(failed[0])
+    if facts.seconds(since) + wait <= known.now:
         return None
-    last = told(facts.why_failed(known.vmi, failed[0]))
+    last = facts.why_failed(known.vmi, failed[0]).to_dict()
     text = (
-        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s, of which {left:.0f} s are "
-        f"left. The last one: {last['reason']}: {last['message']}"
+        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
+        f"The last one: {last['reason']}: {last['message']}"
     )
     return Finding(Reason.RETRY_BACKOFF, text)
 
 
+def _made_by_kubevirt(migration: Obj) -> bool:
+    notes = facts.annotations(migration)
+    return names.EVACUATION in notes or names.UPDATE in notes
+
+
 def _pod(known: Known) -> Found:
-    pod, current = known.target, known.current
-    if pod is None or current is None or facts.final(current):
+    pod = known.target
+    if pod is None:
         return []
-    subject = f"pod {_name(pod)}"
-    model = known.told_by("NoSuitableNodesForHostModelMigration")
-    found: Found = [(POD, Finding(Reason.CPU_MODEL, model), subject)] if model else []
+    subject = f"pod {named(pod)}"
+    if facts.phase(pod) == "Running":
+        return []
     if facts.phase(pod) != "Pending":
-        return found if facts.phase(pod) == "Running" else [*found, *_pod_ended(pod, subject)]
+        text = f"It has ended ({facts.phase(pod)}); KubeVirt then fails the migration."
+        return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
     scheduled = facts.condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False":
-        text = str(scheduled.get("message", ""))
-        return [*found, (POD, Finding(Reason.TARGET_UNSCHEDULABLE, text), subject)]
+        return [(POD, _unscheduled(known, pod, scheduled.get("message", "")), subject)]
     waited = known.now - facts.seconds(pod["metadata"].get("creationTimestamp"))
     if waited < _TAKES or known.told_by(*_VOLUME_EVENTS):
-        return found
+        return []
     node = (pod.get("spec") or {}).get("nodeName") or "no node yet"
     why = _container(pod)
-    text = f"Pending on {node} for {waited:.0f} s" + (f": {why}." if why else ".")
-    return [*found, (POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
-
-
-def _pod_ended(pod: Obj, subject: str) -> Found:
-    text = f"It has ended ({facts.phase(pod)}); KubeVirt then fails the migration."
+    since = pod["metadata"].get("creationTimestamp")
+    text = f"Pending on {node} since {since}" + (f": {why}." if why else ".")
     return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
+
+
+def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
+    """The scheduler's own words name the predicates. A host-model VM carries its model along."""
+    told = known.told_by("NoSuitableNodesForHostModelMigration")
+    selector = (pod.get("spec") or {}).get("nodeSelector") or {}
+    models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
+    if models and "affinity/selector" in text:
+        told = f"CPU model {', '.join(models)}: {text}"
+    return Finding(Reason.HOST_MODEL if told else Reason.TARGET_UNSCHEDULABLE, told or text)
 
 
 def _container(pod: Obj) -> str:
@@ -287,75 +277,70 @@ def _container(pod: Obj) -> str:
     return ""
 
 
-def _limits(known: Known) -> Found:
-    current = known.current
-    if current is None or facts.final(current):
+def _slot(known: Known, current: Obj) -> Found:
+    if not queued(known) or _before_slot(known, current) is not None:
         return []
-    found: Found = []
-    waits = waits_for(known.vmi, current, known.target)
-    queued = waits is not None and waits.reason is Reason.WAITING_FOR_SLOT
-    if queued and _before_slot(known, current) is None:
-        finding = Finding(Reason.WAITING_FOR_SLOT, _slots(known))
-        found.append((LIMITS, finding, f"migration {_name(current)}"))
-    slow = _too_slow(known)
-    if slow:
-        subject = f"MigrationPolicy {known.policy}" if known.policy else "KubeVirt's configuration"
-        found.append((LIMITS, Finding(Reason.COMPLETION_TIMEOUT, slow), subject))
-    return found
+    subject = f"migration {named(current)}"
+    refused = known.told_by("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
+    if refused:
+        return [(POD, Finding(Reason.TARGET_POD_REFUSED, refused), subject)]
+    return [(LIMITS, Finding(Reason.WAITING_FOR_SLOT, _slots(known)), subject)]
 
 
 def _slots(known: Known) -> str:
-    """Who holds them."""
-    node = str(facts.status(known.vmi).get("nodeName") or "")
-    cluster = known.cluster
+    """Who holds them. Empty where that was not read."""
+    node, cluster = str(facts.status(known.vmi).get("nodeName") or ""), known.cluster
+    if cluster is None:
+        return ""
+    if len(known.out) >= cluster.outbound:
+        return _taken(cluster.outbound, f"outbound migrations of {node}", known.out)
     if known.holders is None:
-        return "It waits for a slot; who holds them could not be read."
-    out = [h for h in known.holders if h.source == node]
-    text = (
-        f"{len(out)} of {cluster.outbound} slots of {node} and {len(known.holders)} of "
-        f"{cluster.cluster} of the cluster are taken"
-    )
-    who = out if len(out) >= cluster.outbound else known.holders
-    if not who:
-        return text + "; it should begin at once."
-    return text + ": " + "; ".join(holder.text() for holder in who) + "."
-
-
-def _too_slow(known: Known) -> str:
-    """The bandwidth that is allowed does not suffice for the time that is."""
-    speed = facts.mib(known.settings.get("bandwidthPerMigration"))
-    allowed_per_gib = float(known.settings.get("completionTimeoutPerGiB") or 0)
-    memory = facts.memory_mib(known.vmi)
-    if not speed or not allowed_per_gib or not memory:
         return ""
-    # KubeVirt counts whole gigabytes, at least one.
-    allowed = allowed_per_gib * max(1, -(-memory * 2**20 // 10**9))
-    needed = memory / speed
-    if needed <= allowed or known.settings.get("allowPostCopy"):
-        return ""
+    if len(known.holders) >= cluster.cluster:
+        return _taken(cluster.cluster, "migrations of the cluster", known.holders)
     return (
-        f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after "
-        f"{allowed:.0f} s."
+        f"{len(known.out)} of {cluster.outbound} outbound migrations of {node} and "
+        f"{len(known.holders)} of {cluster.cluster} of the cluster are taken: it should begin."
     )
 
 
-def _storage(known: Known) -> Found:
-    current = known.current
-    if current is None or facts.final(current):
-        return []
-    found: Found = []
+def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
+    more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
+    held = ", ".join(holder.text() for holder in by[:_SHOWN])
+    return f"{len(by)} of {limit} {what} are taken{': ' if by else ''}{held}{more}."
+
+
+def _storage(known: Known, current: Obj) -> Found:
     if facts.is_true(current, "migrationRejectedByResourceQuota"):
-        full = [q["metadata"]["name"] for q in known.quotas if _full(q)]
-        text = known.told_by("FailedCreate")
-        of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
-        namespace = facts.key(known.vmi)[0]
-        subject = f"ResourceQuota {of} of namespace {namespace}"
-        found.append((STORAGE, Finding(Reason.QUOTA, text), subject))
+        return [_quota(known)]
     volume = known.told_by(*_VOLUME_EVENTS)
     if volume and known.target is not None and facts.phase(known.target) == "Pending":
-        subject = f"pod {_name(known.target)}"
-        found.append((STORAGE, Finding(Reason.STORAGE_NOT_READY, volume), subject))
-    return found
+        finding = Finding(Reason.STORAGE_NOT_READY, volume)
+        return [(STORAGE, finding, f"pod {named(known.target)}")]
+    return []
+
+
+def _quota(known: Known) -> tuple[str, Finding, str]:
+    """By the words of the refusal; else by the numbers."""
+    namespace = facts.key(known.vmi)[0]
+    full = [q["metadata"]["name"] for q in known.quotas if _full(q)]
+    of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
+    lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
+    text = known.told_by("FailedCreate") or (f"Namespace {namespace}: {lines}." if lines else "")
+    return STORAGE, Finding(Reason.QUOTA, text), f"ResourceQuota {of} of namespace {namespace}"
+
+
+def _quota_lines(quota: Obj) -> list[str]:
+    """What of a quota is used up, or nearly."""
+    told = facts.status(quota)
+    hard = told.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used, name = told.get("used") or {}, quota["metadata"]["name"]
+    return [
+        f"quota {name}: {key} {used[key]} of {hard[key]} used"
+        if key in used
+        else f"quota {name}: {key} at most {hard[key]}"
+        for key in sorted(hard)
+    ]
 
 
 def _full(quota: Obj) -> bool:
@@ -367,29 +352,3 @@ def _full(quota: Obj) -> bool:
         if str(hard.get(key, "")).isdigit() and str(used.get(key, "")).isdigit():
             return int(used[key]) >= int(hard[key])
     return False
-
-
-def row(known: Known) -> dict[str, Any]:
-    """One VM in result form."""
-    vmi, current = known.vmi, known.current
-    state = facts.state_of(vmi, current) if current is not None else {}
-    pod = known.target
-    node = str(facts.status(vmi).get("nodeName") or "")
-    on = (pod.get("spec") or {}).get("nodeName") if pod is not None else ""
-    return {
-        "name": _name(vmi),
-        "uuid": facts.identity(vmi),
-        "node": node,
-        "strategy": str(vmi["spec"].get("evictionStrategy") or known.cluster.default_strategy),
-        "marked": facts.mark(vmi),
-        "migration": current["metadata"]["name"] if current is not None else "",
-        "phase": (facts.phase(current) or "Pending") if current is not None else "",
-        "seconds_in_phase": max(0.0, round(known.now - entered(current), 1)) if current else 0.0,
-        "source": source_of(vmi, current) if current is not None else node,
-        "target": str(state.get("targetNode") or on or ""),
-        "target_pod": pod["metadata"]["name"] if pod is not None else "",
-        "mode": str(state.get("mode") or ""),
-        "requested_by": asked_by(vmi, current) if current is not None else "",
-        "policy": known.policy,
-        "findings": findings(known),
-    }

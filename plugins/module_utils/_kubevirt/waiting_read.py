@@ -17,7 +17,9 @@ from .client import Client
 from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
 from .migration_model import VMNotHere
-from .waiting import Holder, Known, entered, holds_slot, row, source_of
+from .policies import Policies
+from .waiting import Holder, Known, holders, holds_slot
+from .waiting_report import row, source_of
 
 Obj = dict[str, Any]
 T = TypeVar("T")
@@ -56,8 +58,7 @@ class _Reading:
         self._not_read: dict[str, None] = {}  # in order, each once
         self._holders: list[Holder] | None = None
         self._asked_holders = False
-        self._policies: list[Obj] | None = None
-        self._namespaces: dict[str, dict[str, str]] = {}
+        self._policies = Policies(client)
         self._quotas: dict[str, list[Obj]] = {}
 
     def run(self) -> dict[str, Any]:
@@ -149,7 +150,9 @@ class _Reading:
         open_ = current is not None and not facts.final(current)
         target = Known(vmi, migrations, self._now, cluster, pods).target
         events = [e for obj in (current, vmi, target) if obj for e in self._events(obj)]
-        policy = self._policy(vmi) if open_ else None
+        policy = self._try(lambda: self._policies.of(vmi), None) if open_ else None
+        slots = self._slots() if open_ and target is None else None
+        node = facts.status(vmi).get("nodeName")
         return Known(
             vmi,
             migrations,
@@ -158,7 +161,8 @@ class _Reading:
             pods,
             events,
             self._quota(namespace) if current is not None and self._rejected(current) else [],
-            self._slots() if open_ and target is None else None,
+            [holder for holder in slots or [] if holder.source == node],
+            slots,
             migration_policy.settings(cluster.migrations, policy),
             policy["metadata"]["name"] if policy else "",
         )
@@ -187,19 +191,6 @@ class _Reading:
             self._quotas[namespace] = self._try(lambda: self._client.list(path)[0], [])
         return self._quotas[namespace]
 
-    def _policy(self, vmi: Obj) -> Obj | None:
-        if self._policies is None:
-            path = migration_policy.POLICIES
-            self._policies = self._try(lambda: self._client.list(path)[0], [])
-        if not self._policies:
-            return None
-        space = vmi["metadata"]["namespace"]
-        if space not in self._namespaces:
-            path = f"{names.CORE}/namespaces/{space}"
-            found = self._try(lambda: self._client.find(path), None)
-            self._namespaces[space] = facts.labels(found) if found else {}
-        return migration_policy.applying(vmi, self._namespaces[space], self._policies)
-
     def _slots(self) -> list[Holder] | None:
         """All migrations of the cluster that hold a slot. Read once."""
         if not self._asked_holders:
@@ -210,11 +201,9 @@ class _Reading:
         return self._holders
 
     def _holder(self, migration: Obj) -> list[Holder]:
-        if not holds_slot(migration, False):
+        if not holds_slot(migration):
             return []
         namespace, name = migration["metadata"]["namespace"], str(migration["spec"].get("vmiName"))
         path = names.kubevirt(namespace, _VMIS, name)
         vmi = self._try(lambda: self._client.find(path), None)
-        since = max(0.0, self._now - entered(migration))
-        phase = facts.phase(migration)
-        return [Holder(f"{namespace}/{name}", phase, source_of(vmi, migration), since)]
+        return holders([migration], self._now, source_of(vmi, migration))

@@ -2,31 +2,35 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a migration waits for, in words: quota, slots and who holds them, scheduler, preparation;
-and who asked for it where it was not us.
+"""What the drain reads to say what a migration waits for, or who asked for it if not we.
 
-What its own objects tell is in `facts`. Here is what must be looked up, once for all of them.
+What it comes to is judged in `waiting`. Each look at what a watch does not tell costs a request,
+so it is taken only where the cheaper ones gave no answer, and seldom.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .._core.reasons import Finding, Reason
-from . import facts, names
+from .._core.record import VMRecord
+from . import askers, claims, facts, migration_api, names, waiting
 from .client import Client
 from .cluster import Cluster
 from .errors import KubeError
+from .waiting import Holder, Known
 from .watches import Watches
 
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
 _LOOK_AFTER = 2.0
+# KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
+_GAP = 4.0
 # What is said of the whole cluster is read seldom.
 _CLUSTER = 15.0
-_WAITING = ("", "Pending", "WaitingForSync", "Synchronizing")
 
 
 class Waits:
@@ -37,20 +41,22 @@ class Waits:
         self._node = node
         self._watches = watches
         self._since: dict[tuple[str, str], float] = {}  # (UID, phase) -> first seen
-        self._first = True
+        self._looks = 0
+        self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
         self._looked = -1e9
-        self._quotas: dict[str, tuple[float, str]] = {}  # namespace -> when read, text
+        self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
+        self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
         self._free_since: float | None = None  # this node has free places, and one waits
-        self._cluster: tuple[float, list[Obj]] = (-1e9, [])
+        self._cluster: tuple[float, list[Holder]] = (-1e9, [])
 
     def look(self, moving: Sequence[Obj]) -> None:
         """Once for each observation, with all migrations that have not ended."""
         now = time.monotonic()
         for migration in moving:
             key = (migration["metadata"]["uid"], facts.phase(migration))
-            self._since.setdefault(key, -1e9 if self._first else now)
-        self._first = False
+            self._since.setdefault(key, now if self._looks else -1e9)
+        self._looks += 1
         late = [m for m in moving if facts.phase(m) == "Scheduling" and self._long(m)]
         if late and now - self._looked >= _LOOK_AFTER:
             self._looked = now
@@ -72,85 +78,101 @@ class Waits:
         self, vmi: Obj, migration: Obj, asked: bool, ours: bool, cluster: Cluster | None
     ) -> Finding | None:
         """What it waits for; else who asked for it, if not we. `asked`: the mark is ours."""
-        found = facts.waits_for(migration, self._pods.get(migration["metadata"]["uid"]))
-        if found is None and facts.phase(migration) in facts.PREPARING and self._long(migration):
-            found = self._preparation(vmi, migration)
-        if found is None:
-            return facts.asked_by_others(vmi, migration, asked, ours)
+        found = self._waits_for(self._known(vmi, migration, cluster))
+        return found or askers.by_others(vmi, migration, asked, ours)
+
+    def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
+        """Of a VM without the condition LiveMigratable: what its claims let expect."""
+        uid, now = vmi["metadata"]["uid"], time.monotonic()
+        if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
+            return ()
+        if uid not in self._claims:
+            self._claims[uid] = claims.told(self._client, vmi)
+        phase = facts.phase(vmi) or "none"
+        text = f"Its condition LiveMigratable is not there yet (phase {phase})."
+        return (Finding(Reason.NOT_KNOWN_YET, f"{text} {self._claims[uid]}".strip()),)
+
+    def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:
+        """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
+
+        What an earlier slice has told of it still holds.
+        """
+        told = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
+        if not told and time.monotonic() - since < _GAP:
+            return None
+        why = [
+            str(event.get("message", ""))
+            for event in self._events_of(vmi)
+            if event.get("reason") == "FailedCreate"
+        ]
+        text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
+        return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {why[-1] if why else ''}".strip())
+
+    def _known(self, vmi: Obj, migration: Obj, cluster: Cluster | None) -> Known:
+        """What costs nothing."""
+        pod = self._pods.get(migration["metadata"]["uid"])
+        now = time.time()
+        return Known(
+            vmi,
+            self._watches.migrations_of(*facts.key(vmi)),
+            now,
+            cluster,
+            pods=[pod] if pod is not None else [],
+            out=waiting.holders(self._watches.migrations(), now),
+            lasting=self._long(migration),
+        )
+
+    def _waits_for(self, known: Known) -> Finding | None:
+        """Looks further where the answer would be poor."""
+        found = waiting.first(known)
+        if found is None or known.waits is None:
+            return found
         if found.reason is Reason.QUOTA:
-            return Finding(Reason.QUOTA, self._quota(migration["metadata"]["namespace"]))
-        if found.reason is Reason.WAITING_FOR_SLOT:
-            return self._queue(vmi, migration, cluster)
+            known = replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
+        elif found.reason is Reason.TARGET_POD_NOT_READY and known.target is not None:
+            known = replace(known, events=self._events_of(known.target))
+        elif found.reason is Reason.WAITING_FOR_SLOT and self._has_room(known):
+            known = replace(known, holders=self._everywhere())
+            if known.cluster is not None and len(known.holders or ()) < known.cluster.cluster:
+                known = replace(known, events=self._events_of(known.vmi))
+        return waiting.first(known)
+
+    def _has_room(self, known: Known) -> bool:
+        """Places of this node are free for a while. One just freed is taken within 0.1 s."""
+        now = time.monotonic()
+        if known.cluster is None or len(known.out) >= known.cluster.outbound:
+            self._free_since = None
+            return False
+        self._free_since = self._free_since or now
+        return now - self._free_since >= _LOOK_AFTER
+
+    def _quotas_of(self, namespace: str) -> list[Obj]:
+        read, found = self._quotas.get(namespace, (-1e9, []))
+        if time.monotonic() - read >= _CLUSTER:
+            try:
+                found, _version = self._client.list(names.quotas(namespace))
+            except KubeError:
+                found = []  # a reason less
+            self._quotas[namespace] = (time.monotonic(), found)
         return found
 
-    def _preparation(self, vmi: Obj, migration: Obj) -> Finding:
-        state = facts.state_of(vmi, migration)
-        pod, node = state.get("targetPod", "?"), state.get("targetNode", "?")
-        text = f"Phase {facts.phase(migration)}: target pod {pod} on {node} does not get ready."
-        return Finding(Reason.TARGET_PREPARATION, text)
+    def _events_of(self, obj: Obj) -> list[Obj]:
+        uid = obj["metadata"]["uid"]
+        read, found = self._events.get(uid, (-1e9, []))
+        if time.monotonic() - read >= _CLUSTER:
+            found = migration_api.events(self._client, obj)
+            self._events[uid] = (time.monotonic(), found)
+        return found
 
-    def _quota(self, namespace: str) -> str:
-        """The quotas of the namespace that leave no room."""
-        read, text = self._quotas.get(namespace, (-1e9, ""))
-        if time.monotonic() - read < _CLUSTER:
-            return text
-        try:
-            quotas, _version = self._client.list(names.quotas(namespace))
-            told = [line for quota in quotas for line in facts.quota_lines(quota)]
-            text = f"Namespace {namespace}: {'; '.join(told)}." if told else ""
-        except KubeError:
-            text = ""
-        self._quotas[namespace] = (time.monotonic(), text)
-        return text
-
-    def _queue(self, vmi: Obj, migration: Obj, cluster: Cluster | None) -> Finding:
-        """In a queue: behind its own failures, or behind others."""
-        namespace, name = facts.key(vmi)
-        failed = facts.failures_before(migration, self._watches.migrations_of(namespace, name))
-        if failed:
-            wait = 20 * 2 ** (len(failed) - 1)
-            text = f"{len(failed)} failed; KubeVirt waits {wait} s from {facts.ended(failed[-1])}."
-            return Finding(Reason.RETRY_BACKOFF, text)
-        if cluster is None:
-            return Finding(Reason.WAITING_FOR_SLOT)
-        here = [m for m in self._watches.migrations() if _holds_a_slot(m)]
-        now = time.monotonic()
-        if len(here) >= cluster.outbound:
-            self._free_since = None
-            what = f"outbound migrations of {self._node}"
-            return _slots(cluster.outbound, what, here)
-        # A slot that was just freed is taken within a tenth of a second.
-        self._free_since = self._free_since or now
-        if now - self._free_since >= _LOOK_AFTER:
-            everywhere = self._everywhere()
-            if len(everywhere) >= cluster.cluster:
-                return _slots(cluster.cluster, "migrations of the cluster", everywhere)
-        return Finding(Reason.WAITING_FOR_SLOT)
-
-    def _everywhere(self) -> list[Obj]:
+    def _everywhere(self) -> list[Holder]:
         """All migrations of the cluster that hold a slot. There is no selector for these."""
         read, found = self._cluster
         if time.monotonic() - read >= _CLUSTER:
             try:
                 path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
                 items, _version = self._client.list(path)
-                found = [m for m in items if _holds_a_slot(m)]
+                found = waiting.holders(items, time.time())
             except KubeError:
                 found = []
             self._cluster = (time.monotonic(), found)
         return found
-
-
-def _holds_a_slot(migration: Obj) -> bool:
-    return not facts.final(migration) and facts.phase(migration) not in _WAITING
-
-
-def _slots(limit: int, what: str, holders: Sequence[Obj]) -> Finding:
-    held = [
-        f"{m['metadata']['namespace']}/{m['spec'].get('vmiName')} ({facts.phase(m)} since "
-        f"{facts.entered(m)})"
-        for m in holders[:5]
-    ]
-    more = f" and {len(holders) - 5} more" if len(holders) > 5 else ""
-    text = f"{len(holders)} of {limit} {what} are taken: {', '.join(held)}{more}."
-    return Finding(Reason.WAITING_FOR_SLOT, text)

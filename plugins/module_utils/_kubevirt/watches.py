@@ -18,7 +18,11 @@ _CHUNK = 80  # VM names in one selector
 
 
 class Watches:
-    """The node (not watched), its pods, its VMIs, and the migrations of the VMs of the run."""
+    """The node (not watched), its pods, its VMIs, and the migrations of the VMs of the run.
+
+    The pods are read when they are first asked for, and always when no VMI is left on the node:
+    while VMs migrate, their migrations tell.
+    """
 
     def __init__(self, client: Client, node: str) -> None:
         self._client = client
@@ -52,16 +56,28 @@ class Watches:
 
     def ready(self, fresh: bool) -> None:
         """List when first called, then watch. `fresh`: list again. Raises KubeError."""
-        first = not self.started
-        if first or fresh:
+        if fresh or not self.nodes.items():
             # Not watched: its heartbeats would wake us, and each write of the record shows it anew.
             self.nodes.refresh()
-        for cache in (self.pods, self.vmis):
-            if first:
-                cache.start()
-            elif fresh:
-                cache.refresh()
+        if fresh and self.pods.started:
+            self.pods.refresh()
+        if not self.vmis.started:
+            self.vmis.start()
+        elif fresh:
+            self.vmis.refresh()
+        if not self._active():
+            self.need_pods()
         self.started = True
+
+    def need_pods(self) -> list[Obj]:
+        """The pods of the node. Raises KubeError."""
+        if not self.pods.started:
+            self.pods.start()
+        return self.pods.items()
+
+    def launchers(self) -> list[Obj]:
+        """Live launcher pods of the node, if its pods are read by now."""
+        return facts.live_launchers(self.pods.items())
 
     def follow(self, wanted: set[str], fresh: bool) -> None:
         """Watch the migrations of these VMs too. Raises KubeError."""
@@ -77,8 +93,8 @@ class Watches:
                 self._changed.set,
                 labels=f"{names.VMI_NAME} in ({', '.join(chunk)})",
             )
-            cache.start()
             self._migrations.append(cache)
+            cache.start()
             self._watched.update(chunk)
 
     def migrations(self) -> list[Obj]:
@@ -106,5 +122,7 @@ class Watches:
 
     def busy(self) -> bool:
         """Is anything of a VM still on the node, as far as the watches know?"""
-        active = any(not facts.final(v) for v in self.vmis.items())
-        return active or bool(facts.live_launchers(self.pods.items()))
+        return self._active() or bool(facts.live_launchers(self.need_pods()))
+
+    def _active(self) -> bool:
+        return any(not facts.final(v) for v in self.vmis.items())

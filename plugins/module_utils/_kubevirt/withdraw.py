@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Withdrawing a request: first the mark, or KubeVirt makes a new migration for it; then the
-migration; then it is seen to that it ends."""
+"""Withdrawing what a drain asked for, VM by VM. What is due and in which order: see undo."""
 
 from __future__ import annotations
 
@@ -13,11 +12,13 @@ from typing import Any
 from .._core.actions import Action
 from .._core.reasons import Finding
 from .._core.record import NodeRecord
-from . import facts, names
-from .client import JSON_PATCH, Client, only
+from . import facts, migration_api, names
+from .client import Client
+from .cluster import can_cancel
 from .observe import Observer
 from .records import Instance, Records, instance_of
 from .signature import Signature
+from .undo import Undo, mark_stays, undo_steps
 
 Obj = dict[str, Any]
 # A withdrawal takes a moment to be seen; asking again sooner only makes noise.
@@ -46,18 +47,12 @@ class Withdrawal:
         self._asked[action.vm] = time.monotonic()
         known = self._records.instances[action.vm]
         vmi = instance_of(self._client, known)
-        if vmi is not None and known.asked and facts.mark(vmi):
-            self._cancel(vmi)
-        for migration in self._observer.unfinished(action.vm):
-            if not self._is_ours(known, migration):
-                continue
-            if facts.deleted(migration):
-                self._end_stuck(vmi, migration)
-            else:
-                namespace, name = facts.key(migration)
-                path = names.kubevirt(namespace, "virtualmachineinstancemigrations", name)
-                self._client.gone("DELETE", path)
-                self._deleted[migration["metadata"]["uid"]] = time.monotonic()
+        marked = vmi is not None and known.asked and bool(facts.mark(vmi))
+        if marked and vmi is not None and not can_cancel(self._observer.cluster):
+            return mark_stays(facts.mark(vmi))
+        ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
+        for undo, what in undo_steps(vmi, marked, ours, self._stuck):
+            self._do(undo, what, vmi)
         if vmi is not None and facts.request(vmi):
             self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
             self._signature.take_back(vmi)
@@ -68,33 +63,16 @@ class Withdrawal:
         kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
         return kubevirts or (names.REQUEST in notes and names.EVACUATION not in notes)
 
-    def _end_stuck(self, vmi: Obj | None, migration: Obj) -> None:
-        """Deleted while the target is being prepared, and the preparation does not end: KubeVirt
-        would abort it once it runs, which may be never. Without its target pod it fails."""
-        uid = migration["metadata"]["uid"]
-        recent = time.monotonic() - self._deleted.get(uid, -1e9) < _STUCK
-        if facts.phase(migration) not in facts.PREPARING or recent or vmi is None:
-            return
-        if facts.state_of(vmi, migration).get("startTimestamp"):
-            return  # it has begun meanwhile, and is aborted as one that runs
-        path = f"{names.CORE}/namespaces/{migration['metadata']['namespace']}/pods"
-        pods, _version = self._client.list(path, f"{names.JOB_UID}={uid}")
-        for pod in pods:
-            if not facts.final(pod):
-                self._client.gone("DELETE", names.pod(*facts.key(pod)), only(pod))
+    def _stuck(self, migration: Obj) -> bool:
+        """One that an earlier slice deleted has had its time."""
+        since = self._deleted.get(migration["metadata"]["uid"], -1e9)
+        return time.monotonic() - since >= _STUCK
 
-    def _cancel(self, vmi: Obj) -> None:
-        namespace, name = facts.key(vmi)
-        cluster = self._observer.cluster
-        if cluster is None or cluster.can_cancel:
-            path = names.subresource(namespace, "virtualmachineinstances", name, "evacuate/cancel")
-            body = {"evacuationNodeName": facts.mark(vmi)}
-            self._client.request("PUT", path, body, accept="*/*")
-            return
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        field = "/status/evacuationNodeName"
-        patch = [
-            {"op": "test", "path": field, "value": facts.mark(vmi)},
-            {"op": "remove", "path": field},
-        ]
-        self._client.request("PATCH", path, patch, content_type=JSON_PATCH)
+    def _do(self, undo: Undo, what: Obj, vmi: Obj | None) -> None:
+        if undo is Undo.CANCEL:
+            migration_api.cancel_mark(self._client, what)
+        elif undo is Undo.DELETE:
+            migration_api.delete_migration(self._client, what)
+            self._deleted[what["metadata"]["uid"]] = time.monotonic()
+        elif vmi is not None:
+            migration_api.end_target(self._client, vmi, what)

@@ -10,10 +10,10 @@ is done with volumes, for all that one step wants at once: few round trips to ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from .._core.actions import Action
-from .._core.claims import keep, keep_slot
+from .._core.claims import keep, keep_slot, settled
 from .._core.model import Reservation as CoreReservation
 from .._core.model import State
 from .._core.policy import Limits
@@ -32,29 +32,36 @@ def claim(
     wanted: Sequence[Action],
     limits: Limits,
 ) -> Answers:
-    """UUID -> None (granted), or why not. What is not granted is given back."""
+    """UUID -> None (granted), or why not. What was made here and is not granted is given back."""
     answers: Answers = {}
     made: dict[str, list[Action]] = {}
+    stood: set[str] = set()
     for action in wanted:
         try:
             reservation = Reservation(action.vm, action.memory_mib, source)
-            hosts[action.target].store.create(format_name(reservation))
+            if not hosts[action.target].store.create(format_name(reservation)):
+                stood.add(action.vm)
             made.setdefault(action.target, []).append(action)
         except (HostUnreachable, libvirt.libvirtError) as exc:
             answers[action.vm] = Finding(Reason.PEER_UNREACHABLE, f"{action.target}: {exc}")
     kept: list[Action] = []
     for target, actions in made.items():
-        kept += _keep_on(hosts[target], source, actions, limits, answers)
+        kept += _keep_on(hosts[target], source, actions, stood, limits, answers)
     _take_slots(hosts[slots_on], source, kept, limits, answers)
     for actions in made.values():
         for action in actions:
-            if answers[action.vm] is not None:
+            if answers[action.vm] is not None and action.vm not in stood:
                 _give_back_quietly(hosts, slots_on, action, source)
     return answers
 
 
 def _keep_on(
-    target: Host, source: str, actions: list[Action], limits: Limits, answers: Answers
+    target: Host,
+    source: str,
+    actions: list[Action],
+    stood: Collection[str],
+    limits: Limits,
+    answers: Answers,
 ) -> list[Action]:
     """Read the target with our reservations on it. Too much: the last ones go first."""
     read = target.read(False)
@@ -66,7 +73,8 @@ def _keep_on(
     kept = list(actions)
     for action in reversed(actions):
         mine = CoreReservation(action.vm, target.name, source, action.memory_mib)
-        why_not = _why_not(target, mine, claims, read, limits)
+        cordoned = read.cordoned and not settled(action.do, action.vm in stood)
+        why_not = _why_not(target, mine, claims, read, limits, cordoned)
         answers[action.vm] = why_not
         if why_not is not None:
             kept.remove(action)
@@ -84,20 +92,23 @@ def _why_not(
     claims: Sequence[CoreReservation],
     read: HostNow,
     limits: Limits,
+    cordoned: bool,
 ) -> Finding | None:
     active = {d.uuid: d.memory_mib for d in read.domains.values() if d.state is not State.SHUTOFF}
     incoming = [d.uuid for d in read.domains.values() if d.state is State.INCOMING]
     capacity = target.capacity_mib - target.config.reserve_mib
-    return keep(mine, claims, active, incoming, capacity, limits, read.cordoned)
+    return keep(mine, claims, active, incoming, capacity, limits, cordoned)
 
 
 def _take_slots(
     host: Host, source: str, kept: Sequence[Action], limits: Limits, answers: Answers
 ) -> None:
     """After the reservations: a slot never stands without its claim."""
+    made: set[str] = set()
     try:
         for action in kept:
-            host.store.create(format_name(Slot(action.vm, source)))
+            if host.store.create(format_name(Slot(action.vm, source))):
+                made.add(action.vm)
         read = host.read(False)
     except (HostUnreachable, libvirt.libvirtError) as exc:
         why = Finding(Reason.PEER_UNREACHABLE, f"{host.name}, which keeps the slots: {exc}")
@@ -113,6 +124,16 @@ def _take_slots(
         answers[action.vm] = why_not
         if why_not is not None:
             slots.discard(action.vm)
+            if action.vm in made:
+                _drop_slot(host, source, action)
+
+
+def _drop_slot(host: Host, source: str, action: Action) -> None:
+    """What stays goes with its claim."""
+    try:
+        host.store.delete(format_name(Slot(action.vm, source)))
+    except (HostUnreachable, libvirt.libvirtError):
+        return
 
 
 def give_back(hosts: Mapping[str, Host], slots_on: str, action: Action, source: str) -> None:

@@ -26,6 +26,7 @@ PAUSED_POSTCOPY_FAILED = 13
 # virDomainShutoffReason: its process crashed, failed, or was given up by libvirtd.
 SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON = 3, 6, 8
 JOB_NONE, JOB_BOUNDED, JOB_UNBOUNDED = 0, 1, 2
+OPERATION_SAVE = 2
 OPERATION_MIGRATION_IN = 4
 OPERATION_MIGRATION_OUT = 5
 
@@ -69,6 +70,7 @@ def to_job(stats: Mapping[str, Any], state: State) -> Job | None:
     page = stats.get("memory_page_size", 4096)
     return Job(
         outgoing=operation == OPERATION_MIGRATION_OUT,
+        saving=operation == OPERATION_SAVE,
         mode=Mode.POST_COPY if post else Mode.PRE_COPY,
         elapsed=stats.get("time_elapsed", 0) / 1000.0,
         processed=stats.get("data_processed", 0),

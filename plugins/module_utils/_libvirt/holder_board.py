@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All migrations of the holder: who gets the link, deadlines, outcomes."""
+"""All work of the holder: migrations (who gets the link, deadlines, outcomes), and saves."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .holder_job import Job
 from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
+from .holder_save import Saves
 from .store import OutcomeName, Store, VolumeMissing, VolumeTorn, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
@@ -41,12 +42,13 @@ class Board:
         self._jobs: dict[str, Job] = {}
         self._scheduler = LinkScheduler()
         self._pace = Pace()
+        self._saves = Saves(links, tell, log)
         self._stirred = threading.Event()
         threading.Thread(target=self._loop, name="board", daemon=True).start()
 
     @property
     def idle(self) -> bool:
-        return not self._jobs
+        return not self._jobs and self._saves.idle
 
     # Orders
 
@@ -79,6 +81,10 @@ class Board:
             f" attempt {mine.attempt} of run {mine.run_id or 'unknown'}"
         )
 
+    def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a save order. Raises OrderError."""
+        return self._saves.order(raw)
+
     def abort(self, uuid: str) -> dict[str, Any]:
         """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""
         job = self._jobs.get(uuid)
@@ -96,6 +102,10 @@ class Board:
         with self._lock:
             jobs = list(self._jobs.values())
         return [line_of(job) for job in jobs]
+
+    def saves(self) -> dict[str, str]:
+        """UUID -> "" for each save under way, or why the last one came to nothing."""
+        return self._saves.status()
 
     def _changed(self, job: Job) -> None:
         self._stirred.set()

@@ -45,6 +45,7 @@ class HolderClient:
         self._incoming = b""
         self._events: deque[dict[str, Any]] = deque()
         self._held: frozenset[str] = frozenset()
+        self.saves: dict[str, str] = {}  # of the last status: see Saves.status
         self._number = 0
         self._subscribed: float | None = None
 
@@ -97,10 +98,11 @@ class HolderClient:
         try:
             if self._sock is None:
                 self._reconnect(start=False)
-            jobs = self._ask({"order": "status"}).get("jobs", [])
+            answer = self._ask({"order": "status"})
         except HolderGone:
-            return []
-        return list(jobs)
+            answer = {}
+        self.saves = dict(answer.get("saves", {}))
+        return list(answer.get("jobs", []))
 
     def held(self) -> frozenset[str]:
         """UUIDs of the VMs whose migration the holder looks after."""

@@ -33,9 +33,13 @@ class Orders(Protocol):
 
     def order(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
+    def save(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
+
     def abort(self, uuid: str) -> dict[str, Any]: ...
 
     def status(self) -> list[dict[str, Any]]: ...
+
+    def saves(self) -> dict[str, str]: ...
 
 
 class _Client:
@@ -150,10 +154,12 @@ class Server:
         order = raw.get("order")
         if order in ("migrate", "watch"):
             return orders.order(raw)
+        if order == "save":
+            return orders.save(raw)
         if order == "abort":
             return orders.abort(str(raw.get("uuid")))
         if order == "status":
-            return {"pid": os.getpid(), "jobs": orders.status()}
+            return {"pid": os.getpid(), "jobs": orders.status(), "saves": orders.saves()}
         if order == "subscribe":
             client.subscribed = True
             client.tick = max(0.0, float(raw.get("tick") or 0.0))

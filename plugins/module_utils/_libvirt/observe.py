@@ -102,7 +102,8 @@ class Observer:
             obs.full = obs.full and answered
             if vm is not None:
                 obs.vms[uuid] = vm
-        obs.nodes[self._source.name].outbound = sum(1 for v in obs.vms.values() if v.job)
+        outgoing = {u for u, v in obs.vms.items() if v.job is not None and v.job.outgoing}
+        obs.nodes[self._source.name].outbound = len(outgoing | held)
         return obs
 
     def _whose_cordon(self, record: NodeRecord, obs: Observation) -> None:
@@ -133,7 +134,9 @@ class Observer:
         reserved = {r.vm: r.memory_mib for r in read.reservations}
         active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
         node.vm_count = len(active)
-        node.inbound = len(read.reservations)
+        # As admission counts: somebody else's migration has no reservation.
+        incoming = {d.uuid for d in active if d.state is State.INCOMING}
+        node.inbound = len(incoming.union(reserved))
         node.reserved_mib = sum(reserved.values())
         # A VM that is arriving is both a reservation and a domain: it counts once.
         node.committed_mib = node.reserved_mib + sum(

@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .._core.actions import Do, NodePhase
+from .._core.actions import Decision, Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, begin
 from .._core.model import Observation
 from .._core.picture import diff, foreseen, picture
 from .._core.plan_input import fleet_of
+from .._core.plan_rows import add_times, foresee
+from .._core.plan_speeds import LIBVIRT, speeds_of
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
 from .cordon import by_others
+from .guest_memory import with_touched
 from .platform import LibvirtPlatform
 from .service import Request
 
@@ -35,7 +38,13 @@ def plan(request: Request) -> dict[str, Any]:
         request.own, request.peers, request.slots_on, request.only, acts=False
     )
     try:
-        return _plan(platform, request).told
+        found, decision, obs, _old = _plan(platform, request)
+        if request.intent is Intent.DRAINED:
+            speeds = speeds_of(request.speeds, LIBVIRT)
+            seen = with_touched(obs, request.own.name)
+            times = foresee(decision, seen, request.policy, request.speeds, speeds)
+            found.update(add_times(found["vms"], *times))
+        return found
     finally:
         platform.close()
 
@@ -44,6 +53,7 @@ class _Planned(NamedTuple):
     """What is told, and what it was decided on."""
 
     told: dict[str, Any]
+    decision: Decision
     obs: Observation
     old: NodeRecord | None
 
@@ -89,7 +99,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
-    return _Planned(told, obs, old)
+    return _Planned(told, decision, obs, old)
 
 
 def _phase(phase: NodePhase) -> str:
@@ -101,7 +111,7 @@ def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
     platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
-        told, obs, old = _plan(platform, request)
+        told, _decision, obs, old = _plan(platform, request)
         return {
             "node": request.own.name,
             "boot_id": platform.boot_id,
@@ -110,7 +120,7 @@ def look(request: Request) -> dict[str, Any]:
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
             "vms": told["vms"],
-            "fleet": fleet_of(obs, request.own.name),
+            "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,

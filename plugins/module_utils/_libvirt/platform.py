@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from .._core.actions import Action, Do
-from .._core.model import Mode, Observation, Outcome
+from .._core.model import Job, Mode, Observation, Outcome
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
@@ -98,7 +99,11 @@ class LibvirtPlatform:
 
     def load(self) -> NodeRecord | None:
         text = self._read("record")
-        return None if text is None else NodeRecord.from_json(text)
+        try:
+            return None if text is None else NodeRecord.from_json(text)
+        except RecordError as exc:
+            where = f"volumes {self._prefix}record.* in pool virtops of {self.source.name}"
+            raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def save(self, record: NodeRecord) -> None:
         self._write("record", record.to_json())
@@ -189,7 +194,9 @@ class LibvirtPlatform:
     def observe(self, record: NodeRecord | None) -> Observation:
         held = self._held()
         self._read_outcomes(record)
-        return self.observer.observe(record, self.now(), held, self._outcomes)
+        obs = self.observer.observe(record, self.now(), held, self._outcomes)
+        note_saves(obs, self._holder.saves if self._holder is not None else {})
+        return obs
 
     def _held(self) -> frozenset[str]:
         if self._holder is None:
@@ -244,6 +251,16 @@ class LibvirtPlatform:
         if self._holder is None:
             self._holder = ensure_holder()
         self._holder.order(order)
+
+
+def note_saves(obs: Observation, saves: Mapping[str, str]) -> None:
+    """What the holder knows of saves: one that waits for its turn has no job yet."""
+    for uuid, error in saves.items():
+        vm = obs.vms.get(uuid)
+        if error:
+            obs.save_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
+        elif vm is not None and vm.active and vm.job is None:
+            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
 
 
 def record_prefix(uuid: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.actions import Do, NodePhase
@@ -40,7 +40,8 @@ class VMNotHere(Exception):
 class Request:
     """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
 
-    `begun`: an earlier slice of the same run has written the record.
+    `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
+    links and VMs, for the times that check mode foresees.
     """
 
     own: HostConfig
@@ -55,6 +56,7 @@ class Request:
     begun: bool = False
     only: str = ""
     to: str = ""
+    speeds: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def run_slice(request: Request) -> dict[str, Any]:
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()
     _check_owner(old, request)
-    if old is None and request.intent is Intent.ACTIVE and not request.only:
+    if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
         return _nothing_to_undo(platform, request)
     record = begin(
         old,
@@ -108,19 +110,25 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 def nothing_to_undo(outcome: Slice) -> bool:
     """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
     obs, entries = outcome.observation, outcome.record.vms.values()
-    stopped = (e.stop_way and e.ending != Ending.COLD_MOVED.value for e in entries)
+    stopped = (
+        (e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries
+    )
     mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
     return not (mine or any(stopped))
 
 
 def _check_owner(old: NodeRecord | None, request: Request) -> None:
-    """A run that another one has taken over must stop, or the two undo each other's work."""
-    if not request.begun:
+    """A run that another one has taken over must stop, or the two undo each other's work.
+
+    Where all is to be undone, no record is the end of it: of this run, whose last answer was
+    lost on its way, or of another one.
+    """
+    if not request.begun or (old is None and request.intent is Intent.ACTIVE):
         return
     if old is None:
         raise Superseded(
             f"the record of {request.own.name} was removed meanwhile: another run has restored "
-            "the host. Nothing more was done."
+            "the host, or the answer that ended this run was lost. Nothing more was done."
         )
     if old.run_id != request.run_id:
         raise Superseded(
@@ -137,7 +145,7 @@ def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, A
         "phase": NodePhase.ACTIVE.value,
         "node": request.own.name,
         "run_id": request.run_id,
-        "changed": False,
+        "changed": request.begun,  # what had begun is undone
         "vms": [],
         "counts": {},
         "certificate": None,

@@ -43,7 +43,7 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
             f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"
         )
     uuid, elsewhere = _find(request)
-    if elsewhere and not request.begun and not _has_record(request, uuid):
+    if elsewhere and not _has_record(request, uuid):
         return _already(request, uuid, elsewhere)
     asked = replace(request, only=uuid)
     result = plan(asked) if request.check else run_slice(asked)
@@ -112,7 +112,10 @@ def _lookup(host: Host, name: str) -> str:
 
 
 def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
-    """It is on a peer already: nothing to do, unless another target was asked for."""
+    """It is on a peer already: nothing to do, unless another target was asked for.
+
+    Begun: this run brought it there, and its last answer was lost on its way.
+    """
     _check_target(request, node)
     phase = NodePhase.MIGRATED if request.intent is Intent.MIGRATED else NodePhase.ACTIVE
     return {
@@ -120,7 +123,7 @@ def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
         "phase": phase.value,
         "node": request.own.name,
         "run_id": request.run_id,
-        "changed": False,
+        "changed": request.begun,
         "vms": [],
         "findings": [],
         "msg": f"{request.name} ({uuid}) is on {node}",

@@ -28,6 +28,11 @@ KEYS = (
     "migration",
     "unknown",
 )
+# What one would look for here and is elsewhere.
+_ELSEWHERE = {
+    "hooks": "rules have no hooks; strategy External leaves a VM to its owner, and the playbook "
+    "rolling_maintenance runs maintenance_tasks on the empty host"
+}
 _YES = ("true", "yes", "on", "1")
 _NO = ("false", "no", "off", "0")
 
@@ -105,6 +110,8 @@ class _RuleText:
 
     def _known(self, key: str, given: Iterable[Any], known: Sequence[str]) -> None:
         for name in given:
+            if name in _ELSEWHERE and not key:
+                self.fail(str(name), _ELSEWHERE[name])
             if name not in known:
                 near = difflib.get_close_matches(str(name), known, 1)
                 hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"

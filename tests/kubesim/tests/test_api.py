@@ -82,6 +82,21 @@ def test_a_watch_ends_with_a_bookmark(sim: Kubesim) -> None:
     assert (code, events) == (200, [])
 
 
+def test_a_list_as_a_watch(sim: Kubesim) -> None:
+    path = f"{VMIS_PATH}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
+    match = "&resourceVersionMatch=NotOlderThan"
+    _code, events, _headers = ask(sim, "GET", f"{path}&sendInitialEvents=true{match}")
+    assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK", "BOOKMARK"]
+    notes = [event["object"]["metadata"].get("annotations", {}) for event in events]
+    assert notes[2] == {"k8s.io/initial-events-end": "true"} and notes[3] == {}
+    code, body, _headers = ask(sim, "GET", f"{path}&sendInitialEvents=true")
+    assert code == 422 and "requires setting resourceVersionMatch" in body["message"]
+    sim.api.streams_lists = False  # as of 1.33
+    code, body, _headers = ask(sim, "GET", f"{path}&sendInitialEvents=true{match}")
+    sim.api.streams_lists = True
+    assert code == 422 and body["details"]["causes"][0]["field"] == "sendInitialEvents"
+
+
 def test_a_list_of_the_future_is_504(sim: Kubesim) -> None:
     code, body, headers = ask(sim, "GET", "/api/v1/pods?resourceVersion=99999999")
     assert (code, body["reason"], headers["Retry-After"]) == (504, "Timeout", "1")

@@ -44,7 +44,7 @@ class Roll:
         self.folder = folder
         self.steps_file = folder / "steps"
         here = folder / "ansible_collections" / "virtops" / "maintenance"
-        for name in ("playbooks", "roles", "plugins/filter"):
+        for name in ("playbooks", "roles", "plugins/filter", "plugins/lookup"):
             shutil.copytree(ROOT / name, here / name)
         shutil.copy(ROOT / "galaxy.yml", here)
         (here / "plugins" / "action").mkdir()
@@ -63,6 +63,8 @@ class Roll:
         """(exit code, all that was said in one line)."""
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.json"]
         argv += ["-e", "maintenance_reboot=false", *words, f"virtops.maintenance.{playbook}"]
+        if not {"--limit", "-e"} & set(words):
+            argv += ["-e", "maintenance_hosts=all"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
         mine = {
             "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
@@ -109,6 +111,9 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(
     assert "The roll stopped at host-a" in text
     assert ("no route to host" if how == "gone" else "said by the step") in text
     assert "Done: none. Not done: host-a, host-b." in text
+    assert "go on with -e maintenance_hosts=host-a,host-b, or run restore.yml for host-a" in text
+    untouched = "host-a: nothing was changed." in text
+    assert untouched == (step == "look")
 
 
 def test_it_says_what_is_done(roll: Roll) -> None:
@@ -130,3 +135,71 @@ def test_a_pattern_says_which_hosts(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=all:!host-a")
     assert code == 0, text
     assert roll.steps == steps("host-b")
+
+
+@pytest.mark.parametrize("given", [[], ["-e", "maintenance_hosts="]])
+@pytest.mark.parametrize("playbook", ["drain", "restore", ROLL])
+def test_nothing_is_done_when_nobody_said_which_hosts(
+    roll: Roll, playbook: str, given: list[str]
+) -> None:
+    code, text = roll.run("", *given or ["-e", "ignored=1"], playbook=playbook)
+    assert code != 0
+    assert "Say which hosts: -e maintenance_hosts=host-a, or --limit host-a" in text
+    assert not roll.steps_file.exists()
+
+
+@pytest.mark.parametrize("playbook", ["drain", "restore", "plan", ROLL])
+def test_a_syntax_check_needs_no_hosts(roll: Roll, playbook: str) -> None:
+    code, text = roll.run("", "-e", "ignored=1", "--syntax-check", playbook=playbook)
+    assert code == 0, text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--limit", "host-b"],
+        ["-e", '{"maintenance_hosts": ["host-b"]}'],
+        ["-e", "maintenance_hosts=host-b"],
+    ],
+)
+def test_hosts_are_named_by_a_limit_a_list_or_a_pattern(roll: Roll, words: list[str]) -> None:
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps == steps("host-b")
+
+
+def test_hosts_are_taken_in_the_order_given(roll: Roll) -> None:
+    assert roll.run("", "-e", "maintenance_hosts=host-b,host-a")[0] == 0
+    assert roll.steps == steps("host-b") + steps("host-a")
+
+
+def test_a_task_file_that_is_not_there_is_told_before_anything_moves(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml")
+    assert code != 0
+    assert f"there is no file {roll.folder}/work.yml on the controller" in text
+    assert not roll.steps_file.exists()
+
+
+def test_a_relative_task_file_is_looked_up_where_the_run_was_started(roll: Roll) -> None:
+    (roll.folder / "work.yml").write_text('- ansible.builtin.debug: {msg: "the work is done"}\n')
+    words = ["-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml"]
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert "the work is done" in text
+
+
+@pytest.mark.parametrize("how", ["failed", "gone"])
+def test_a_host_that_cannot_be_restored_does_not_keep_the_others(roll: Roll, how: str) -> None:
+    code, text = roll.run(f"host-a active {how}", playbook="restore")
+    assert code != 0
+    assert roll.steps == ["host-a active", "host-b active"]
+    assert "host-a was not put back" in text
+    assert "host-b was not put back" not in text
+
+
+def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(roll: Roll) -> None:
+    words = ["-e", "maintenance_hosts=host-a", "-e", "maintenance_plan_file=/none/plan.json"]
+    code, text = roll.run("", *words, playbook="drain")
+    assert code != 0
+    assert "there is no file /none/plan.json on the controller. Nothing was done." in text
+    assert roll.steps == ["host-a look"]

@@ -20,7 +20,8 @@ from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy im
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-SETS = ROOT / "roles" / "rules" / "vars" / "main"
+ROLE = ROOT / "roles" / "rules"
+SETS = ROLE / "vars" / "main"
 DISK = {
     "target": "vda",
     "kind": "file",
@@ -35,7 +36,8 @@ CARD = {"kind": "pci", "source": "0000:3b:02.1"}
 
 def ready(name: str) -> list[dict[str, Any]]:
     values = yaml.safe_load((SETS / f"{name}.yml").read_text(encoding="utf-8"))
-    limit = str(values.get("rules_memory_writers_dirty_rate"))
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    limit = str(defaults["rules_memory_writers_dirty_rate"])
     rules = values[f"rules_{name}"]
     for rule in rules:
         rule["when"] = rule["when"].replace("{{ rules_memory_writers_dirty_rate }}", limit)

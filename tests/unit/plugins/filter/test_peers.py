@@ -34,3 +34,20 @@ def test_peers_of_a_host() -> None:
 def test_a_peer_that_cannot_be_used_is_named(name: str, words: str) -> None:
     with pytest.raises(AnsibleFilterError, match=words):
         peers([name], HOSTVARS, "host-a")
+
+
+@pytest.mark.parametrize("nothing", [None, "", 0])
+def test_no_memory_given_is_what_libvirt_tells(nothing: object) -> None:
+    hosts = {"b": {**HOSTVARS["host-b"], "maintenance_memory": nothing}}
+    assert peers(["b"], hosts, "a")[0]["memory"] == 0
+
+
+def test_a_memory_that_is_no_number_is_named() -> None:
+    hosts = {"b": {**HOSTVARS["host-b"], "maintenance_memory": "64 GiB"}}
+    with pytest.raises(AnsibleFilterError, match="maintenance_memory of b is '64 GiB'"):
+        peers(["b"], hosts, "a")
+
+
+def test_a_fleet_that_is_no_list_is_told() -> None:
+    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'kvm': a list"):
+        peers("kvm", HOSTVARS, "a")

@@ -12,7 +12,9 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.virtops.maintenance.plugins.filter.plan_actual import plan_actual
+from ansible_collections.virtops.maintenance.plugins.filter.plan_cluster import plan_cluster
 from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import plan_fleet
+from ansible_collections.virtops.maintenance.plugins.filter.plan_speeds import plan_speeds
 
 FOUND = [
     {
@@ -83,3 +85,43 @@ def test_wrong_things_are_named() -> None:
         plan_actual({}, {"steps": []})
     with pytest.raises(AnsibleFilterError, match="maintenance_plan"):
         plan_actual({"node": "a", "vms": []}, {})
+
+
+def test_speeds_of_the_inventory() -> None:
+    hostvars = {
+        "a": {"maintenance_speeds": {"link": 50, "links": {"z": 1}}, "maintenance_link_mib_s": 40},
+        "b": {"maintenance_link_mib_s": 30, "maintenance_dirty_rates": {"elsewhere": 9}},
+        "c": {},
+    }
+    hostvars["a"]["maintenance_working_sets"] = {"db": 64}
+    assert plan_speeds(["a", "b", "c", "gone"], hostvars, "a") == {
+        "link": 50,
+        "links": {"z": 1, "a": 40, "b": 30},
+        "working_sets": {"db": 64},
+    }
+    assert plan_speeds([], {}, "a") == {}
+
+
+def test_a_cluster_with_what_the_inventory_says() -> None:
+    found = {
+        "hosts": [{"name": "n1", "memory_mib": 100}],
+        "vms": [{"name": "shop/db", "host": "n1"}],
+        "budgets": [],
+        "limits": {"cluster": 5, "outbound": 2, "inbound": 1000},
+        "migration": {"bandwidth": 0},
+    }
+    hostvars = {
+        "n1": {
+            "maintenance_memory": 7,  # the cluster tells that
+            "maintenance_link_mib_s": 900,
+            "maintenance_dirty_rates": {"shop/db": 30},
+        }
+    }
+    fleet = plan_cluster(found, hostvars)
+    assert fleet["hosts"] == [{"name": "n1", "memory_mib": 100, "link_mib_s": 900}]
+    assert fleet["vms"] == [{"name": "shop/db", "host": "n1", "dirty_rate": 30}]
+    assert fleet["limits"] == found["limits"]
+    assert plan_cluster(found, {}, {"outbound": 1})["limits"]["outbound"] == 1
+    assert plan_cluster(found, {}, {"outbound": 9})["limits"]["outbound"] == 2
+    with pytest.raises(AnsibleFilterError, match="kubevirt_fleet_info"):
+        plan_cluster({"vms": []}, {})

@@ -84,3 +84,18 @@ def test_the_summary_names_each_vm_in_the_way_with_its_remedy() -> None:
     text = summary(result(blocked, vm(uuid="u2", name="ok", verdict="moved")), "Drained")
     assert "web-3 (blocked, on host-a): StopNotAllowed: No. Allow it." in text
     assert "ok" not in text.replace("host-a is", "")
+
+
+def test_a_restore_is_silent_about_what_was_never_touched() -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0)
+    rows = [
+        vm(uuid="u1", name="left", verdict="restored", way="block"),
+        vm(uuid="u2", name="tried", verdict="restored", way="migrate"),
+        vm(uuid="u3", name="aborted", verdict="restored", way="migrate", abort_status="Succeeded"),
+        vm(uuid="u4", name="started", verdict="restored", way="shutdown"),
+        vm(uuid="u5", name="asked", verdict="restored", way="external"),
+        vm(uuid="u6", name="odd", verdict="restored", way="block", reason="CannotStart"),
+    ]
+    progress.update({**result(*rows), "changed": True, "ended": "final"})
+    assert [line.split()[0] for line in lines] == ["aborted", "started", "asked", "odd"]

@@ -96,11 +96,19 @@ def test_a_failed_slice_ends_it() -> None:
     assert len(host.calls) == 1
 
 
+def test_a_failed_slice_does_not_hide_what_the_ones_before_it_changed() -> None:
+    failed = {"failed": True, "msg": "no libvirt"}
+    assert Host(slice_of("Draining", "out_of_time", changed=True), failed).run()["changed"] is True
+    assert Host(slice_of("Draining", "out_of_time"), failed).run()["changed"] is False
+
+
 def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
+    warned: list[str] = []
     monkeypatch.setattr(_slices.Display, "display", lambda _self, msg, **_kw: said.append(msg))
+    monkeypatch.setattr(_slices.Display, "warning", lambda _self, msg, **_kw: warned.append(msg))
     stays = {"verdict": "blocked", "phase": "", "target": "", "at": "host-a"}
     moves = {
         **stays,
@@ -118,10 +126,23 @@ def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
             {"do": "cordon", "vm": "", "target": ""},
             {"do": "migrate", "vm": "web", "target": "host-b"},
         ],
+        "would_stay": ["old"],
+        "predicted_duration": 12.4,
     }
+    moves |= {"predicted_duration": 8.91, "predicted_pause_ms": 40.0}
     run_slices(Host(answer).call, {"state": "drained"}, GOOD, True)
     assert said == [
         "host-a  would cordon",
-        "web  would migrate  -> host-b",
+        "web  would migrate  -> host-b  about 8.9 s, pause 40 ms",
         "old  blocked  Paused: It is paused. Resume it.",
+        "host-a  about 12 s in all",
     ]
+    assert warned == ["host-a would not be Drained: old (Paused)."]
+
+
+def test_check_mode_does_not_warn_of_what_would_go_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(_slices.Display, "warning", lambda _self, msg, **_kw: warned.append(msg))
+    answer = {**slice_of("Draining", changed=True), "would_stay": [], "planned": []}
+    result = run_slices(Host(answer).call, {"state": "drained"}, GOOD, True)
+    assert warned == [] and not result.get("failed")

@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import VMRecord
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
     describe,
 )
@@ -76,6 +77,12 @@ KINDS = {
         "document": {"may_stop": True},
         "shutdown_takes": None,
     },
+    "slow_stop": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "shutdown_takes": 30.0,  # longer than the policy gives it
+    },
     "forbidden_stop": {"declared_strategy": "None"},
     "external": {"declared_strategy": "External"},
     "unknown": {"migratable": None},
@@ -91,6 +98,7 @@ KINDS = {
         "findings": NOT_HERE,
         "may_stop": True,
         "document": {"save": True},
+        "save_takes": 25.0,
     },
     "if_possible": {
         "declared_strategy": "LiveMigrateIfPossible",
@@ -178,6 +186,10 @@ def test_run_again_after_kills_is_carried_on_to_the_end(made, plan) -> None:
         assert run.result.phase is NodePhase.DRAINED, describe(run.result)
 
 
+def may_still_stop(entry: VMRecord) -> bool:
+    return (entry.ending, entry.reason) == ("blocked", Reason.SHUTDOWN_TIMED_OUT.value)
+
+
 @quick
 @given(fleets(), plans(ALL_EVENTS), st.integers(1, 300), st.booleans())
 def test_abort_leaves_nothing_of_ours(made, plan, moment, foreign) -> None:
@@ -199,7 +211,13 @@ def test_abort_leaves_nothing_of_ours(made, plan, moment, foreign) -> None:
     world._live = original
     world.heal()
     cordoned = {m.name for m in made.machines.values() if "a person" in m.cordons}
-    for run in world.go(*[Run(n, "active", f"back-{n}") for n in "abc"]):
+    back = world.go(*[Run(n, "active", f"back-{n}") for n in "abc"])
+    # A guest that was asked to stop and did not, and may still do: said once, then believed.
+    doubtful = [r.node for r in back if any(map(may_still_stop, r.result.record.vms.values()))]
+    if doubtful:
+        back = [r for r in back if r.node not in doubtful]
+        back += world.go(*[Run(n, "active", f"again-{n}") for n in doubtful])
+    for run in back:
         assert run.result.phase in (NodePhase.ACTIVE, NodePhase.BLOCKED)
         if run.result.phase is NodePhase.ACTIVE:
             left = world.nothing_of_ours(run.node)

@@ -114,7 +114,13 @@ def test_killed_at_every_point_it_can_be_undone(kind: str) -> None:
         made = population()
         if not killed_at(made, number, policy):
             break
-        assert run(made, policy, "active", "back").phase is NodePhase.ACTIVE, number
+        outcome = run(made, policy, "active", "back")
+        if outcome.phase is NodePhase.BLOCKED:
+            # Killed between the record and the request: whether the guest has it is not known.
+            blocked = [e for e in outcome.record.vms.values() if e.ending == "blocked"]
+            assert {e.reason for e in blocked} == {"ShutdownTimedOut"}, number
+            outcome = run(made, policy, "active", "again")
+        assert outcome.phase is NodePhase.ACTIVE, number
         places: dict[str, list[Domain]] = {}
         for machine in made.machines.values():
             assert not machine.claims, number

@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     MigrationSettings,
+    Placing,
     Policy,
     PolicyError,
     Rule,
@@ -403,6 +404,19 @@ def test_a_wrong_severity_is_one_clear_error() -> None:
         parse_severity({"ClokSkew": "blocker"})
     with pytest.raises(PolicyError, match="'fatal': expected is blocker, warning, ignore"):
         parse_severity({"ClockSkew": "fatal"})
+
+
+@pytest.mark.parametrize(("apart", "codes"), [(False, set()), (True, {Check.NO_TARGET})])
+def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(
+    apart: bool, codes: set[Check]
+) -> None:
+    facts = clean()
+    facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], group="db")
+    for name in ("b", "c"):
+        node = facts.observation.nodes[name]
+        facts.observation.nodes[name] = replace(node, group_counts={"db": 1})
+    policy = replace(POLICY, placing=Placing(apart=apart))
+    assert set(found(facts, policy)) == codes
 
 
 # For people

@@ -24,9 +24,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_inp
     request_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import (
+    PAUSE_MS,
     Speeds,
     Timeline,
     Transfer,
+    converges,
+    pause_ms,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Limits,
@@ -126,7 +129,8 @@ def test_replay_sees_a_vm_that_was_left_and_a_link_that_is_too_full(good: Any) -
 def small(vms: list[dict[str, Any]], roll: list[str], **more: Any) -> Any:
     hosts = [{"name": n, "memory_mib": 64 * GIB} for n in ("a", "b", "c")]
     policy = Policy(limits=Limits(9, 9, 9), **more.pop("policy", {}))
-    return request_of(hosts, vms, roll, policy, link=100.0, **more)
+    speeds = more.pop("speeds", Speeds(default=100.0))
+    return request_of(hosts, vms, roll, policy, speeds=speeds, **more)
 
 
 def guest(name: str, host: str, gib: int = 8, **more: Any) -> dict[str, Any]:
@@ -196,6 +200,57 @@ def test_what_is_written_is_sent_again() -> None:
     one = Transfer("u", "a", "b", 1000, dirty=50)
     assert run([one]) == pytest.approx(20)
     assert one.sent == pytest.approx(2000)
+
+
+def test_what_is_written_over_and_over_is_sent_again_once() -> None:
+    """10 s for all of it, in which 80 MiB are written of which 40 are the same; 40 at 100 - 50."""
+    one = Transfer("u", "a", "b", 1000, dirty=50, hot=40)
+    assert run([one]) == pytest.approx(10.8)
+    assert one.sent == pytest.approx(1080)
+
+
+def test_a_small_working_set_converges_however_fast_it_is_written() -> None:
+    """It goes in the pause: 20 MiB at 100 MiB/s are less than 300 ms."""
+    small = Transfer("u", "a", "b", 1000, dirty=500, hot=20)
+    large = Transfer("v", "a", "b", 1000, dirty=500, hot=40)
+    speeds = Speeds(default=100.0)
+    assert converges(small, speeds) and not converges(large, speeds)
+    assert run([small]) == pytest.approx(10.2)
+    assert pause_ms(small) == pytest.approx(PAUSE_MS + 200)
+    assert pause_ms(small, 100.0) == pytest.approx(300)
+
+
+def test_a_working_set_counts_from_where_it_was_interrupted() -> None:
+    """Half of it beside another one, the rest alone: nothing is lost or sent twice."""
+    slow = Transfer("u", "a", "b", 1000, dirty=10, hot=60)
+    other = Transfer("v", "c", "b", 300)
+    run([slow, other], b=100.0)
+    assert slow.sent == pytest.approx(1000 + 60 * 100 / 90)
+
+
+def test_a_migration_has_a_beginning_and_an_end_beside_its_bytes() -> None:
+    speeds = Speeds(default=100.0, setup=2.0, switch=3.0)
+    two = [Transfer(name, "a", "b", 1000) for name in ("u", "v")]
+    assert Timeline(two, speeds, Limits(9, 1, 9)).run() == pytest.approx(30)
+    both = [Transfer(name, "a", "b", 1000) for name in ("u", "v")]
+    assert Timeline(both, speeds, Limits(9, 2, 9)).run() == pytest.approx(25)
+
+
+def test_what_a_drain_costs_beside_its_migrations_is_in_every_step() -> None:
+    vms = [{"name": n, "host": n, "memory_mib": 1000} for n in ("a", "b")]
+    bare = plan_roll(small(vms, ["a", "b", "c"])).duration
+    speeds = Speeds(default=100.0, overhead=7.0)
+    with_it = plan_roll(small(vms, ["a", "b", "c"], speeds=speeds))
+    moving = [step for step in with_it.steps if step.moves]
+    assert with_it.duration == pytest.approx(bare + 7 * len(moving))
+
+
+def test_what_is_given_by_name_stands_above_what_was_measured() -> None:
+    row = {"name": "u", "host": "a", "memory_mib": 1000, "dirty_rate": 10, "working_set_mib": 5}
+    known = {"dirty_rates": {"u": 50}, "working_sets": {"u": 2000}}
+    measured = plan_roll(small([row], ["a"])).duration
+    given = plan_roll(small([row], ["a"], known=known)).duration
+    assert measured == pytest.approx(10.05) and given == pytest.approx(20)
 
 
 def test_a_narrow_target_leaves_the_link_to_others() -> None:

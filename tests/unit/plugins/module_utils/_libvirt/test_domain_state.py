@@ -73,6 +73,13 @@ def test_another_job_is_not_a_migration() -> None:
     job = ds.to_job({"type": 2, "operation": 8}, State.RUNNING)
     assert job is not None
     assert not job.outgoing
+    assert not job.saving
+
+
+def test_a_save_is_told_from_other_jobs() -> None:
+    job = ds.to_job({"type": 2, "operation": ds.OPERATION_SAVE}, State.PAUSED)
+    assert job is not None
+    assert (job.outgoing, job.saving) == (False, True)
 
 
 def test_a_crash_is_told_from_a_stop() -> None:

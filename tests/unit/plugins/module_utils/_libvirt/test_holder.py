@@ -210,6 +210,12 @@ class Orders:
         self.jobs.append({"uuid": order.uuid})
         return {"result": "accepted"}
 
+    def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "accepted", "name": raw["name"]}
+
+    def saves(self) -> dict[str, str]:
+        return {"s": "the disk is full"}
+
     def abort(self, uuid: str) -> dict[str, Any]:
         self.jobs = [job for job in self.jobs if job["uuid"] != uuid]
         return {"result": "aborting", "message": uuid}
@@ -242,6 +248,8 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     assert client.status() == []
     assert client.order(ORDER)["result"] == "accepted"
     assert client.held() == frozenset({"u"})
+    assert client.order({"order": "save", "uuid": "s", "name": "web"})["name"] == "web"
+    assert client.saves == {"s": "the disk is full"}
     with pytest.raises(HolderError, match="dance"):
         client.order({"order": "dance"})
     assert client.wait(0.05) == []

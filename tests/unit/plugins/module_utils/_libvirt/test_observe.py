@@ -15,7 +15,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    VM,
+    Job,
+    Node,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
@@ -63,6 +68,27 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
     found = node(HostNow("b", domains, reservations=claims), reserve=GIB)
     assert (found.committed_mib, found.reserved_mib, found.room_mib) == (4 * GIB, 2 * GIB, 3 * GIB)
     assert (found.inbound, found.vm_count) == (2, 2)
+
+
+def test_a_migration_of_others_takes_an_inbound_place(monkeypatch) -> None:
+    """It has no reservation; counted by admission alone, this host would be chosen for ever."""
+    monkeypatch.setattr(Host, "group_of", lambda _self, _uuid: None)
+    domains = {u: DomainNow(u, u, State.INCOMING, GIB) for u in ("theirs", "ours")}
+    claims = [Reservation("ours", GIB, "a"), Reservation("waits", GIB, "c")]
+    assert node(HostNow("b", domains, reservations=claims)).inbound == 3
+
+
+def test_what_leaves_is_counted_and_a_backup_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {"moves": Job(), "backup": Job(outgoing=False), "held": None, "rests": None}
+    domains = {u: DomainNow(u, u, State.RUNNING, GIB, job) for u, job in jobs.items()}
+    source = Host(HostConfig("a", "qemu:///system", 8 * GIB), lambda _uri: CONNECTION)
+    observer = Observer(source, [], "boot", "a")
+    monkeypatch.setattr(observer, "read_hosts", lambda: {"a": HostNow("a", domains)})
+    monkeypatch.setattr(
+        observer, "_vm", lambda domain, _reads: VM(domain.uuid, domain.name, "a", job=domain.job)
+    )
+    obs = observer.observe(None, 1.0, frozenset({"held", "moves"}), {})
+    assert obs.nodes["a"].outbound == 2
 
 
 def test_a_host_that_could_not_be_read_has_no_room() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
     Limits,
     MigrationSettings,
     PolicyError,
+    slice_seconds,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy import rules, settings
@@ -53,6 +54,10 @@ def test_defaults_make_a_policy() -> None:
         ({"max_attempts": 0}, "max_attempts"),
         ({"migration": {"parallel_connections": 2, "compression": ["mt"]}}, "compression=mt"),
         ({"drain_timeout": 0}, "drain_timeout"),
+        ({"drain_timeout": float("nan")}, "drain_timeout"),
+        ({"backoff": -5.0}, "backoff must be 0 seconds or more"),
+        ({"external_timeout": -1.0}, "external_timeout"),
+        ({"unknown_timeout": -1.0}, "unknown_timeout"),
         ({"rules": [{"name": "r", "when": "vcpu > `1`"}]}, r"rules\[0\] \(r\), when: .*vcpus"),
     ],
 )
@@ -120,3 +125,10 @@ def test_what_is_wrong_with_the_own_host_is_named(changed: dict[str, Any], words
 def test_slots_on_must_be_a_host() -> None:
     with pytest.raises(PolicyError, match="slots_on"):
         options.peer_configs(params(peers=[peer("host-b")], slots_on="host-z"))
+
+
+def test_a_slice_lasts_a_second_or_more() -> None:
+    assert slice_seconds(1) == 1.0
+    for value in (0, -5):
+        with pytest.raises(PolicyError, match="slice must be 1 second or more"):
+            slice_seconds(value)

@@ -18,6 +18,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    PolicyError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
     NodeRecord,
@@ -94,6 +98,36 @@ def test_check_mode_tells_what_would_be_done(made: Fleet) -> None:
         ("migrate", "vm1", "b"),
         ("migrate", "vm2", "b"),
     }
+
+
+def test_check_mode_foresees_times_by_the_limits_and_the_links(made: Fleet) -> None:
+    """Two VMs of 1024 MiB each; one at a time over 100 MiB/s; vm2 writes all the time."""
+    speeds = {"link": 100, "setup": 1, "switch": 2, "overhead": 3, "dirty_rates": {"vm2": 50}}
+    policy = replace(ALLOWED, limits=Limits(1, 1, 1))
+    asked = replace(request(Intent.DRAINED, speeds=speeds), policy=policy)
+    found = unchanged(made, lambda: plan.plan(asked))
+    rows = {row["name"]: row for row in found["vms"]}
+    size = made.machines["a"].domains[rows["vm1"]["uuid"]].spec.memory_mib
+    assert rows["vm1"]["predicted_duration"] == pytest.approx(1 + size / 100 + 2, abs=0.1)
+    assert rows["vm2"]["predicted_duration"] == pytest.approx(1 + size / 50 + 2, abs=0.1)
+    assert rows["vm1"]["predicted_pause_ms"] < rows["vm2"]["predicted_pause_ms"]
+    assert rows["vm3"]["predicted_duration"] == 10.0 and rows["vm3"]["predicted_pause_ms"] is None
+    assert found["predicted_duration"] == pytest.approx(3 + 6 + size * 0.03, abs=0.3)
+    assert found["would_stay"] == []
+
+
+def test_check_mode_names_what_would_stay(made: Fleet) -> None:
+    asked = replace(request(Intent.DRAINED), policy=replace(ALLOWED, allow_stop=False))
+    found = unchanged(made, lambda: plan.plan(asked))
+    assert found["would_stay"] == ["vm3"]
+    assert "would_stay" not in plan.plan(request(Intent.ACTIVE))
+
+
+def test_a_wrong_speed_is_named(made: Fleet) -> None:
+    with pytest.raises(PolicyError, match=r"speeds\.links of b is 0"):
+        plan.plan(request(Intent.DRAINED, speeds={"links": {"b": 0}}))
+    with pytest.raises(PolicyError, match="dirty_rate of vm1 is 'much'"):
+        plan.plan(request(Intent.DRAINED, speeds={"dirty_rates": {"vm1": "much"}}))
 
 
 def test_a_look_writes_nothing(made: Fleet) -> None:

@@ -124,6 +124,12 @@ def test_one_that_is_there_already_needs_no_slice(world: World, volumes: list[st
     assert world.slices == []
 
 
+def test_after_a_last_answer_that_was_lost_it_is_where_it_was_brought(world: World) -> None:
+    result = world.ask(begun=True)
+    assert (result["ended"], result["phase"], result["changed"]) == ("final", "Migrated", True)
+    assert world.slices == []
+
+
 def test_another_target_than_the_one_it_is_on_is_refused_at_the_end(world: World) -> None:
     world.volumes, world.ended = [f"single.{VM}.record.3"], "out_of_time"
     assert world.ask(to="host-c")["ended"] == "out_of_time"

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Lookup chosen_hosts: which hosts a playbook is for, or an error before anything is done."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: chosen_hosts
+short_description: Which hosts a maintenance playbook is for
+version_added: 0.1.0
+author: virtops.maintenance contributors (@virtops)
+description:
+  - Made for C(hosts) of a play, where a name with a typo would match no host, and Ansible would end
+    well after having done nothing.
+  - There only extra vars are known, not what the inventory sets.
+options:
+  _terms:
+    description:
+      - A host pattern, or a list of names and patterns.
+      - Empty means that nobody said which. Then C(--limit) says it, and if that is not given either
+        O(otherwise) does.
+    type: list
+    elements: raw
+    required: true
+  otherwise:
+    description: The pattern if nobody said which hosts. Without one that is an error.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Drain the hosts that were chosen, or stop
+  hosts: "{{ lookup('virtops.maintenance.chosen_hosts', maintenance_hosts | default('')) }}"
+  roles:
+    - role: virtops.maintenance.drain
+"""
+
+RETURN = r"""
+_list:
+  description: One host pattern.
+  type: list
+  elements: str
+  sample: ["host-a,host-b"]
+"""
+
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.loader import lookup_loader
+from ansible.plugins.lookup import LookupBase
+
+
+class LookupModule(LookupBase):
+    """Raises AnsibleLookupError if no host is meant, or none matches."""
+
+    def run(
+        self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self.set_options(var_options=variables, direct=kwargs)
+        known = variables or {}
+        names = [name for term in terms for name in (term if isinstance(term, list) else [term])]
+        pattern = ",".join(str(name).strip() for name in names if str(name or "").strip())
+        # A syntax check has no fleet and does nothing, so nobody has to say which hosts.
+        if context.CLIARGS.get("syntax"):
+            return [pattern or "all"]
+        if not pattern:
+            return [self._nobody_said(known)]
+        if not self._matches(pattern, known):
+            raise AnsibleLookupError(
+                f"No host of the inventory matches maintenance_hosts: {pattern}"
+            )
+        return [pattern]
+
+    def _nobody_said(self, known: dict[str, Any]) -> str:
+        if known.get("ansible_limit"):
+            return "all"
+        otherwise = self.get_option("otherwise")
+        if otherwise:
+            return str(otherwise)
+        raise AnsibleLookupError(
+            "Say which hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
+            "the inventory: -e maintenance_hosts=all. What the inventory sets is not seen here."
+        )
+
+    def _matches(self, pattern: str, known: dict[str, Any]) -> bool:
+        lookup = lookup_loader.get(
+            "ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar
+        )
+        return bool(lookup.run([pattern], variables=known))

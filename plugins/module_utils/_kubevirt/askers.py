@@ -1,0 +1,64 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who asked for a migration. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.reasons import Finding, Reason
+from . import facts, names
+
+Obj = dict[str, Any]
+_VOLUME_UPDATE = "kubevirt.io/volume-update-migration"
+
+
+def from_descheduler(vmi: Obj) -> bool:
+    """Did it ask for the eviction? A VMI that had no annotations gets the key escaped."""
+    notes = facts.annotations(vmi)
+    keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
+    return any(notes.get(key) == "descheduler" for key in keys)
+
+
+def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
+    """Who moves it besides us or instead of us. `asked`: the mark on it comes from us."""
+    notes, name = facts.annotations(migration), migration["metadata"]["name"]
+    if names.UPDATE in notes:
+        who = "KubeVirt's workload updater"
+    elif names.EVACUATION in notes and from_descheduler(vmi):
+        who = "the descheduler"
+    elif names.EVACUATION in notes and not ours:
+        who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
+    elif ours or names.REQUEST in notes:
+        return None
+    else:
+        who = "somebody"
+    if asked:
+        text = f"{who} asks to move it ({name}), and so does this run."
+        return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])
+    return Finding(Reason.ADOPTED, f"Asked for by {who} ({name}).")
+
+
+def asked_by(vmi: Obj | None, migration: Obj) -> str:
+    """Who wanted this migration, for people."""
+    note, notes = facts.request(migration), facts.annotations(migration)
+    if note:
+        return f"{note.get('by') or 'unknown'} (run {note.get('run', '?')})"
+    if names.EVACUATION in notes:
+        node = notes[names.EVACUATION]
+        source = facts.annotations(vmi).get(names.EVICTION_SOURCE) if vmi else ""
+        if source:
+            return f"{source} (eviction from {node})"
+        on_vmi = facts.request(vmi) if vmi else {}
+        if on_vmi.get("node") == node and "attempt" not in on_vmi:
+            return (
+                f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
+            )
+        return f"an eviction from {node}"
+    if names.UPDATE in notes:
+        return "KubeVirt's workload updater"
+    if _VOLUME_UPDATE in facts.labels(migration):
+        return "a volume update"
+    return "somebody else (virtctl migrate, or by hand)"

@@ -1,0 +1,222 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fleet for the plan of a roll: nodes and VMs of a cluster in the plan's plain form.
+
+Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:
+memory as pods request it, and for each VM the nodes that it would refuse (selector, affinity,
+taints, CPU, vendor, devices). The plan then predicts. Not asked: affinity to other pods, but for
+the rule that keeps VMs of one kind on different nodes; zones of volumes; CPU that others use.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .._core.policy import Policy
+from .._core.preflight_words import Check
+from .._core.reasons import Reason
+from . import facts, names
+from .client import Client
+from .cluster import read_cluster
+from .plan_check import limits, settings
+from .preflight_facts import Read, read, vm_of
+from .preflight_limits import amount, budgets_of, pod_needs
+from .preflight_targets import MIB, Target, Wants, refusal, wants
+
+Obj = dict[str, Any]
+
+_HARD = ("NoSchedule", "NoExecute")
+# Taints that say what the Node itself says: not Ready, cordoned.
+_PASSING = "node.kubernetes.io/"
+# KubeVirt's own strategies that never stop a VM.
+_MOVES = ("LiveMigrate", "External")
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def read_fleet(auth: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists only. Raises KubeError for what a plan cannot do without."""
+    client = Client(dict(auth))
+    try:
+        cluster = read_cluster(client)
+        found = read(client)
+    finally:
+        client.close()
+    policy = Policy()
+    allowed = limits(replace(policy, limits=replace(policy.limits, outbound=10**6)), cluster)
+    how = settings(cluster)
+    return {
+        **fleet_of(found, cluster.default_strategy),
+        "limits": {"cluster": allowed.cluster, "outbound": allowed.outbound, "inbound": 10**6},
+        "migration": {
+            "bandwidth": how.bandwidth_mib,
+            "auto_converge": how.auto_converge,
+            "post_copy": how.post_copy,
+            "completion_timeout_per_gib": how.completion_timeout_per_gib,
+            "progress_timeout": how.progress_timeout,
+            "on_timeout": how.on_timeout,
+        },
+        "unread": found.unread,
+        "changed": False,
+    }
+
+
+def fleet_of(found: Read, default_strategy: str) -> dict[str, Any]:
+    """Pure: the objects of one pass in the plan's plain form."""
+    nodes = {node["metadata"]["name"]: node for node in found.nodes}
+    pods = _launchers(found)
+    others = dict.fromkeys(nodes, 0.0)
+    counted = {pod["metadata"]["uid"] for pod in pods.values()}
+    for pod in found.pods:
+        where = (pod.get("spec") or {}).get("nodeName") or ""
+        if where in others and not facts.final(pod) and pod["metadata"]["uid"] not in counted:
+            others[where] += pod_needs(pod).get("memory", 0.0) / MIB
+    targets = [_target(node) for node in nodes.values()]
+    refused: dict[str, dict[str, list[dict[str, str]]]] = {}
+    rows = []
+    for vmi in found.vmis:
+        where = facts.status(vmi).get("nodeName") or ""
+        if facts.final(vmi) or where not in nodes:
+            continue
+        pod = pods.get(vmi["metadata"]["uid"])
+        asked = wants(vmi, pod, nodes[where])
+        key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs])
+        if key not in refused:
+            refused[key] = _refused(targets, asked)
+        rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key]))
+    return {
+        "hosts": [_host_row(node, others[name]) for name, node in sorted(nodes.items())],
+        "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),
+        "budgets": _budgets(found, rows, pods),
+    }
+
+
+def _launchers(found: Read) -> dict[str, Obj]:
+    """UID of the VMI -> its launcher pod, on the node where it runs."""
+    place = {vmi["metadata"]["uid"]: facts.status(vmi).get("nodeName") for vmi in found.vmis}
+    pods = {}
+    for pod in facts.live_launchers(found.pods):
+        uid = facts.labels(pod).get(names.CREATED_BY, "")
+        if place.get(uid) and (pod.get("spec") or {}).get("nodeName") == place[uid]:
+            pods[uid] = pod
+    return pods
+
+
+# Nodes
+
+
+def _host_row(node: Obj, others: float) -> dict[str, Any]:
+    """`others`: MiB that pods request which the plan does not move."""
+    ready = facts.condition(node, "Ready") or {}
+    up = ready.get("status") == "True"
+    labels = facts.labels(node)
+    takes = labels.get(names.SCHEDULABLE) == "true"
+    memory = (facts.status(node).get("allocatable") or {}).get("memory")
+    cordoned = bool((node.get("spec") or {}).get("unschedulable"))
+    text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
+    return {
+        "name": node["metadata"]["name"],
+        "memory_mib": int(amount(memory) / MIB),
+        "committed_mib": int(others + 0.999),
+        # One without a working virt-handler takes no VM either.
+        "cordoned": (cordoned and names.CORDON not in facts.annotations(node)) or not takes,
+        "reachable": up,
+        "message": "" if up else text,
+    }
+
+
+def _target(node: Obj) -> Target:
+    """With all that it has: what is free changes from step to step."""
+    taints = [
+        taint
+        for taint in (node.get("spec") or {}).get("taints") or []
+        if taint.get("effect") in _HARD and not taint["key"].startswith(_PASSING)
+    ]
+    has = facts.status(node).get("allocatable") or {}
+    free = {what: amount(value) for what, value in has.items() if what != "memory"}
+    return Target(node["metadata"]["name"], facts.labels(node), taints, free)
+
+
+# VMs
+
+
+def _vm_row(
+    vmi: Obj,
+    pod: Obj | None,
+    found: Read,
+    default_strategy: str,
+    refused: Mapping[str, Sequence[Mapping[str, str]]],
+) -> dict[str, Any]:
+    node = str(facts.status(vmi)["nodeName"])
+    machine = found.vms.get(facts.key(vmi)) if facts.owner(vmi) is not None else None
+    vm = vm_of(vmi, node, default_strategy, machine)
+    requested = int(pod_needs(pod).get("memory", 0.0) / MIB + 0.999)
+    return {
+        "name": vm.name,
+        "uuid": vm.uuid,
+        "host": node,
+        "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
+        "sent_mib": vm.memory_mib,
+        "group": _group(vmi),
+        "strategy": vm.declared_strategy or "",
+        "migratable": vm.migratable,
+        "reasons": [{"reason": f.reason.value, "message": f.message} for f in vm.findings],
+        "refused_by": {name: list(why) for name, why in refused.items() if name != node},
+        "persistent": vm.persistent,
+        "document": dict(vm.document),
+    }
+
+
+def _refused(targets: Iterable[Target], asked: Wants) -> dict[str, list[dict[str, str]]]:
+    """Node -> why it never takes the VM, however much memory is free there."""
+    needs = {what: value for what, value in asked.needs.items() if what != "memory"}
+    labels = {key: value for key, value in asked.labels.items() if key != names.SCHEDULABLE}
+    wanted = replace(asked, needs=needs, labels=labels)
+    found = {}
+    for target in targets:
+        why = refusal(target, wanted)
+        if why is not None:
+            cpu = why[0] in (Check.CPU_MODEL, Check.NO_VENDOR)
+            reason = Reason.CPU_MODEL if cpu else Reason.NO_TARGET
+            found[target.name] = [
+                {"reason": reason.value, "message": f"{target.name}: {why[1]}."},
+            ]
+    return found
+
+
+def _group(vmi: Obj) -> str:
+    """Of VMs that never share a node: a required anti-affinity that selects the VM itself."""
+    rules = ((vmi["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    own = facts.labels(vmi).items()
+    for rule in rules or []:
+        wanted = ((rule.get("labelSelector") or {}).get("matchLabels") or {}).items()
+        if rule.get("topologyKey", _HOSTNAME) == _HOSTNAME and wanted and wanted <= own:
+            return "{}/{}".format(facts.key(vmi)[0], ",".join(f"{k}={v}" for k, v in wanted))
+    return ""
+
+
+def _budgets(
+    found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
+) -> list[dict[str, Any]]:
+    """Disruption budgets of VMs that an eviction stops: a migration disturbs none of them."""
+    covered: dict[str, dict[str, Any]] = {}
+    for vm in rows:
+        pod = pods.get(vm["document"]["uuid"])
+        if pod is None or vm["strategy"] in _MOVES:
+            continue
+        space = pod["metadata"]["namespace"]
+        for budget in budgets_of(found.budgets.get(space, ()), pod):
+            name = f"{space}/{budget.name}"
+            row = covered.setdefault(name, {"name": name, "vms": [], "at_once": 1})
+            row["at_once"] = max(1, budget.left or 0)
+            row["vms"].append(vm["uuid"])
+    return [covered[name] for name in sorted(covered)]
+
+
+__all__ = ["fleet_of", "read_fleet"]

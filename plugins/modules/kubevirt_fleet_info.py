@@ -1,0 +1,100 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_fleet_info
+short_description: Read the nodes and KubeVirt VMs of a cluster, for the plan of a roll
+description:
+  - Reads nodes, pods, VMs and budgets with one list each, and tells them in the form that
+    M(virtops.maintenance.maintenance_plan) takes. It changes nothing.
+  - A VM's memory is what its pod requests, and a node's is what it can allocate less what its other
+    pods request.
+  - Which nodes never take a VM is told from selectors, node affinity, taints, CPU model, vendor and
+    devices. A required anti-affinity to VMs of the same labels makes them a group. Other affinity
+    to pods and the zones of volumes are left to the scheduler.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.kubevirtgroup
+"""
+
+EXAMPLES = r"""
+- name: Read the cluster
+  virtops.maintenance.kubevirt_fleet_info:
+  register: cluster
+
+- name: Plan a roll over two nodes
+  virtops.maintenance.maintenance_plan:
+    platform: kubevirt
+    hosts: "{{ cluster.hosts }}"
+    vms: "{{ cluster.vms }}"
+    budgets: "{{ cluster.budgets }}"
+    limits: "{{ cluster.limits }}"
+    migration: "{{ cluster.migration }}"
+    anti_affinity: required
+    roll: [node-1, node-2]
+"""
+
+RETURN = r"""
+hosts:
+  description:
+    - The nodes, with C(name), C(memory_mib), C(committed_mib) of pods that are not VMs, C(cordoned)
+      by others (or without a working virt-handler), C(reachable) and C(message).
+  returned: success
+  type: list
+  elements: dict
+vms:
+  description:
+    - The VMs that are on a node, with the keys of
+      O(virtops.maintenance.maintenance_plan#module:vms).
+  returned: success
+  type: list
+  elements: dict
+budgets:
+  description: PodDisruptionBudgets of VMs that a drain stops. A migration disturbs none.
+  returned: success
+  type: list
+  elements: dict
+limits:
+  description: KubeVirt's limits of migrations at once, with C(cluster), C(outbound), C(inbound).
+  returned: success
+  type: dict
+migration:
+  description: How KubeVirt migrates by its own object, in the words of the option C(migration).
+  returned: success
+  type: dict
+unread:
+  description: What the account may not list. The plan does without.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+    read_fleet,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import FAILURES
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=AUTH_SPEC, supports_check_mode=True)
+    try:
+        result = read_fleet(options.auth(module.params))
+    except FAILURES as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stops that take longer than they were given, on real hosts: a slow save, a late guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from demo import plays, traces
+
+from lab import GuestSpec, Lab, need_lab
+from lab.names import lab_name
+from lab.procs import wait_for
+
+pytestmark = pytest.mark.lab
+
+HERE = {"maintenance_hosts": "host-a", "drain_shutdown_timeout": 4}
+# It lives as long as a save does; stopped, it takes no more of the VM's memory.
+HELPER = "pgrep -x libvirt_iohelpe"  # as the kernel has its name
+FREEZE = f"for i in $(seq 2000); do kill -STOP $({HELPER}) 2>&- && exit; sleep 0.02; done"
+# Local to host-a, so that the guest cannot migrate.
+CDROM = (
+    "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
+    "<source file='/var/lib/libvirt/images/tools.iso'/><target dev='sda' bus='sata'/></disk>"
+)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    need_lab()
+    name = f"{lab_name()[:20]}-stops"
+    Lab.down(name)
+    try:
+        yield Lab.up(name, 2)
+    finally:
+        Lab.down(name)
+
+
+@pytest.fixture
+def guest(lab: Lab) -> Iterator[str]:
+    lab.host("host-a").exec("truncate -s 1M /var/lib/libvirt/images/tools.iso")
+    spec = GuestSpec("web", memory_mib=384, fill_mib=256, autostart=True, devices_xml=CDROM)
+    lab.run("host-a", spec)
+    lab.wait_ticking(["web"], 120)
+    yield "web"
+    lab.remove_guest("web")
+
+
+@pytest.fixture
+def deaf(lab: Lab) -> Iterator[str]:
+    lab.run("host-a", GuestSpec("deaf", autostart=True, noacpi=True))
+    lab.wait_ticking(["deaf"], 120)
+    yield "deaf"
+    lab.remove_guest("deaf")
+
+
+def _restore(lab: Lab, name: str) -> None:
+    ended = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
+    assert ended.code == 0, ended.text
+    assert traces.running(lab.host("host-a")) == [name]
+    assert traces.autostarted(lab.host("host-a")) == [name]
+    assert traces.volumes(lab.host("host-a")) == []
+    lab.wait_ticking([name], 60)
+
+
+def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> None:
+    """Not timed as a shutdown, not asked for twice, and the VM goes on where it stood."""
+    host = lab.host("host-a")
+    save = {**HERE, "drain_on_not_migratable": "save", "drain_allow_stop": True}
+    host.exec(f"setsid sh -c '{FREEZE}' >/dev/null 2>&1 </dev/null &")
+    first = plays.Play(lab, "drain", save)
+    try:
+        begun = wait_for(lambda: "Save" in host.virsh("domjobinfo", guest, check=False), 60)
+        assert begun, first.text
+    finally:
+        first.kill()
+    second = plays.Play(lab, "drain", save)
+    try:
+        assert not wait_for(lambda: not second.running, 12), second.text
+        host.exec(f"kill -CONT $({HELPER})")
+        ended = second.wait(120)
+    finally:
+        if second.running:
+            second.kill()
+    assert ended.code == 0, ended.text
+    assert ended.vm(guest)["verdict"] == "saved"
+    assert ended.last["certificate"]
+    assert traces.running(host) == traces.autostarted(host) == []
+    _restore(lab, guest)
+
+
+def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> None:
+    """Its power button is not obeyed in time; then it is off after all."""
+    host = lab.host("host-a")
+    stop = {**HERE, "drain_rules": [{"name": "all", "strategy": "None", "allow_stop": True}]}
+    ended = plays.run(lab, "drain", stop)
+    assert ended.code != 0
+    assert ended.vm(deaf)["reason"] == "ShutdownTimedOut", ended.text
+    assert traces.autostarted(host) == [deaf]
+    host.virsh("destroy", deaf)
+    ended = plays.run(lab, "drain", stop)
+    assert ended.code == 0, ended.text
+    assert ended.vm(deaf)["verdict"] == "stopped"
+    assert traces.autostarted(host) == []
+    _restore(lab, deaf)

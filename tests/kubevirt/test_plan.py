@@ -1,0 +1,268 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan of a roll over a cluster's nodes: read over HTTP, predicted, held against a drain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import KUBEVIRT
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    MigrationSettings,
+    Placing,
+    Policy,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    plan_options,
+    preflight_facts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+    fleet_of,
+    read_fleet,
+)
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
+from kubesim import Kubesim
+from kubesim.kinds import NODES, VMIS
+
+
+@pytest.fixture
+def plays(sim: Kubesim, tmp_path: Path) -> Plays:
+    return Plays(sim, tmp_path)
+
+
+def small(sim: Kubesim, *names: str) -> None:
+    """Nodes that hold 1 GiB of VMs."""
+    for name in names:
+        sim.edit(NODES, name, lambda node: node["status"]["allocatable"].update(memory="1Gi"))
+
+
+def plan(found: dict[str, Any], roll: list[str], **more: Any) -> dict[str, Any]:
+    migration = found["migration"]
+    policy = Policy(
+        limits=Limits(**found["limits"]),
+        placing=Placing(apart=True),
+        migration=MigrationSettings(bandwidth_mib=migration["bandwidth"]),
+    )
+    request = request_of(
+        found["hosts"],
+        found["vms"],
+        roll,
+        policy,
+        speeds=replace(KUBEVIRT, setup=1.0, switch=0.0, overhead=0.0),
+        budgets=found["budgets"],
+        **more,
+    )
+    return plan_roll(request).to_dict()
+
+
+def test_the_plan_reads_and_writes_nothing(sim, operator) -> None:
+    sim.add_vm("vm", "n1", memory="256Mi")
+    before = len(sim.log)
+    found = read_fleet(operator.auth)
+    assert written(sim.log[before:]) == []
+    assert len(sim.log) - before < 12  # lists, not a request for each VM
+    (vm,) = found["vms"]
+    assert (vm["name"], vm["host"], vm["strategy"]) == ("default/vm", "n1", "LiveMigrate")
+    assert vm["memory_mib"] >= 256 and vm["sent_mib"] == 256
+    assert {host["name"] for host in found["hosts"]} == {"n1", "n2", "n3"}
+    assert found["limits"]["cluster"] == 5 and found["limits"]["outbound"] == 2
+
+
+def test_order_and_targets_of_a_roll_that_fits(sim, operator) -> None:
+    for node in ("n1", "n2"):
+        for number in range(2):
+            sim.add_vm(f"{node}-{number}", node)
+    found = read_fleet(operator.auth)
+    planned = plan(found, ["n1", "n2"])
+    assert planned["fits"] and [step["hosts"] for step in planned["steps"]] == [["n1"], ["n2"]]
+    assert planned["moves_per_vm"] == 1.0  # n3, which is not in the roll, comes first
+    together = plan(found, ["n1", "n2"], max_unavailable=2)
+    assert [sorted(step["hosts"]) for step in together["steps"]] == [["n1", "n2"]]
+
+
+def test_a_roll_that_does_not_fit_is_refused_with_a_sentence(sim, operator) -> None:
+    small(sim, "n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        sim.add_vm(f"on-{node}", node, memory="700Mi")
+    planned = plan(read_fleet(operator.auth), ["n1", "n2", "n3"])
+    assert not planned["fits"]
+    assert "has no target once n1 is out" in planned["refusal"]["sentence"]
+    assert planned["refusal"]["missing_mib"] > 0
+    sim.edit(NODES, "n3", lambda node: node["status"]["allocatable"].update(memory="4Gi"))
+    assert plan(read_fleet(operator.auth), ["n1", "n2"])["fits"]
+
+
+def test_what_other_pods_request_is_not_free(sim, operator) -> None:
+    small(sim, "n1", "n2", "n3")
+    sim.add_vm("vm", "n1", memory="512Mi")
+    for node in ("n2", "n3"):
+        asked = {"resources": {"requests": {"memory": "600Mi"}}, "name": "c"}
+        spec = {"nodeName": node, "containers": [asked]}
+        pod = {"metadata": {"name": f"other-{node}", "namespace": "default"}, "spec": spec}
+        sim.add("pods", {**pod, "status": {"phase": "Running"}})
+    found = read_fleet(operator.auth)
+    assert {h["name"]: h["committed_mib"] for h in found["hosts"]}["n2"] == 600
+    assert plan(found, ["n1"])["refusal"]["name"] == "default/vm"
+
+
+def test_the_scheduler_would_refuse_a_node_and_so_does_the_plan(sim, operator) -> None:
+    """A selector, a taint; and what only a cordon of ours or being not Ready keeps away."""
+    sim.add_node("n4", pool="gold")
+    sim.edit(NODES, "n1", lambda node: node["metadata"]["labels"].update(pool="gold"))
+    sim.add_vm("bound", "n1", pool="gold")
+    sim.add_vm("free", "n1")
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    sim.edit(NODES, "n2", lambda node: node["spec"].update(taints=[taint]))
+    found = read_fleet(operator.auth)
+    rows = {vm["name"]: vm for vm in found["vms"]}
+    assert set(rows["default/bound"]["refused_by"]) == {"n2", "n3"}
+    assert set(rows["default/free"]["refused_by"]) == {"n2"}
+    targets = {m["name"]: m["target"] for m in plan(found, ["n1"])["steps"][0]["moves"]}
+    assert targets["default/bound"] == "n4" and targets["default/free"] in ("n3", "n4")
+    sim.edit(NODES, "n4", lambda node: node["spec"].update(unschedulable=True))
+    again = plan(read_fleet(operator.auth), ["n1"])
+    assert again["refusal"]["name"] == "default/bound"
+
+
+def test_vms_that_never_share_a_node_are_planned_apart(sim, operator) -> None:
+    for name, node in (("a", "n1"), ("b", "n2")):
+        sim.add_vm(name, node, labels={"kind": "db"})
+        term = {
+            "labelSelector": {"matchLabels": {"kind": "db"}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        sim.edit(
+            VMIS,
+            name,
+            lambda vmi, rule=rule: (
+                vmi["spec"].setdefault("affinity", {}).update(podAntiAffinity=rule)
+            ),
+            "default",
+        )
+    found = read_fleet(operator.auth)
+    assert {vm["group"] for vm in found["vms"]} == {"default/kind=db"}
+    (move,) = plan(found, ["n1"])["steps"][0]["moves"]
+    assert move["target"] == "n3"
+
+
+def test_a_budget_of_vms_that_are_stopped_keeps_nodes_apart(sim, operator) -> None:
+    """A migration disturbs no budget, so those of VMs that migrate are not asked."""
+    for name, node, strategy in (
+        ("a", "n1", "None"),
+        ("b", "n2", "None"),
+        ("c", "n2", "LiveMigrate"),
+    ):
+        sim.add_vm(name, node, strategy=strategy, labels={"tier": "web"})
+    sim.add(
+        "poddisruptionbudgets",
+        {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"tier": "web"}}},
+        },
+    )
+    found = read_fleet(operator.auth)
+    (budget,) = found["budgets"]
+    names = {vm["uuid"]: vm["name"] for vm in found["vms"]}
+    assert budget["name"] == "default/web"
+    assert {names[uuid] for uuid in budget["vms"]} == {"default/a", "default/b"}
+
+
+def test_what_the_plan_says_is_what_a_drain_does(sim, operator) -> None:
+    for number in range(3):
+        sim.add_vm(f"vm{number}", "n1")
+    planned = plan(read_fleet(operator.auth), ["n1"])
+    done = operator.drain()
+    assert done["phase"] == "Drained"
+    foreseen = {move["vm"]: move["way"] for move in planned["steps"][0]["moves"]}
+    assert foreseen == {vm["uuid"]: "migrate" for vm in done["vms"]}
+
+
+def test_a_vm_that_blocks_the_drain_blocks_the_plan(sim, operator) -> None:
+    sim.add_vm("stuck", "n1", not_migratable_reason="DisksNotLiveMigratable")
+    planned = plan(read_fleet(operator.auth), ["n1"])
+    assert planned["refusal"]["reason"] == "DisksNotLiveMigratable"
+    assert operator.drain()["phase"] == "Blocked"
+
+
+def test_a_vm_under_migration_counts_on_both_nodes(sim, operator) -> None:
+    """Its target pod requests memory there, which nobody else gets."""
+    sim.add_vm("vm", "n1", memory="512Mi")
+    client = Client(operator.auth)
+    found = preflight_facts.read(client)
+    client.close()
+    (pod,) = [p for p in found.pods if p["metadata"]["name"].startswith("virt-launcher")]
+    there = json.loads(json.dumps(pod))
+    there["metadata"]["uid"] = "another"
+    there["spec"]["nodeName"] = "n2"
+    found.pods.append(there)
+    hosts = {h["name"]: h["committed_mib"] for h in fleet_of(found, "None")["hosts"]}
+    assert hosts["n1"] == 0 and hosts["n2"] >= 512
+
+
+def test_the_playbook_plans_a_roll_and_says_what_is_predicted(sim, plays, tmp_path) -> None:
+    for node in ("n1", "n2"):
+        sim.add_vm(f"on-{node}", node)
+    before = len(sim.log)
+    file = tmp_path / "plan.json"
+    done = plays.own("plan", maintenance_hosts="n1:n2", maintenance_plan_file=str(file))
+    assert done.returncode == 0, done.stdout
+    assert written(sim.log[before:]) == []
+    assert "It fits: 2 hosts in 2 steps, 2 moves of 2 VMs" in done.stdout
+    assert "to (predicted)" in done.stdout and "KubeVirt's scheduler chooses" in done.stdout
+    assert json.loads(file.read_text(encoding="utf-8"))["targets"] == "predicted"
+
+
+def test_the_drain_is_told_beside_the_plan(sim, plays, tmp_path) -> None:
+    sim.add_vm("web", "n1")
+    told = {"maintenance_hosts": "n1", "maintenance_plan_file": str(tmp_path / "plan.json")}
+    assert plays.own("plan", **told).returncode == 0
+    done = plays.own("drain", **told)
+    assert done.returncode == 0, done.stdout
+    text = " ".join(done.stdout.split())
+    assert "default/web: moved to n" in text and "the plan said moved to n" in text
+
+
+def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
+    small(sim, "n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        sim.add_vm(f"on-{node}", node, memory="700Mi")
+    done = plays.own("plan")
+    assert done.returncode != 0
+    assert "has no target once" in " ".join(done.stdout.split())
+    done = plays.own("plan", drain_limits={"inbound": 1})
+    assert "drain_limits other than outbound" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("on_not_migratable", "save", "there is no save on KubeVirt"),
+        ("strategy", "None", "every VMI has one"),
+        ("move_inactive", True, "is on no node"),
+        ("rules", [{"name": "r", "migration": {"tls": True}}], "make a MigrationPolicy"),
+        ("rules", [{"name": "r", "on_not_migratable": "cold_migrate"}], "no cold_migrate"),
+    ],
+)
+def test_what_kubevirt_does_not_know_is_refused(option: str, value: Any, text: str) -> None:
+    params = {
+        "rules": [],
+        "on_not_migratable": "block",
+        "strategy": "LiveMigrate",
+        "move_inactive": False,
+    }
+    plan_options.check(params)
+    with pytest.raises(PolicyError, match=text):
+        plan_options.check({**params, option: value})

@@ -1,0 +1,113 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many requests a drain makes, and what a slice hands to the next one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from kubesim import words
+from kubesim.kinds import BY_PLURAL, NODES
+from kubesim.reading import evictions
+
+LEASES = BY_PLURAL["leases"]
+LEASE, WANTED = "virtops-maintenance-n1", "virtops.maintenance/wanted"
+VMS = 20
+# Signature, Event, eviction, signature of the migration.
+PER_VM = 4
+# Lease, VMIs, migrations.
+PER_SLICE = 3
+# The first reads, cordon, the certificate's two, the record.
+PER_DRAIN = 23
+
+
+def step(operator, seconds: float, cursor: str | None, begun: bool, run_id: str = "r"):
+    request = operator.request(Intent.DRAINED, run_id, seconds)
+    return service.run_slice(replace(request, begun=begun, cursor=cursor))
+
+
+def ours(sim) -> list:
+    return [call for call in sim.log if call.user == "maintenance"]
+
+
+def test_a_drain_makes_few_requests(sim, operator) -> None:
+    for number in range(VMS):
+        sim.add_vm(f"vm{number}", "n1", wait=False, migrate_seconds="3")
+    for number in range(VMS):
+        sim.until(lambda number=number: sim.running(f"vm{number}"))
+    begun = len(ours(sim))
+    slices, found = 1, step(operator, 1.5, "", False)
+    while found["ended"] != "final":
+        slices, found = slices + 1, step(operator, 1.5, found["cursor"], True)
+    assert found["phase"] == "Drained" and slices > 2
+    made = len(ours(sim)) - begun
+    print(f"{made} requests = {made / VMS:.2f} a VM, {slices} slices")
+    assert made <= PER_VM * VMS + PER_SLICE * (slices - 1) + PER_DRAIN
+
+
+def test_a_server_that_does_not_stream_lists_is_asked_once(sim, operator) -> None:
+    sim.api.streams_lists = False
+    for number in range(3):
+        sim.add_vm(f"vm{number}", "n1")
+    found = step(operator, 30.0, "", False)
+    assert found["phase"] == "Drained"
+    asked = [call for call in ours(sim) if "sendInitialEvents" in call.query]
+    assert [call.status for call in asked] == [422]
+
+
+def test_the_next_slice_goes_on_without_reading_the_node(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    first = step(operator, 1.0, "", False)
+    begun = len(ours(sim))
+    second = step(operator, 0.5, first["cursor"], True)
+    assert second["ended"] == "out_of_time"
+    paths = [(call.method, call.path.split("/")[-1]) for call in ours(sim)[begun:]]
+    assert ("GET", "n1") not in paths and ("PATCH", "n1") not in paths
+    last = step(operator, 30.0, second["cursor"], True)
+    assert last["phase"] == "Drained" and "cursor" not in last
+    assert evictions(sim) == ["vm"]
+    (lease,) = sim.all(LEASES)
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+def test_a_cursor_that_is_lost_costs_reads_and_nothing_else(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    step(operator, 1.0, None, False)
+    found = step(operator, 30.0, "no cursor of ours", True)
+    assert found["phase"] == "Drained" and evictions(sim) == ["vm"]
+
+
+def test_a_run_that_keeps_the_lease_lets_in_who_waits(sim, operator) -> None:
+    """An abort must not wait for the end of the drain."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    first = step(operator, 1.0, "", False, "first")
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(step, operator, 0.5, None, False, "second")
+        sim.until(lambda: WANTED in words.annotations(sim.find(LEASES, LEASE)))
+        with pytest.raises(service.Superseded, match="second"):
+            step(operator, 0.5, first["cursor"], True, "first")
+        assert second.result()["run_id"] == "second"
+    lease = sim.find(LEASES, LEASE)
+    assert lease["spec"]["holderIdentity"] == "" and WANTED not in words.annotations(lease)
+    operator.restore()
+
+
+def test_a_cursor_is_void_when_another_run_was_at_work(sim, operator) -> None:
+    """What it says of the record would undo what the other one wrote."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    first = step(operator, 1.0, "", False, "first")
+    sim.edit(LEASES, LEASE, lambda o: o["spec"].update(holderIdentity=""), "default")
+    step(operator, 0.5, None, False, "second")
+    with pytest.raises(service.Superseded, match="second"):
+        step(operator, 0.5, first["cursor"], True, "first")
+    assert (
+        '"second"' in sim.find(NODES, "n1")["metadata"]["annotations"]["virtops.maintenance/record"]
+    )
+    operator.restore()

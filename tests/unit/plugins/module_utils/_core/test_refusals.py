@@ -1,0 +1,194 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims and acts that are refused: how long that goes on, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+    Action,
+    Do,
+    NodePhase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Move
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
+    ModelPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Limits,
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
+    FIXED,
+    ended,
+    on,
+    run,
+    two,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    fleet,
+    vm,
+)
+
+FULL = Finding(Reason.MIGRATION_FAILED, "migrate: the holder does not start: disk full")
+
+
+def drain(
+    made,
+    node="a",
+    policy=POLICY,
+    claims: Callable | None = None,
+    seconds=5000.0,
+    fails=None,
+    **more,
+):
+    """A drain whose claims are answered by `claims(action, the platform's own answer)`."""
+    platform = ModelPlatform(made, node)
+    platform.fails = fails or platform.fails
+    own, asked = platform.claim, []
+
+    def claim(wanted, limits):
+        asked.extend(a.target for a in wanted)
+        answers = own(wanted, limits)
+        return {a.vm: claims(a, answers[a.vm]) if claims else answers[a.vm] for a in wanted}
+
+    platform.claim = claim  # type: ignore[method-assign]
+    more = {"intent": "drained", "run_id": "run", **more}
+    record = begin(None, node, now=platform.now(), boot_id=platform.own.boot_id, **more)
+    begun = made.clock
+    outcome = Engine(platform, policy, record).run(platform.now() + seconds)
+    return outcome, asked, made.clock - begun
+
+
+def refusing(what: Do, finding: Finding) -> Callable[[Action], Finding | None]:
+    return lambda action: finding if action.do is what else None
+
+
+def test_a_refused_migration_is_told_with_the_words_of_the_refusal() -> None:
+    outcome = run(two(vm(1, "a")), fails=refusing(Do.MIGRATE, FULL))
+    assert ended(outcome) == ("blocked", "AttemptsUsedUp")
+    entry = outcome.record.vms["u1"]
+    assert "disk full" in entry.message
+    assert [(a.ended, a.ok, a.reason) for a in entry.attempts] == [
+        (True, False, "MigrationFailed")
+    ] * POLICY.max_attempts
+
+
+def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> None:
+    """The answer was lost, not the request."""
+    made = two(vm(1, "a"))
+
+    def lost(action: Action) -> Finding | None:
+        if action.do is Do.MIGRATE:
+            made.migrate(
+                Move(
+                    "u1", "a", "b", action.attempt, MigrationSettings(), made.fate("u1", 1)
+                )
+            )  # fmt: skip
+            return Finding(Reason.MIGRATION_FAILED, "migrate: the holder did not answer")
+        return None
+
+    outcome, _asked, _seconds = drain(made, seconds=2.0, fails=lost)
+    assert [(a.ended, a.reason) for a in outcome.record.vms["u1"].attempts] == [(False, "")]
+    outcome = run(made)
+    assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("moved", ""))
+    assert [a.reason for a in outcome.record.vms["u1"].attempts] == [""]
+
+
+@pytest.mark.parametrize(("do", "intent"), [(Do.CORDON, "drained"), (Do.UNCORDON, "active")])
+def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: str) -> None:
+    made = two(vm(1, "a"))
+    if intent == "active":
+        run(made)
+    before = made.clock
+    why = Finding(Reason.MIGRATION_FAILED, f"{do.value}: the pool is full")
+    outcome = run(made, POLICY, intent, "again", refusing(do, why))
+    assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final")
+    assert why in outcome.findings
+    assert made.clock - before < POLICY.pending_timeout + 30.0
+    outcome = run(made, POLICY, intent, "third")
+    assert outcome.findings == ()
+
+
+def test_claims_that_are_refused_end_with_the_refusal_at_pending_timeout() -> None:
+    """The host that keeps the slots is down."""
+    made = fleet([("b", vm(1, "b"))], {"a": 8192, "b": 8192, "c": 8192})
+    made.machines["a"].reachable = False
+    policy = replace(POLICY, drain_timeout=3600.0)
+    outcome, asked, seconds = drain(made, "b", policy)
+    assert ended(outcome) == ("blocked", "PeerUnreachable")
+    assert "a" in outcome.record.vms["u1"].message
+    assert POLICY.pending_timeout < seconds < POLICY.pending_timeout + 30.0
+    assert asked
+
+
+def test_a_cold_migration_whose_claims_are_refused_ends_too() -> None:
+    why = Finding(Reason.PEER_UNREACHABLE, "b does not answer")
+    policy = replace(on("cold_migrate"), drain_timeout=3600.0)
+    made = two(vm(1, "a", **FIXED))
+    outcome, _asked, seconds = drain(made, policy=policy, claims=lambda _a, _own: why)
+    assert ended(outcome) == ("blocked", "PeerUnreachable")
+    assert seconds < POLICY.pending_timeout + 30.0
+    assert made.machines["a"].domains["u1"].active
+
+
+def test_a_queue_is_waited_in_to_the_nodes_deadline_which_names_it() -> None:
+    why = Finding(Reason.WAITING_FOR_SLOT, "5 migrations are in flight in the cluster already.")
+    outcome, _asked, seconds = drain(two(vm(1, "a")), claims=lambda _a, _own: why)
+    assert ended(outcome) == ("blocked", "DeadlineExceeded")
+    assert "5 migrations are in flight" in outcome.record.vms["u1"].message
+    assert seconds > POLICY.drain_timeout
+
+
+def test_one_grant_ends_the_count_of_refusals() -> None:
+    """Refused for a while, granted, failed, refused again: no refusal lasted long."""
+    made = two(vm(1, "a"))
+    why = Finding(Reason.PEER_UNREACHABLE, "b does not answer")
+    times = [0.0]
+
+    def now_and_then(_action, own):
+        times[0] = times[0] or made.clock
+        return why if made.clock - times[0] < POLICY.pending_timeout - 5.0 else own
+
+    outcome, _asked, _seconds = drain(made, claims=now_and_then)
+    assert ended(outcome) == ("moved", "")
+    assert outcome.record.vms["u1"].refused_since is None
+
+
+def test_a_target_that_refuses_the_claim_gives_way_to_the_next_one() -> None:
+    """Two migrations of others go to the roomiest node."""
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
+    why = Finding(Reason.WAITING_FOR_SLOT, "b has 2 inbound already.")
+    outcome, asked, _seconds = drain(
+        made, claims=lambda action, own: why if action.target == "b" else own
+    )
+    assert (asked, ended(outcome)) == (["b", "c"], ("moved", ""))
+
+
+def test_when_all_have_refused_each_is_asked_again() -> None:
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
+    why = Finding(Reason.WAITING_FOR_SLOT, "full")
+    _outcome, asked, _seconds = drain(made, claims=lambda _a, _own: why, seconds=6.0)
+    assert asked[:5] == ["b", "c", "b", "c", "b"]
+
+
+def test_one_vm_alone_keeps_to_the_limit_of_its_node() -> None:
+    made = fleet([("a", vm(n, "a")) for n in (1, 2, 3)], {"a": 8192, "b": 9000, "c": 8192})
+    policy = replace(POLICY, limits=Limits(10, 1, 10))
+    for uuid in ("u1", "u2", "u3"):
+        drain(made, policy=policy, seconds=0.5, intent="migrated", run_id=uuid, only=uuid)
+        made.machines["a"].record = None
+    assert list(made.moves) == ["u1"]
+    outcome, _asked, _seconds = drain(made, policy=policy, intent="migrated", only="u2")
+    assert ended(outcome, "u2") == ("moved", "")

@@ -1,0 +1,26 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+
+
+def test_the_secrets_of_a_kubeconfig_are_not_printed() -> None:
+    kubeconfig = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://api"}}],
+        "users": [
+            {"name": "u", "user": {"token": "tok", "client-key-data": "key", "username": "joe"}},
+            {
+                "name": "v",
+                "user": {"exec": {"command": "aws", "env": [{"name": "K", "value": "s"}]}},
+            },
+        ],
+    }
+    params = {"kubeconfig": kubeconfig}
+    module = SimpleNamespace(params=params, no_log_values=set())
+    assert options.auth(module)["kubeconfig"] == kubeconfig
+    assert module.no_log_values == {"tok", "key", "s"}

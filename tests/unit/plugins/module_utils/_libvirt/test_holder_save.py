@@ -1,0 +1,138 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Saves in the holder: nobody waits for one, a second order is the first, errors are kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    VM,
+    Observation,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder_save
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
+    OrderError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_save import Saves
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    note_saves,
+)
+
+
+class Refused(Exception):
+    """As libvirt.libvirtError."""
+
+
+class Machine:
+    """A hypervisor whose saves go on until they are let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.go = threading.Event()
+        self.error = ""
+        self.at_once = self.most = 0
+
+    def local(self) -> Any:
+        conn = SimpleNamespace(lookupByUUIDString=self._domain)
+        return SimpleNamespace(conn=conn, close=lambda: None)
+
+    def _domain(self, uuid: str) -> Any:
+        def save(_flags: int) -> None:
+            self.calls.append(uuid)
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            self.go.wait(10)
+            self.at_once -= 1
+            if self.error:
+                raise Refused(self.error)
+
+        return SimpleNamespace(isActive=lambda: True, managedSave=save)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(holder_save, "libvirt", SimpleNamespace(libvirtError=Refused))
+    return Machine()
+
+
+def saves(machine: Machine, events: list[dict[str, Any]]) -> Saves:
+    return Saves(machine, events.append, lambda _text: None)  # type: ignore[arg-type]
+
+
+def order(uuid: str) -> dict[str, str]:
+    return {"order": "save", "uuid": uuid, "name": f"vm-{uuid}"}
+
+
+def until(what: Any) -> None:
+    end = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_order_returns_at_once_and_the_same_again_is_held(machine: Machine) -> None:
+    events: list[dict[str, Any]] = []
+    made = saves(machine, events)
+    assert made.order(order("u")) == {"result": "accepted"}
+    until(lambda: machine.calls == ["u"])
+    assert made.order(order("u")) == {"result": "held"}
+    assert made.status() == {"u": ""}
+    assert not made.idle
+    machine.go.set()
+    until(lambda: events)
+    assert (events[0]["event"], events[0]["job"]["uuid"]) == ("over", "u")
+    assert (made.status(), made.idle, machine.calls) == ({}, True, ["u"])
+
+
+def test_an_error_stands_in_the_words_of_libvirt_until_it_is_asked_again(machine: Machine) -> None:
+    events: list[dict[str, Any]] = []
+    made = saves(machine, events)
+    machine.error = "cannot migrate domain: vhost-user device"
+    machine.go.set()
+    made.order(order("u"))
+    until(lambda: events)
+    assert made.status() == {"u": "cannot migrate domain: vhost-user device"}
+    assert made.idle
+    machine.error = ""
+    machine.go.clear()
+    assert made.order(order("u")) == {"result": "accepted"}
+    assert made.status() == {"u": ""}
+    machine.go.set()
+    until(lambda: made.idle)
+
+
+def test_two_go_on_at_once_and_the_others_wait_for_them(machine: Machine) -> None:
+    made = saves(machine, [])
+    for uuid in "abcd":
+        made.order(order(uuid))
+    until(lambda: len(machine.calls) == 2)
+    time.sleep(0.05)
+    assert set(made.status()) == set("abcd")
+    machine.go.set()
+    until(lambda: made.idle)
+    assert (sorted(machine.calls), machine.most) == (list("abcd"), 2)
+
+
+def test_an_order_names_the_vm(machine: Machine) -> None:
+    with pytest.raises(OrderError, match="uuid"):
+        saves(machine, []).order({"order": "save", "uuid": None})
+
+
+def test_what_the_holder_knows_is_in_the_picture() -> None:
+    """One that waits for its turn is under way, or it would be asked for and timed again."""
+    vms = {u: VM(u, u, "a") for u in ("waits", "failed")}
+    obs = Observation({}, {**vms, "off": VM("off", "off", "a", State.SHUTOFF)})
+    note_saves(obs, {"waits": "", "failed": "no space", "off": "", "gone": ""})
+    assert obs.vms["waits"].job is not None
+    assert obs.vms["waits"].job.saving
+    assert obs.vms["failed"].job is None
+    assert obs.vms["off"].job is None
+    assert [f.message for f in obs.save_errors.values()] == ["save: no space"]

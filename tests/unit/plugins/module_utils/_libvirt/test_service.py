@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A slice that finds no record: which run's doing is that?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    Request,
+    Superseded,
+    _slice,
+)
+
+
+def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[str, Any]:
+    """A slice of a run that has begun."""
+    read = SimpleNamespace(cordoned=False)
+    platform: Any = SimpleNamespace(
+        load=lambda: old, source=SimpleNamespace(read=lambda _jobs: read)
+    )
+    own = HostConfig("host-a", "x")
+    return _slice(platform, Request(own, [], Policy(), intent, "run-1", begun=True, **more))
+
+
+@pytest.mark.parametrize("only", ["", "u1"])
+def test_a_restore_whose_last_answer_was_lost_is_done(only: str) -> None:
+    result = again(Intent.ACTIVE, only=only)
+    assert (result["ended"], result["phase"], result["changed"]) == ("final", "Active", True)
+
+
+def test_a_drain_without_its_record_was_taken_over() -> None:
+    with pytest.raises(Superseded, match="removed meanwhile"):
+        again(Intent.DRAINED)
+
+
+@pytest.mark.parametrize("intent", [Intent.ACTIVE, Intent.DRAINED])
+def test_the_record_of_another_run_is_the_end_of_this_one(intent: Intent) -> None:
+    with pytest.raises(Superseded, match=r"run run-2 .* took over"):
+        again(intent, NodeRecord("host-a", "run-2"))
