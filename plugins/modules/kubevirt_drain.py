@@ -61,7 +61,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Reads, and evictions that the server only tries out. Tells for each VM what would be done, about how long it would take and how
+      - Reads, and evictions that the server only tries out. Tells for each VM what would be
+        done, about how long it would take and how
         long the VM would stand still.
       - What would stay on the node is named in a warning. Check mode does not fail for it.
       - The times are by KubeVirt's own limits and settings; MigrationPolicies are left aside.
