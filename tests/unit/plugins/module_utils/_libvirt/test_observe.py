@@ -85,7 +85,9 @@ def test_what_leaves_is_counted_and_a_backup_is_not(monkeypatch: pytest.MonkeyPa
     observer = Observer(source, [], "boot", "a")
     monkeypatch.setattr(observer, "read_hosts", lambda: {"a": HostNow("a", domains)})
     monkeypatch.setattr(
-        observer, "_vm", lambda domain, _reads: VM(domain.uuid, domain.name, "a", job=domain.job)
+        observer,
+        "_vm",
+        lambda domain, _reads: (VM(domain.uuid, domain.name, "a", job=domain.job), True),
     )
     obs = observer.observe(None, 1.0, frozenset({"held", "moves"}), {})
     assert obs.nodes["a"].outbound == 2
