@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ PER_VM = 4
 # Lease, VMIs, migrations.
 PER_SLICE = 3
 # The first reads, cordon, the certificate's two, the record.
-PER_DRAIN = 23
+PER_DRAIN = 28
 
 
 def step(operator, seconds: float, cursor: str | None, begun: bool, run_id: str = "r"):
@@ -48,7 +49,8 @@ def test_a_drain_makes_few_requests(sim, operator) -> None:
         slices, found = slices + 1, step(operator, 1.5, found["cursor"], True)
     assert found["phase"] == "Drained" and slices > 2
     made = len(ours(sim)) - begun
-    print(f"{made} requests = {made / VMS:.2f} a VM, {slices} slices")
+    kinds = Counter((c.method, c.path.split("/")[-1], c.query[:20]) for c in ours(sim)[begun:])
+    print(f"{made} requests = {made / VMS:.2f} a VM, {slices} slices: {kinds.most_common()}")
     assert made <= PER_VM * VMS + PER_SLICE * (slices - 1) + PER_DRAIN
 
 
