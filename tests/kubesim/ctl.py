@@ -7,13 +7,13 @@
     python -m kubesim.ctl KUBECONFIG nodes NAME ...
     python -m kubesim.ctl KUBECONFIG vm NAME NODE [strategy=None] [run_strategy=Always] [KNOB=...]
     python -m kubesim.ctl KUBECONFIG fit NODE ...
-    python -m kubesim.ctl KUBECONFIG remove
+    python -m kubesim.ctl KUBECONFIG remove [NODE ...]
     python -m kubesim.ctl KUBECONFIG state [NODE ...]
 
 `state` prints JSON: where each VM that was made here runs (nowhere: an empty text), which nodes
 are cordoned and which carry annotations of ours, and what migrations and evacuations have left
 behind. `fit` fails if one of the nodes is not there, or carries VMs of others. `remove` takes
-away what was made here, no other VM.
+away the VMs that were made here, no other, and cordon, record and Lease of the nodes.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def main() -> int:
         cluster.add_vm(name, node, **dict(option.split("=", 1) for option in options))
     elif what == "remove":
         cluster.remove_vms()
+        for name in rest:
+            cluster.tidy(name)
     elif what == "state":
         print(json.dumps(state(cluster, rest)))
     elif what == "fit":

@@ -26,12 +26,11 @@ from typing import Any
 
 import pytest
 
-from . import words
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, VMIS, VMS, Kind
 from .remote import Remote
 
 Obj = dict[str, Any]
-LEASES, EVENTS = BY_PLURAL["leases"], BY_PLURAL["events"]
+EVENTS = BY_PLURAL["events"]
 WANTED = ("n1", "n2", "n3")
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
@@ -72,21 +71,7 @@ class Given(Remote):
         for kind, namespace, name in reversed(self._added):
             self._delete(kind, namespace, name)
         for name in WANTED:
-            self._delete(LEASES, "default", f"virtops-maintenance-{name}")
-            node = self.request("GET", self.path_of(NODES, name=name))
-            notes = [key for key in words.annotations(node) if key.startswith("virtops.")]
-            body: Obj = {
-                "metadata": {"annotations": dict.fromkeys(notes)},
-                "spec": {"unschedulable": None},
-            }
-            was = self._edited.get(name)
-            if was is not None:
-                body["spec"]["taints"] = was["spec"].get("taints")
-                body["metadata"]["labels"] = {
-                    **dict.fromkeys(words.labels(node)),
-                    **words.labels(was),
-                }
-            self.patch(NODES, name, body)
+            self.tidy(name, self._edited.get(name))
         if self._settings is not None:
             found = self._kubevirt()
             found["spec"]["configuration"] = self._settings

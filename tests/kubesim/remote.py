@@ -170,6 +170,18 @@ class Remote:
             if (meta["namespace"], obj["spec"].get("vmiName")) in ours:
                 self._delete(VMIMS, meta["namespace"], meta["name"])
 
+    def tidy(self, name: str, was: Obj | None = None) -> None:
+        """Nothing of the product stays on a node. `was`: labels and taints as they were."""
+        self._delete(BY_PLURAL["leases"], "default", f"virtops-maintenance-{name}")
+        node = self.request("GET", self.path_of(NODES, name=name))
+        notes = [key for key in words.annotations(node) if key.startswith("virtops.")]
+        meta: Obj = {"annotations": dict.fromkeys(notes)}
+        spec: Obj = {"unschedulable": None}
+        if was is not None:
+            spec["taints"] = was["spec"].get("taints")
+            meta["labels"] = {**dict.fromkeys(words.labels(node)), **words.labels(was)}
+        self.patch(NODES, name, {"metadata": meta, "spec": spec})
+
     def _end_guests(self) -> None:
         """Those that do not shut down when asked."""
         ours = self.made_here()
