@@ -100,6 +100,7 @@ def roll(lab: Lab) -> tuple[plays.Ended, list[str]]:
     say("-- the roll: drain, patch, reboot and restore each host; stops are allowed where needed")
     boots = {host.name: host.boot_id for host in lab.hosts.values()}
     variables = {
+        "maintenance_hosts": "all",
         "maintenance_tasks": str(PATCH),
         "maintenance_reason": "demo",
         "drain_allow_stop": True,

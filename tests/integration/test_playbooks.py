@@ -212,7 +212,7 @@ def test_a_vm_that_cannot_move(lab: Lab, stuck: str) -> None:
 
 def test_the_roll_stops_at_the_first_failure(lab: Lab, stuck: str) -> None:
     boots = [host.boot_id for host in lab.hosts.values()]
-    ended = plays.run(lab, "rolling_maintenance", {})
+    ended = plays.run(lab, "rolling_maintenance", {"maintenance_hosts": "all"})
     assert ended.code != 0
     said = " ".join(ended.text.split())
     assert "The roll stopped at host-a" in said

@@ -109,7 +109,7 @@ def test_a_roll_over_all_nodes_stops_nothing(sim, plays) -> None:
     for node in ("n1", "n2", "n3"):
         for number in range(2):
             sim.add_vm(f"{node}-{number}", node, migrate_seconds="1")
-    done = plays.own("rolling_maintenance", maintenance_reboot=False)
+    done = plays.own("rolling_maintenance", maintenance_hosts="all", maintenance_reboot=False)
     assert done.returncode == 0, done.stdout
     uids = [c for c in sim.requests("DELETE") if "virtualmachineinstances/" in c.path]
     assert uids == [] and sim.leftovers() == []
