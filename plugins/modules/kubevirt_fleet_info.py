@@ -90,7 +90,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.serv
 def main() -> None:
     module = AnsibleModule(argument_spec=AUTH_SPEC, supports_check_mode=True)
     try:
-        result = read_fleet(options.auth(module.params))
+        result = read_fleet(options.auth(module))
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -145,8 +146,8 @@ class Policy:
         if self.max_attempts < 1:
             raise PolicyError(f"max_attempts must be 1 or more, not {self.max_attempts}")
         for name in ("shutdown_timeout", "pending_timeout", "drain_timeout"):
-            if not getattr(self, name) > 0:
+            if math.isnan(getattr(self, name)) or getattr(self, name) <= 0:
                 raise PolicyError(f"{name} must be more than 0 seconds")
         for name in ("backoff", "external_timeout", "unknown_timeout"):
-            if not getattr(self, name) >= 0:
+            if math.isnan(getattr(self, name)) or getattr(self, name) < 0:
                 raise PolicyError(f"{name} must be 0 seconds or more")

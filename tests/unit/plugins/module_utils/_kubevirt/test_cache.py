@@ -28,6 +28,9 @@ def the_end(version: int) -> dict[str, Any]:
     return event("BOOKMARK", "", version, **{"k8s.io/initial-events-end": "true"})
 
 
+SILENCE = object()
+
+
 class Server:
     """Answers each watch with the next script; an error in it is raised."""
 
@@ -39,11 +42,11 @@ class Server:
 
     def watch(self, _path: str, version: str, *_more: Any) -> Iterator[dict[str, Any]]:
         self.asked.append(version)
-        script = self.scripts.pop(0) if self.scripts else [time.sleep]
+        script = self.scripts.pop(0) if self.scripts else [SILENCE]
         for told in script:
             if isinstance(told, Exception):
                 raise told
-            if told is time.sleep:
+            if told is SILENCE:
                 time.sleep(60)
             yield told
 
