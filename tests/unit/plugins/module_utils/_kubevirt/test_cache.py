@@ -31,6 +31,10 @@ def the_end(version: int) -> dict[str, Any]:
 SILENCE = object()
 
 
+def fail(error: Exception) -> None:
+    raise error
+
+
 class Server:
     """Answers each watch with the next script; an error in it is raised."""
 
@@ -45,7 +49,7 @@ class Server:
         script = self.scripts.pop(0) if self.scripts else [SILENCE]
         for told in script:
             if isinstance(told, Exception):
-                raise told
+                fail(told)
             if told is SILENCE:
                 time.sleep(60)
             yield told
