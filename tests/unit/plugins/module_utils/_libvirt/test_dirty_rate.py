@@ -39,7 +39,7 @@ class Fleet:
     def __init__(self, rates: dict[str, int | None]) -> None:
         self.rates = rates
         self.clock = 5000.0
-        self.started: dict[str, tuple[float, int]] = {}
+        self.started: dict[str, tuple[float, int, int]] = {}
         self.asked: list[str] = []
         self.broken = False
         self.stuck: set[str] = set()
@@ -55,7 +55,7 @@ class Fleet:
             self.asked.append(uuid)
             if self.rates[uuid] is None:
                 raise LibvirtError("this QEMU does not know calc-dirty-rate")
-            self.started[uuid] = (self.clock, seconds)
+            self.started[uuid] = (self.clock, seconds, self.rates[uuid] or 0)
 
         return SimpleNamespace(startDirtyRateCalc=start)
 
@@ -67,13 +67,13 @@ class Fleet:
     def _stats(self, uuid: str) -> dict[str, int]:
         if uuid not in self.started:
             return {"dirtyrate.calc_status": 0}
-        at, seconds = self.started[uuid]
+        at, seconds, rate = self.started[uuid]
         over = self.clock >= at + seconds and uuid not in self.stuck
         told = {
             "dirtyrate.calc_status": dirty_rate.MEASURED if over else dirty_rate.MEASURING,
             "dirtyrate.calc_start_time": int(at),
         }
-        return {**told, "dirtyrate.megabytes_per_second": self.rates[uuid] or 0} if over else told
+        return {**told, "dirtyrate.megabytes_per_second": rate} if over else told
 
     def measure(self, seconds: int = 2) -> dict[str, float]:
         return dirty_rate.measure(self, self.rates, seconds, self.now, self.sleep)
@@ -116,7 +116,7 @@ def test_an_old_one_is_measured_again() -> None:
 def test_one_of_another_clock_is_not_believed() -> None:
     """After its host was moved to another clock a start can lie ahead."""
     fleet = Fleet({"a": 7})
-    fleet.started["a"] = (9000.0, 0)
+    fleet.started["a"] = (9000.0, -9000, 55)
     fleet.clock = 8000.0
     assert fleet.measure() == {"a": 7.0}
     assert fleet.asked == ["a"]
