@@ -23,8 +23,9 @@ from .._core.model import (
 )
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from .connection import libvirt
+from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
+from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
 from .vm_facts import VMFacts, read_vm_facts, unreadable
 
@@ -38,6 +39,7 @@ class Observer:
         self._boot_id = boot_id
         self._slots_on = slots_on
         self._vm_facts: dict[str, VMFacts] = {}
+        self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
@@ -97,6 +99,7 @@ class Observer:
         obs.inbound = [
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
+        self._measure(mine)
         for uuid, domain in mine.domains.items():
             vm, answered = self._vm(domain, reads)
             obs.full = obs.full and answered
@@ -105,6 +108,25 @@ class Observer:
         outgoing = {u for u, v in obs.vms.items() if v.job is not None and v.job.outgoing}
         obs.nodes[self._source.name].outbound = len(outgoing | held)
         return obs
+
+    def _measure(self, mine: HostNow) -> None:
+        """Dirty rates of the source's running VMs, once a slice each, where it was asked for."""
+        seconds = self._source.config.measure_seconds
+        if not seconds or mine.error:
+            return
+        new = [
+            d.uuid
+            for d in mine.domains.values()
+            if d.state is State.RUNNING and d.job is None and d.uuid not in self._dirty_rates
+        ]
+        if new:
+            try:
+                found = measure(self._source.conn, new, seconds)
+            except (HostUnreachable, libvirt.libvirtError):
+                found = {}  # the connection broke, which the next read of the host tells
+            self._dirty_rates.update({uuid: found.get(uuid) for uuid in new})
+        for uuid, domain in mine.domains.items():
+            domain.dirty_rate = self._dirty_rates.get(uuid)
 
     def _whose_cordon(self, record: NodeRecord, obs: Observation) -> None:
         """Where it cannot be read the record is believed; it is read again before it is removed."""
