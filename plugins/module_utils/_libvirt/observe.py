@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +94,9 @@ class Observer:
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
-        obs.cluster_in_flight = len(slots.slots) if slots else 0
+        taken = slots.slots if slots else []
+        obs.cluster_in_flight = len(taken)
+        obs.slots_of = Counter(slot.source for slot in taken)
         for peer in self._peers:
             self._sight(peer, reads[peer.name], wanted, record, obs)
         obs.inbound = [
