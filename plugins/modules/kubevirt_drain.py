@@ -54,6 +54,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._metrics
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
@@ -379,6 +380,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
@@ -399,6 +403,7 @@ def main() -> None:
             "begun": {"type": "bool", "default": False},
             "cursor": {"type": "str"},
             "speeds": SPEEDS_SPEC,
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -411,6 +416,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            metrics=options.metrics(params, always=module.check_mode),
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent(params["state"]),

@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
@@ -283,6 +284,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
@@ -294,6 +298,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
@@ -306,6 +311,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            metrics=options.metrics(params, always=True),
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent.DRAINED,

@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
@@ -145,6 +146,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
     preflight,
 )
@@ -159,6 +163,7 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "severity": {"type": "dict", "default": {}},
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
         },
@@ -171,6 +176,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            metrics=options.metrics(params, always=False),
             intent=Intent.DRAINED,
             run_id="preflight",
         )
