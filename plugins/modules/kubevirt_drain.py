@@ -102,6 +102,18 @@ EXAMPLES = r"""
     pods:
       selector: kubevirt.io=virt-launcher
 
+- name: VMs that write much to their memory go last
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    metrics:
+      url: https://thanos-querier.openshift-monitoring.svc:9091
+      token: "{{ metrics_token }}"
+    rules:
+      - name: memory writers
+        when: dirty_rate > `100`
+        priority: -5
+        unknown: next
+
 - name: Put it back, or abort a drain
   virtops.maintenance.kubevirt_drain:
     node: node-1
@@ -358,6 +370,13 @@ vms:
     remedy:
       description: What to do.
       type: str
+warnings:
+  description: Why no C(dirty_rate) is known although O(metrics.url) is given.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
+  sample:
+    - "The metrics server https://prometheus:9091 answered 403 (the token may not query): Forbidden."
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure

@@ -31,6 +31,14 @@ EXAMPLES = r"""
   virtops.maintenance.kubevirt_fleet_info:
   register: cluster
 
+- name: Read what its VMs write to their memory, too
+  virtops.maintenance.kubevirt_fleet_info:
+    metrics:
+      url: https://thanos-querier.openshift-monitoring.svc:9091
+      token: "{{ metrics_token }}"
+      ca_cert: /etc/ssl/openshift-service-ca.pem
+  register: cluster
+
 - name: Plan a roll over two nodes
   virtops.maintenance.maintenance_plan:
     platform: kubevirt
@@ -76,6 +84,13 @@ unread:
   returned: success
   type: list
   elements: str
+warnings:
+  description: Why no C(dirty_rate) is known although O(metrics.url) is given.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
+  sample:
+    - "The metrics server https://prometheus:9091 answered 403 (the token may not query): Forbidden."
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -273,7 +273,8 @@ documents:
     dirty_rate:
       description:
         - MiB/s in which the guest writes to its memory, if it was measured. On libvirt nothing
-          measures it yet, so it is null.
+          measures it yet, so it is null. On KubeVirt a Prometheus tells it, if the option
+          C(metrics) names one; else it is null.
         - None if it is not known.
       type: float
 vms:

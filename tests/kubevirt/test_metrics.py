@@ -137,6 +137,7 @@ def test_a_token_that_the_server_does_not_know_is_a_warning(sim, operator, sourc
     assert rates(found) == {"fast": None}
 
 
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_a_certificate_that_is_not_trusted_is_a_warning(sim, operator, source) -> None:
     sim.add_vm("fast", "n1", dirty_rate="250")
     found = look(operator, replace(source, ca_cert=None))

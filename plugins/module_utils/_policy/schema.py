@@ -139,7 +139,8 @@ FIELDS: dict[str, Field] = {
     "dirty_rate": Field(
         NUMBER,
         "MiB/s in which the guest writes to its memory, if it was measured. On libvirt nothing "
-        "measures it yet, so it is null.",
+        "measures it yet, so it is null. "
+        "On KubeVirt a Prometheus tells it, if the option C(metrics) names one; else it is null.",
         UNKNOWN_IF_NULL,
     ),
 }
