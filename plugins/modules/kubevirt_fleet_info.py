@@ -85,12 +85,12 @@ unread:
   type: list
   elements: str
 warnings:
-  description: Why no C(dirty_rate) is known although O(metrics.url) is given.
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
   returned: when the server of metrics did not tell
   type: list
   elements: str
-  sample:
-    - "The metrics server https://prometheus:9091 answered 403 (the token may not query): Forbidden."
 """
 
 from ansible.module_utils.basic import AnsibleModule

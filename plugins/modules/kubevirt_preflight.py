@@ -128,12 +128,12 @@ vms_checked:
   returned: success
   type: int
 warnings:
-  description: Why no C(dirty_rate) is known although O(metrics.url) is given.
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
   returned: when the server of metrics did not tell
   type: list
   elements: str
-  sample:
-    - "The metrics server https://prometheus:9091 answered 403 (the token may not query): Forbidden."
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure

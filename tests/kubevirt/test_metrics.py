@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Dirty rates of a Prometheus, asked over HTTPS: the document, rules, the plan, and its failures."""
+"""Dirty rates of a Prometheus, asked over HTTPS: the document, rules, the plan, what fails."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_server_that_hangs_or_is_not_there_is_a_warning(sim, operator, source)
     """And it is not asked again at once: a drain must not wait for it at each step."""
     sim.add_vm("vm", "n1", dirty_rate="250")
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        url = "http://127.0.0.1:{}".format(deaf.getsockname()[1])
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         first, again = (
             look(operator, replace(source, url="http://127.0.0.1:9")) for _time in range(2)
         )
@@ -275,4 +275,4 @@ def test_check_mode_and_the_plan_take_it_for_their_times(sim, plays, given) -> N
 
 
 def _seconds(text: str) -> float:
-    return float(text.split("about ")[1].split(" s")[0])
+    return float(text.split("about ")[1].split(" s", maxsplit=1)[0])

@@ -43,7 +43,7 @@ def ready(name: str, platform: str = "libvirt") -> list[dict[str, Any]]:
     rules = values[f"rules_{name}"]
     for rule in rules:
         if isinstance(rule.get("migration"), str):
-            template = NativeEnvironment().from_string(rule["migration"])  # noqa: S701
+            template = NativeEnvironment().from_string(rule["migration"])
             rule["migration"] = template.render(rules_platform=platform)
         rule["when"] = rule["when"].replace("{{ rules_memory_writers_dirty_rate }}", limit)
     return rules
