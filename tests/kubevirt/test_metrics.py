@@ -21,6 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metr
     Source,
     source_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
     read_fleet,
 )
@@ -261,18 +262,22 @@ def test_a_failing_server_is_told_once_and_a_wrong_option_touches_nothing(
     assert f"{sim.metrics_url} answered 403" in " ".join(told.split())
 
 
-def test_check_mode_and_the_plan_take_it_for_their_times(sim, plays, given) -> None:
-    """A VM that writes faster than its link does not end; what the inventory says comes first."""
+def test_check_mode_takes_it_for_its_times(sim, operator, source) -> None:
+    """What the option speeds says of a VM comes first."""
+    sim.add_vm("vm", "n1", dirty_rate="50")
+
+    def seconds(metrics: Source | None, **speeds: Any) -> float:
+        request = operator.request(Intent.DRAINED, "c", 1.0, metrics=metrics)
+        return float(plan(request, {"link": 64, **speeds})["predicted_duration"])
+
+    assert seconds(source) > seconds(None)
+    assert seconds(source) == seconds(None, dirty_rates={"default/vm": 50})
+    assert seconds(source, dirty_rates={"default/vm": 1}) < seconds(source)
+
+
+def test_the_plan_takes_it_as_what_a_vm_writes(sim, plays, given) -> None:
+    """Faster than its link: copying it would come to no end."""
     sim.add_vm("vm", "n1", dirty_rate="450")
-    metrics = {"maintenance_metrics": given, "maintenance_speeds": {"link": 110}}
-    done = plays.own("drain", "--check", maintenance_hosts="n1", **metrics)
-    with_rate = done.stdout
-    done = plays.own("drain", "--check", maintenance_hosts="n1", maintenance_speeds={"link": 110})
-    assert _seconds(with_rate) > _seconds(done.stdout), with_rate
-    planned = plays.own("plan", maintenance_hosts="n1", **metrics)
-    plain = plays.own("plan", maintenance_hosts="n1", maintenance_speeds={"link": 110})
-    assert planned.stdout != plain.stdout and plain.returncode == 0, planned.stdout
-
-
-def _seconds(text: str) -> float:
-    return float(text.split("about ")[1].split(" s", maxsplit=1)[0])
+    done = plays.own("plan", maintenance_hosts="n1", maintenance_metrics=given)
+    assert done.returncode != 0
+    assert "It writes 450 MiB/s, and the way to n2 carries 110 MiB/s" in done.stdout, done.stdout

@@ -109,7 +109,9 @@ def _url(text: str) -> str:
         raise PolicyError(f"metrics.url: {exc}; {wanted}") from None
     if parts.username is not None or parts.password is not None:
         raise PolicyError("metrics.url holds a user or a password; use metrics.token")
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+    spaced = any(letter.isspace() for letter in text)
+    more = parts.query or parts.fragment or spaced
+    if parts.scheme not in ("http", "https") or not host or more:
         raise PolicyError(f"metrics.url is {text!r}; {wanted}")
     return text.rstrip("/").removesuffix(PATH)
 

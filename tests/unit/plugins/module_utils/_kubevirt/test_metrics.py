@@ -29,6 +29,7 @@ NAN = float("nan")
     [
         ({"url": "prometheus:9091"}, "metrics.url is 'prometheus:9091'; expected is http"),
         ({"url": "ftp://prometheus"}, "metrics.url is 'ftp://prometheus'"),
+        ({"url": "https://a b"}, "metrics.url is 'https://a b'"),
         ({"url": "https://"}, "metrics.url is 'https://'"),
         ({"url": "https://prometheus:none"}, "metrics.url: Port could not be cast"),
         ({"url": f"{SERVER}/api/v1/query?query=up"}, "expected is http"),
