@@ -45,7 +45,7 @@ options:
         type: bool
         default: true
       timeout:
-        description: Seconds to wait for the connection, and for the answer. At most 15.
+        description: Seconds to wait for the answer, the connection included. At most 15.
         type: float
         default: 5.0
       labels:

@@ -246,9 +246,7 @@ def test_the_shipped_rules_decide_in_a_drain(sim, plays, given) -> None:
     assert "b-slow" in order[0] and "a-fast" in order[-1], order
 
 
-def test_a_failing_server_is_told_once_and_a_wrong_option_touches_nothing(
-    sim, plays, given
-) -> None:
+def test_a_failing_server_is_told_and_a_wrong_option_touches_nothing(sim, plays, given) -> None:
     sim.add_vm("vm", "n1", dirty_rate="450")
     before = len(sim.log)
     wrong = {**given, "url": "prometheus:9091"}

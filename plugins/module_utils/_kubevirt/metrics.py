@@ -262,7 +262,7 @@ def _get(source: Source, query: str) -> tuple[int, bytes]:
             headers=headers,
             retries=False,
             redirect=False,
-            timeout=source.timeout,
+            timeout=urllib3.Timeout(total=source.timeout),
         )
     except urllib3.exceptions.HTTPError as exc:
         # Without the address of an object, which differs each time.
