@@ -12,8 +12,8 @@ from the guests' raw logs what became of each VM.
 from __future__ import annotations
 
 import argparse
-import os
 import json
+import os
 import re
 import signal
 import sys
