@@ -207,8 +207,8 @@ options:
         type: dict
       hooks:
         description:
-          - Task files that the role C(drain) runs for the VM. The VM is not touched until V(before)
-            was answered, and the node is not drained until V(after) was.
+          - Task files that the role C(drain) runs for the VM. It is not touched until V(before) was
+            answered, and the node is not drained until V(after) was.
           - Paths on the controller, absolute or from where Ansible is started. They are checked
             before anything is done.
           - What waits is in RV(virtops.maintenance.kubevirt_drain#module:needs); without the role, see

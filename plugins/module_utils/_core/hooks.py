@@ -5,8 +5,9 @@
 """Decide, the part about hooks: tasks that the caller runs before and after a VM is touched.
 
 Deciding never runs one. It says which are due (`Decision.needs`), and holds a VM until its
-`before` is answered. The answers stand in the record. A pair is open from the answer to `before`
-until that to `after`, whatever run asks; then the VM's next move asks anew.
+`before` is answered. The answers stand in the record. A pair is open from when `before` is asked
+for (its tasks may have been run, in part or in whole) until `after` is answered, whatever run
+asks; then the VM's next move asks anew.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from .actions import Decision, Need
 from .policy import Hooks, PolicyError
 from .reasons import Finding, Reason
-from .record import Ending, Hook, NodeRecord, VMRecord
+from .record import Ending, Hook, HookStage, NodeRecord, VMRecord
 from .step import Step
 
 # It has left its node, or was taken off: what `after` comes after.
@@ -26,6 +27,7 @@ _LEFT = frozenset(
 )
 # Settled otherwise: `after` only closes what a `before` has opened.
 _SETTLED = frozenset({Ending.GONE.value, Ending.OFF.value, Ending.RESTORED.value})
+_OPEN = frozenset({HookStage.ASKED.value, HookStage.BEFORE.value})
 
 
 def note(entry: VMRecord, hooks: Hooks) -> None:
@@ -33,23 +35,24 @@ def note(entry: VMRecord, hooks: Hooks) -> None:
 
     What was opened is closed, also if no rule names the `after` any more.
     """
-    if entry.hook_answered == Hook.AFTER.value:
-        entry.hook_answered = ""  # it was away and has come back
-    opened = entry.hook_answered == Hook.BEFORE.value
+    if entry.hook_stage == HookStage.AFTER.value:
+        entry.hook_stage = HookStage.NONE.value  # it was away and has come back
+    opened = entry.hook_stage in _OPEN
     entry.hook_before = hooks.before or (entry.hook_before if opened else "")
     entry.hook_after = hooks.after or (entry.hook_after if opened else "")
 
 
 def unanswered(step: Step, entry: VMRecord) -> bool:
     """Has it a `before` that was not answered?"""
-    return bool(entry.hook_before and not entry.hook_answered and step.policy.waits_for_hooks)
+    answered = entry.hook_stage not in (HookStage.NONE.value, HookStage.ASKED.value)
+    return bool(entry.hook_before and not answered and step.policy.waits_for_hooks)
 
 
 def held(step: Step, entry: VMRecord, target: str = "") -> bool:
     """Is nothing done with it yet, because of its `before`? Then that is asked for."""
     if not unanswered(step, entry):
         return False
-    entry.ending = Ending.NONE.value
+    entry.ending, entry.hook_stage = Ending.NONE.value, HookStage.ASKED.value
     entry.note(Finding(Reason.HOOK_PENDING, f"It waits for its hook before: {entry.hook_before}."))
     step.decision.needs.append(Need(Hook.BEFORE, entry.uuid, target))
     return True
@@ -58,7 +61,7 @@ def held(step: Step, entry: VMRecord, target: str = "") -> bool:
 def started_again(entry: VMRecord) -> None:
     """What was stopped for the maintenance is started by a restore: `after` follows that too."""
     if entry.hook_after:
-        entry.hook_answered = Hook.BEFORE.value
+        entry.hook_stage = HookStage.BEFORE.value
 
 
 def ask_after(step: Step) -> bool:
@@ -78,13 +81,11 @@ def ask_after(step: Step) -> bool:
 
 
 def _closes(entry: VMRecord) -> bool:
-    if not entry.hook_after or entry.hook_answered == Hook.AFTER.value:
+    if not entry.hook_after or entry.hook_stage == HookStage.AFTER.value:
         return False
-    opened = entry.hook_answered == Hook.BEFORE.value
-    never_asked = not entry.hook_before
-    return (entry.ending in _LEFT and (opened or never_asked)) or (
-        entry.ending in _SETTLED and opened
-    )
+    if entry.hook_stage in _OPEN:
+        return entry.ending in _LEFT or entry.ending in _SETTLED
+    return entry.ending in _LEFT and not entry.hook_before
 
 
 def answer(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
@@ -101,8 +102,8 @@ def answer(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
         if entry is None:
             text = f"the record of {record.node} has no VM with the UUID {uuid!r}"
             raise PolicyError(f"hooks_done[{place}]: {text}. Nothing was done.")
-        if hook == Hook.AFTER.value or not entry.hook_answered:
-            entry.hook_answered = str(hook)
+        if hook == Hook.AFTER.value or entry.hook_stage != HookStage.AFTER.value:
+            entry.hook_stage = str(hook)
         if entry.reason == Reason.HOOK_PENDING.value:
             entry.note(None)
 

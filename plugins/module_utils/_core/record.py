@@ -42,6 +42,15 @@ class Hook(str, Enum):
     AFTER = "after"
 
 
+class HookStage(str, Enum):
+    """How far a VM is with its hooks: none, `before` asked for (it may have been run), answered."""
+
+    NONE = ""
+    ASKED = "asked"
+    BEFORE = "before"
+    AFTER = "after"
+
+
 class Ending(str, Enum):
     """How a VM is accounted for. NONE: not yet."""
 
@@ -118,7 +127,7 @@ class VMRecord:
     refused_since: float | None = None  # its claims are refused, one after the other
     hook_before: str = ""  # task files, as the rules had them when it was last decided about
     hook_after: str = ""
-    hook_answered: str = ""  # the last one that was; after `after` the next move asks anew
+    hook_stage: str = HookStage.NONE.value
     ending: str = Ending.NONE.value
     at: str = ""
     reason: str = ""
