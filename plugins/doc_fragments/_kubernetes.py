@@ -211,10 +211,10 @@ options:
             answered, and the node is not drained until V(after) was.
           - Paths on the controller, absolute or from where Ansible is started. They are checked
             before anything is done.
-          - What waits is in RV(virtops.maintenance.kubevirt_drain#module:needs); without the role, see
+          - Without the role see RV(virtops.maintenance.kubevirt_drain#module:needs) and
             O(virtops.maintenance.kubevirt_drain#module:hooks_done).
-          - Only M(virtops.maintenance.kubevirt_drain) waits for them. In a preflight and in plans
-            they are left aside.
+          - Only M(virtops.maintenance.kubevirt_drain) waits for them. They are left aside in plans
+            and preflights.
         type: dict
         suboptions:
           before:

@@ -351,10 +351,10 @@ options:
             answered, and the host is not drained until V(after) was.
           - Paths on the controller, absolute or from where Ansible is started. They are checked
             before anything is done.
-          - What waits is in RV(virtops.maintenance.virt_drain#module:needs); without the role, see
+          - Without the role see RV(virtops.maintenance.virt_drain#module:needs) and
             O(virtops.maintenance.virt_drain#module:hooks_done).
-          - Only M(virtops.maintenance.virt_drain) waits for them. For one VM that is asked to move, in
-            a preflight and in plans they are left aside.
+          - Only M(virtops.maintenance.virt_drain) waits for them. They are left aside in plans, in
+            preflights, and for one VM that is asked to move.
         type: dict
         suboptions:
           before:
