@@ -37,7 +37,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.simulate import simulate
+from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
+from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import make
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
@@ -306,6 +309,25 @@ def test_a_plan_names_the_hooks_and_does_not_wait() -> None:
     seen = ModelPlatform(made, "a").observe(None)
     forecast = simulate(seen, hooked(), "a")
     assert forecast.phase is NodePhase.DRAINED
+
+
+def test_the_plan_of_a_roll_names_them_too() -> None:
+    plain = request(make(4, 8, 1))
+    rule = Rule("all", lambda _document: True, hooks=BOTH)
+    plan = plan_roll(replace(plain, policy=replace(plain.policy, rules=(rule,))))
+    assert plan.fits and plan.moves == plan_roll(plain).moves > 0
+    whys = {move.why for step in plan.steps for move in step.moves}
+    assert whys == {"LiveMigrate, default, with rule all; hooks before and after"}
+
+
+def test_one_vm_that_is_asked_to_move_has_no_hooks() -> None:
+    """They belong to the maintenance of its node."""
+    made = two(vm(1, "a", **WEB))
+    platform = ModelPlatform(made, "a")
+    now, boot_id = platform.now(), platform.own.boot_id
+    record = begin(None, "a", "migrated", "run", now, boot_id, only="u1")
+    outcome = Engine(platform, hooked(), record).run(now + 2000.0)
+    assert outcome.phase is NodePhase.MIGRATED
 
 
 @pytest.mark.parametrize(
