@@ -278,7 +278,7 @@ def result(
         "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": changed,
+        "changed": changed or bool(request.hooks_done),
         "vms": vm_rows(record, obs, known),
         "needs": needs(outcome, known),
         "pods": others.rows,

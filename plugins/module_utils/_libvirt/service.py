@@ -168,7 +168,7 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "phase": outcome.phase.value,
         "node": request.own.name,
         "run_id": request.run_id,
-        "changed": bool(done),
+        "changed": bool(done or request.hooks_done),
         "vms": rows(outcome.record, outcome.observation),
         "needs": hooks.needs(outcome.decision, outcome.record),
         "counts": counts(outcome.record),
