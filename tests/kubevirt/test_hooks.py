@@ -162,11 +162,11 @@ def test_a_hook_that_fails_leaves_the_vm_where_it_is(sim, plays) -> None:
 def test_an_after_that_fails_keeps_the_node_from_drained(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     plays.hooks(back=[TELL, REFUSE])
-    done = plays.run("drain")
+    done = plays.run(ON["drain"])
     assert done.returncode != 0 and sim.node_of("web") != "n1"
     assert stages(sim) == {"web": "before"}
     plays.hooks(back=[TELL])
-    back = plays.run("restore")
+    back = plays.run(ON["restore"])
     assert back.returncode == 0, back.stdout
     assert plays.asked == [("before", "web"), ("after", "web"), ("after", "web")]
     assert clean(sim)
@@ -176,8 +176,8 @@ def test_a_restore_closes_what_was_opened(sim, plays) -> None:
     """Before an abort, the tasks may have come some of their way."""
     sim.add_vm("web", "n1", **WEB)
     plays.hooks(out=[TELL, REFUSE])
-    assert plays.run("drain").returncode != 0
-    back = plays.run("restore")
+    assert plays.run(ON["drain"]).returncode != 0
+    back = plays.run(ON["restore"])
     assert back.returncode == 0, back.stdout
     assert plays.asked == [("before", "web"), ("after", "web")]
     assert plays.told[-1][5] == "restored" and sim.node_of("web") == "n1"
@@ -186,9 +186,9 @@ def test_a_restore_closes_what_was_opened(sim, plays) -> None:
 
 def test_a_stopped_vm_has_its_after_again_once_it_runs(sim, plays) -> None:
     sim.add_vm("web", "n1", strategy="None", run_strategy="Manual", **WEB)
-    assert plays.run("drain", drain_allow_stop=True).returncode == 0
+    assert plays.run(ON["drain"], drain_allow_stop=True).returncode == 0
     assert [line[5] for line in plays.told] == ["pending", "stopped"]
-    assert plays.run("restore").returncode == 0
+    assert plays.run(ON["restore"]).returncode == 0
     assert [line[1] for line in plays.told] == ["before", "after", "after"]
     assert sim.running("web") and clean(sim)
 
