@@ -143,6 +143,20 @@ def test_the_role_runs_the_hooks_around_the_move(sim, plays) -> None:
     assert clean(sim)
 
 
+def test_with_a_limit_one_after_the_other_is_out_of_service(sim, plays) -> None:
+    """More rounds than the role has on one level."""
+    names = [f"web{number}" for number in range(5)]
+    for name in names:
+        sim.add_vm(name, "n1", **WEB)
+    done = plays.run(ON["drain"], drain_limits={"outbound": 1})
+    assert done.returncode == 0, done.stdout
+    out: set[str] = set()
+    for hook, name in plays.asked:
+        (out.add if hook == "before" else out.remove)(name)
+        assert len(out) <= 1  # in one round, the `after` of what has arrived comes first
+    assert sorted(plays.asked) == sorted((hook, n) for hook in ("before", "after") for n in names)
+
+
 def test_a_hook_that_fails_leaves_the_vm_where_it_is(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     sim.add_vm("db", "n1")

@@ -109,9 +109,12 @@ def answer(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def needs(decision: Decision, record: NodeRecord) -> list[dict[str, str]]:
-    """What has to be answered, in result form: as a task file gets it, and as it is given back."""
+    """What has to be answered, in result form: as a task file gets it, and as it is given back.
+
+    Those that bring a VM back into service come first.
+    """
     found = []
-    for need in decision.needs:
+    for need in sorted(decision.needs, key=lambda need: need.hook is Hook.BEFORE):
         entry = record.vms[need.vm]
         before = need.hook is Hook.BEFORE
         found.append(
