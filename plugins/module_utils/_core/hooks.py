@@ -20,6 +20,7 @@ from .policy import Hooks, PolicyError
 from .reasons import Finding, Reason
 from .record import Ending, Hook, HookStage, NodeRecord, VMRecord
 from .step import Step
+from .verdict import Situation
 
 # It has left its node, or was taken off: what `after` comes after.
 _LEFT = frozenset(
@@ -27,6 +28,7 @@ _LEFT = frozenset(
 )
 # Settled otherwise: `after` only closes what a `before` has opened.
 _SETTLED = frozenset({Ending.GONE.value, Ending.OFF.value, Ending.RESTORED.value})
+_STAYS = frozenset({Ending.BLOCKED.value, Ending.SKIPPED.value})
 _OPEN = frozenset({HookStage.ASKED.value, HookStage.BEFORE.value})
 
 
@@ -36,7 +38,8 @@ def note(entry: VMRecord, hooks: Hooks) -> None:
     What was opened is closed, also if no rule names the `after` any more.
     """
     if entry.hook_stage == HookStage.AFTER.value:
-        entry.hook_stage = HookStage.NONE.value  # it was away and has come back
+        # It was away and has come back, or it was blocked and may go now.
+        entry.hook_stage = HookStage.NONE.value
     opened = entry.hook_stage in _OPEN
     entry.hook_before = hooks.before or (entry.hook_before if opened else "")
     entry.hook_after = hooks.after or (entry.hook_after if opened else "")
@@ -69,7 +72,7 @@ def ask_after(step: Step) -> bool:
     if not step.policy.waits_for_hooks:
         return False
     entries = [step.record.vms[uuid] for uuid in step.order()]
-    due = [entry for entry in entries if _closes(entry)]
+    due = [entry for entry in entries if _closes(entry, step.situations[entry.uuid])]
     for entry in due:
         step.decision.needs.append(Need(Hook.AFTER, entry.uuid, entry.at))
     if due:
@@ -80,11 +83,13 @@ def ask_after(step: Step) -> bool:
     return bool(due)
 
 
-def _closes(entry: VMRecord) -> bool:
+def _closes(entry: VMRecord, situation: Situation) -> bool:
+    """One that is blocked and runs on serves where it is. Of one that crashed nothing is asked."""
     if not entry.hook_after or entry.hook_stage == HookStage.AFTER.value:
         return False
     if entry.hook_stage in _OPEN:
-        return entry.ending in _LEFT or entry.ending in _SETTLED
+        stays = entry.ending in _STAYS and situation is Situation.HERE
+        return stays or entry.ending in _LEFT or entry.ending in _SETTLED
     return entry.ending in _LEFT and not entry.hook_before
 
 

@@ -24,7 +24,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
     begin,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.hooks import answer, needs
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Domain
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
+    Domain,
+    Fate,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
@@ -281,10 +284,27 @@ def test_the_nodes_deadline_ends_the_waiting() -> None:
     caller = Caller(made, hooked())
     caller.slice("run", "drained", False, [])
     made.advance(made.clock + POLICY.drain_timeout + 1.0)
-    outcome, _none = caller.slice("run", "drained", True, [])
+    outcome, waiting = caller.slice("run", "drained", True, [])
+    # Nobody knows how far its tasks came, and it runs on where it is.
+    assert [(need["hook"], need["verdict"]) for need in waiting] == [("after", "blocked")]
+    outcome, waiting = caller.slice("run", "drained", True, waiting)
     entry = outcome.record.vms["u1"]
-    assert (outcome.ended, outcome.phase) == (Ended.FINAL, NodePhase.BLOCKED)
+    assert (outcome.ended, outcome.phase, waiting) == (Ended.FINAL, NodePhase.BLOCKED, [])
     assert entry.reason == Reason.DEADLINE.value and "HookPending" in entry.message
+
+
+def test_what_cannot_move_after_all_is_put_back_into_service() -> None:
+    """All attempts fail. It runs where it was, and the drain does not leave it prepared."""
+    made = two(vm(1, "a", **WEB))
+    made.fate = lambda _vm, _attempt: Fate(fail_at=0.5)
+    caller = Caller(made, hooked())
+    outcome = caller.run()
+    entry = outcome.record.vms["u1"]
+    assert (outcome.phase, entry.reason) == (NodePhase.BLOCKED, Reason.ATTEMPTS_USED_UP.value)
+    assert caller.asked == [("before", "u1"), ("after", "u1")]
+    made.fate = lambda _vm, _attempt: Fate()
+    assert caller.run(name="next").phase is NodePhase.DRAINED
+    assert caller.asked == [("before", "u1"), ("after", "u1")] * 2
 
 
 def test_a_blocked_vm_is_not_prepared() -> None:
