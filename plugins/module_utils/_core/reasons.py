@@ -56,6 +56,7 @@ class Reason(str, Enum):
     NOT_KNOWN_YET = "MigratableNotKnown"
     UNDECIDED = "Undecided"
     SKIPPED = "SkippedByPolicy"
+    HOOK_PENDING = "HookPending"
     # While it runs.
     MIGRATION_FAILED = "MigrationFailed"
     COMPLETION_TIMEOUT = "CompletionTimeout"
@@ -267,6 +268,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.SKIPPED: _c(
         "The policy says to leave this VM where it is.",
         "The node cannot be certified as drained with this VM on it.",
+    ),
+    Reason.HOOK_PENDING: _c(
+        "A hook of the VM's rule was not answered yet.",
+        "The roles drain and restore run it. Else run its tasks, then call with hooks_done.",
     ),
     Reason.MIGRATION_FAILED: _d(
         "The migration failed; the VM runs on at the source.",

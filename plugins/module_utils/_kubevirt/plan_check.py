@@ -39,6 +39,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
             request.policy,
             limits=limits(request.policy, cluster),
             migration=settings(cluster),
+            waits_for_hooks=False,
         )
         unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL))
         decision = decide(obs, {request.node: record}, unlimited)

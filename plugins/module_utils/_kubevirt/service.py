@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._core.actions import Action, Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, Engine, Slice, begin
-from .._core.model import Observation
+from .._core.hooks import answer
 from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
-from .._core.report import counts, rows
+from .._core.report import counts
 from . import facts, names
 from .auth import ConfigError
 from .carry import pack, unpack
@@ -31,6 +31,7 @@ from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
+from .report import needs, record_row, vm_rows
 from .tryout import try_out
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -66,7 +67,7 @@ class Request:
 
     `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
-    nothing over.
+    nothing over. `hooks_done`: answers, as `needs` asked.
     """
 
     auth: dict[str, Any]
@@ -83,6 +84,7 @@ class Request:
     machines: bool = False
     metrics: Source | None = None
     cursor: str | None = None
+    hooks_done: Sequence[Mapping[str, Any]] = ()
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
@@ -97,7 +99,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
     Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
-    RunsTheMaintenance, KubernetesMissing.
+    RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
     client = platform.client
@@ -151,6 +153,9 @@ def _slice(
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
+    if request.hooks_done:
+        answer(record, request.hooks_done)
+        saved = ("", float("-inf"))  # so that the first step writes them
     outcome, others, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
@@ -255,22 +260,13 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
         "vms": [],
+        "needs": [],
         "pods": [],
         "counts": {},
         "certificate": None,
         "findings": [],
         "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
     }
-
-
-def _rows(
-    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
-) -> list[dict[str, Any]]:
-    found = []
-    for row in rows(record, obs):
-        one = known.get(row["uuid"], Instance("", "", ""))
-        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
-    return found
 
 
 def result(
@@ -293,8 +289,9 @@ def result(
         "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": changed,
-        "vms": _rows(record, obs, known),
+        "changed": changed or bool(request.hooks_done),
+        "vms": vm_rows(record, obs, known),
+        "needs": needs(outcome, known),
         "pods": others.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
@@ -322,7 +319,8 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
-    decision = decide(obs, {record.node: record}, replace(request.policy))
+    policy = replace(request.policy, waits_for_hooks=False)
+    decision = decide(obs, {record.node: record}, policy)
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in _QUIET]
     if old is None and request.intent is Intent.ACTIVE:
@@ -341,7 +339,8 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": _rows(planned, obs, platform.records.instances),
+        "vms": vm_rows(planned, obs, platform.records.instances),
+        "needs": [],
         "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,
@@ -384,24 +383,12 @@ def look(request: Request) -> dict[str, Any]:
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else _record_row(old),
+            "record": None if old is None else record_row(old),
             "changed": False,
             **platform.observer.rates.told,
         }
     finally:
         platform.close()
-
-
-def _record_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "run_id": record.run_id,
-        "intent": record.intent,
-        "requester": record.requester,
-        "reason": record.reason,
-        "started": record.started_wall,
-        "cordoned_by_us": record.cordoned_by_us,
-        "runs": list(record.runs),
-    }
 
 
 __all__ = ["FAILURES", "Request", "connect", "look", "plan", "run_slice"]
