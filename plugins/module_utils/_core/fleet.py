@@ -240,7 +240,8 @@ class Fleet:
     def fail(self, move: Move, finding: Finding) -> None:
         """It ends in pre-copy: the VM runs on at its source."""
         here = self.machines[move.source].domains.get(move.vm)
-        if here is not None and here.state is State.PAUSED:
+        resumed = not move.suspended or (move.held and move.ours and not move.deaf)
+        if here is not None and here.state is State.PAUSED and resumed:
             here.state = State.RUNNING
         there = self.machines[move.target].domains.get(move.vm)
         if there is not None and there.state is State.INCOMING:
@@ -263,6 +264,7 @@ class Fleet:
             mode=move.mode,
             processed=int(move.total * MIB),
             seconds=self.clock - move.since,
+            paused=move.suspended and move.deaf and finding is not None,
         )
 
     def job(self, uuid: str, node: str) -> Job | None:

@@ -75,6 +75,7 @@ class Move:
     """One migration. `held`: a holder enforces its deadlines and will tell how it ended.
 
     `ours`: that holder is ours. `asked`: it was asked for by us, not only adopted.
+    `suspended`: the holder paused the VM, and resumes it if it stays. `deaf`: which fails.
     """
 
     vm: str
@@ -87,6 +88,8 @@ class Move:
     held: bool = True
     ours: bool = True
     asked: bool = True
+    suspended: bool = False
+    deaf: bool = False
     since: float = 0.0  # of this stage
     total: float = 0.0
     remaining: float = 0.0

@@ -121,6 +121,7 @@ class VM:
     `findings`: why it cannot migrate from here to anywhere.
     `cold_findings`: why it cannot be moved while it is off, to anywhere.
     `save_findings`: why it cannot be saved.
+    `resumable`: it stands paused as after a suspend, and the platform can let it run on.
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `cold_refused_by`: the same while it is off; None: the same reasons.
@@ -141,6 +142,7 @@ class VM:
     autostart: bool = False
     managed_save: bool = False
     marked: bool = False  # carries our EvictionRequested mark
+    resumable: bool = False
     crashed: bool = False
     method: MigrationMethod = MigrationMethod.LIVE
     migratable: bool | None = True
@@ -226,7 +228,10 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the holder wrote at the end of one attempt."""
+    """What the holder wrote at the end of one attempt.
+
+    `paused`: the VM stayed at its source, paused for the migration, and could not be resumed.
+    """
 
     vm: str
     attempt: int
@@ -238,6 +243,7 @@ class Outcome:
     seconds: float = 0.0
     downtime_ms: int | None = None
     work: str = ""  # id of the platform's work object
+    paused: bool = False
 
 
 @dataclass

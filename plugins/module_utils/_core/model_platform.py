@@ -62,6 +62,7 @@ class ModelPlatform:
             Do.COLD_START: self._start,
             Do.COLD_WITHDRAW: self._undefine,
             Do.START: self._start,
+            Do.RESUME: self._resume,
             Do.AUTOSTART_OFF: self._autostart,
             Do.AUTOSTART_ON: self._autostart,
         }
@@ -185,6 +186,7 @@ class ModelPlatform:
                 autostart=domain.autostart,
                 marked=domain.marked,
                 managed_save=domain.managed_save,
+                resumable=domain.state is State.PAUSED and domain.save_ends is None,
                 job=self.fleet.job(uuid, self.node),
             )
         return {}
@@ -369,6 +371,13 @@ class ModelPlatform:
             domain = machine.domains[action.vm] = replace(known, off_at=None, marked=False)
         if not domain.active:
             domain.state, domain.managed_save = State.RUNNING, False
+        return None
+
+    def _resume(self, action: Action) -> Finding | None:
+        domain = self._running_here(action)
+        if domain is None or domain.state is not State.PAUSED or domain.save_ends is not None:
+            return Finding(Reason.NOT_RUNNING_NORMALLY, "it is not paused")
+        domain.state = State.RUNNING
         return None
 
     def _autostart(self, action: Action) -> Finding | None:

@@ -106,6 +106,7 @@ class VMRecord:
     cold_target: str = ""
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
+    paused_by_us: bool = False  # our migration left it paused: it is ours to resume
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
     refused_since: float | None = None  # its claims are refused, one after the other

@@ -19,10 +19,12 @@ from .._core.model import Job, Mode, State
 RUNNING, BLOCKED, PAUSED, SHUTDOWN, SHUTOFF, CRASHED, PMSUSPENDED = range(1, 8)
 RUNNING_POSTCOPY = 10
 RUNNING_POSTCOPY_FAILED = 11
+PAUSED_UNKNOWN, PAUSED_USER = 0, 1
 PAUSED_MIGRATION = 2
 PAUSED_STARTING_UP = 11
 PAUSED_POSTCOPY = 12
 PAUSED_POSTCOPY_FAILED = 13
+PAUSED_API_ERROR = 14  # libvirt itself could not resume it
 # virDomainShutoffReason: its process crashed, failed, or was given up by libvirtd.
 SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON = 3, 6, 8
 JOB_NONE, JOB_BOUNDED, JOB_UNBOUNDED = 0, 1, 2
@@ -52,6 +54,15 @@ def to_state(state: int, reason: int, incoming: bool) -> State:
     if state == CRASHED:
         return State.CRASHED
     return State.SHUTOFF
+
+
+_RESUMABLE = frozenset({PAUSED_UNKNOWN, PAUSED_USER, PAUSED_MIGRATION, PAUSED_API_ERROR})
+
+
+def is_resumable(state: int, reason: int) -> bool:
+    """Does it stand as after a suspend? Not so: an I/O error, a watchdog, a snapshot, a guest
+    that sleeps. To resume those is not ours, and does not help."""
+    return state == PAUSED and reason in _RESUMABLE
 
 
 def is_crashed(state: int, reason: int) -> bool:

@@ -19,7 +19,7 @@ from .._core.model import Job, State
 from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, libvirt, open_connection
-from .domain_state import is_crashed, to_job, to_state
+from .domain_state import is_crashed, is_resumable, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
 from .store import Store, StoreError
@@ -58,6 +58,7 @@ class DomainNow:
     state: State
     memory_mib: int
     job: Job | None = None
+    resumable: bool = False  # paused, and not by an error
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
@@ -204,9 +205,16 @@ class Host:
             state = to_state(number, reason, incoming=not outgoing)
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
-            failed = is_crashed(number, reason)
-            resident = stats.get("balloon.rss", 0) // 1024
-            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed, resident)
+            now.domains[uuid] = DomainNow(
+                uuid,
+                dom.name(),
+                state,
+                memory,
+                job,
+                resumable=is_resumable(number, reason),
+                crashed=is_crashed(number, reason),
+                resident_mib=stats.get("balloon.rss", 0) // 1024,
+            )
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

@@ -253,7 +253,12 @@ class Observer:
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)
-        vm = replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)
+        vm = replace(
+            vm,
+            resumable=domain.resumable,
+            crashed=domain.crashed,
+            resident_mib=domain.resident_mib,
+        )
         return vm, not (vm.active and _unanswered(facts, readable))
 
 

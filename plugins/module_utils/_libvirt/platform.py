@@ -282,4 +282,5 @@ def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
         processed=int(raw.get("processed", 0)),
         seconds=float(raw.get("seconds", 0.0)),
         downtime_ms=raw.get("downtime_ms"),
+        paused=bool(raw.get("paused")),
     )
