@@ -309,7 +309,7 @@ class Fleet:
         """The VM stands still while its memory goes to disk; then it is off. Saved once."""
         machine = self.machines[node]
         domain = machine.domains[uuid]
-        machine.save_errors.pop(uuid, None)
+        machine.stop_errors.pop(uuid, None)
         if domain.save_ends is None:
             domain.state, domain.save_ends = State.PAUSED, self.clock + domain.save_takes
             if not domain.save_takes:
@@ -319,7 +319,7 @@ class Fleet:
         domain.save_ends = None
         if domain.save_fails:
             domain.state = State.RUNNING
-            machine.save_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
+            machine.stop_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
             return
         domain.managed_save = True
         self.power_off(machine.name, uuid)
@@ -333,7 +333,7 @@ class Fleet:
                 return  # it executes on the other side
             self.fail(move, Finding(Reason.MIGRATION_FAILED, "the domain stopped"))
         domain = machine.domains[uuid]
-        domain.off_at = domain.save_ends = None
+        domain.off_at = domain.save_ends = domain.asked_at = None
         if domain.persistent and not vanish:
             domain.state = State.SHUTOFF
         else:

@@ -161,6 +161,9 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
         return
     names = [n.name for n in step.obs.nodes.values() if not n.reachable]
     names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
+    vm = step.here.get(entry.uuid)
+    if vm is not None and vm.state is State.UNKNOWN:
+        names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
     entry.note(Finding(Reason.PEER_UNREACHABLE, text))
     if entry.waiting_since is None:

@@ -158,7 +158,8 @@ class VM:
 
     @property
     def active(self) -> bool:
-        return self.state in ACTIVE_STATES
+        """Of one that cannot be read it is not known that it is off."""
+        return self.state in ACTIVE_STATES or self.state is State.UNKNOWN
 
 
 @dataclass
@@ -253,8 +254,9 @@ class Observation:
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
-    `held`: UUIDs whose holder is alive. `full`: every node was read. `save_errors`: why the last
-    save that we asked for came to nothing, by UUID.
+    `held`: UUIDs whose holder is alive. `full`: every node was read. `stop_errors`: why the last
+    save or request to stop came to nothing, by UUID. `unsent`: asked for by us to be asked to
+    stop, and the guest is not known to have got a request.
     """
 
     nodes: dict[str, Node]
@@ -264,7 +266,8 @@ class Observation:
     inbound: list[Reservation] = field(default_factory=list)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
-    save_errors: dict[str, Finding] = field(default_factory=dict)
+    stop_errors: dict[str, Finding] = field(default_factory=dict)
+    unsent: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True

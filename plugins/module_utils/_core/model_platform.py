@@ -113,7 +113,7 @@ class ModelPlatform:
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
         obs.held = frozenset(m.vm for m in held if m.held and m.ours)
         self.hook("read outcomes")
-        obs.outcomes, obs.save_errors = dict(self.own.outcomes), dict(self.own.save_errors)
+        obs.outcomes, obs.stop_errors = dict(self.own.outcomes), dict(self.own.stop_errors)
         wanted = set(record.vms) if record else set()
         seen: dict[str, dict[str, Domain]] = {}
         for name in self._order:
@@ -177,6 +177,9 @@ class ModelPlatform:
             for uuid, copy in copies.items():
                 copy.spec = replace(copy.spec, job=jobs[uuid])
             return copies
+        obs.unsent = frozenset(
+            u for u, d in machine.domains.items() if (d.asked_at or 0.0) > self.fleet.clock
+        )
         for uuid, domain in machine.domains.items():
             obs.vms[uuid] = replace(
                 domain.spec,
@@ -336,8 +339,10 @@ class ModelPlatform:
         domain = self._running_here(action)
         if domain is None:
             return Finding(Reason.STOP_FAILED, "it does not run here")
+        if domain.asked_at is None:
+            domain.asked_at = self.fleet.clock + domain.ask_takes
         if domain.off_at is None and domain.shutdown_takes is not None:
-            domain.off_at = self.fleet.clock + domain.shutdown_takes
+            domain.off_at = max(self.fleet.clock, domain.asked_at) + domain.shutdown_takes
         return None
 
     def _force_off(self, action: Action) -> Finding | None:

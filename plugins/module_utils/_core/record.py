@@ -99,6 +99,7 @@ class VMRecord:
     stop_way: str = ""
     stop_started: float = 0.0
     stop_sent: float = 0.0
+    stop_asked: float = 0.0  # the guest had a request by then: its time counts from here
     stop_forced: bool = False
     stop_run: str = ""  # the run that decided to stop it
     stop_requests: int = 0  # requests of ours that the guest may still act on

@@ -194,14 +194,9 @@ class Actor:
         self._source.domain(action.vm).setAutostart(1 if action.do is Do.AUTOSTART_ON else 0)
 
     def _shutdown(self, action: Action, record: NodeRecord) -> None:
-        """By the guest's agent if it answers, else by ACPI."""
-        dom = self._source.domain(action.vm)
-        if not dom.isActive():
-            return
-        try:
-            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT)
-        except libvirt.libvirtError:
-            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
+        """By the holder: a call to the guest's agent waits for the guest."""
+        if self._source.domain(action.vm).isActive():
+            self._send({"order": "shutdown", "uuid": action.vm, "name": action.name})
 
     def _force_off(self, action: Action, record: NodeRecord) -> None:
         dom = self._source.domain(action.vm)

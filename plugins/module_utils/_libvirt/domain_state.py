@@ -70,6 +70,12 @@ def is_crashed(state: int, reason: int) -> bool:
     return state == SHUTOFF and reason in (SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON)
 
 
+def no_job_codes(binding: Any) -> tuple[int, int]:
+    """Errors of virDomainGetJobStats that say: nothing leaves. It does not run; it is arriving
+    (of which libvirt has said the one and the other). All others say nothing."""
+    return binding.VIR_ERR_OPERATION_INVALID, binding.VIR_ERR_OPERATION_UNSUPPORTED
+
+
 def to_job(stats: Mapping[str, Any], state: State) -> Job | None:
     """The running job of `virDomainGetJobStats`, or None. An outgoing migration or another job."""
     if stats.get("type", JOB_NONE) not in (JOB_BOUNDED, JOB_UNBOUNDED):

@@ -18,8 +18,8 @@ from typing import Any
 from .._core.model import Job, State
 from .._core.needs import Taint
 from .._core.reasons import Finding
-from .connection import HostUnreachable, libvirt, open_connection
-from .domain_state import is_crashed, is_resumable, to_job, to_state
+from .connection import HostUnreachable, is_lost, libvirt, open_connection
+from .domain_state import is_crashed, is_resumable, no_job_codes, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
 from .store import Store, StoreError
@@ -77,6 +77,7 @@ class HostNow:
     identity: str = ""
     version: tuple[int, ...] = ()  # of the hypervisor
     error: str = ""
+    unread: dict[str, str] = field(default_factory=dict)  # domains, why their jobs were not read
 
 
 class Host:
@@ -198,11 +199,15 @@ class Host:
         for dom, stats in self.conn.getAllDomainStats(wanted, flags):
             uuid = dom.UUIDString()
             number, reason = stats.get("state.state", 0), stats.get("state.reason", 0)
-            raw_job: dict[str, Any] = {}
+            raw_job: dict[str, Any] | None = {}
             if with_jobs and dom.ID() != -1:
-                raw_job = job_stats(dom)
+                raw_job = self._job(dom, uuid, now)
+            if raw_job is None:
+                continue
             outgoing = raw_job.get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
             state = to_state(number, reason, incoming=not outgoing)
+            if uuid in now.unread:
+                state = State.UNKNOWN  # without the job the state says too little
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
             now.domains[uuid] = DomainNow(
@@ -215,6 +220,19 @@ class Host:
                 crashed=is_crashed(number, reason),
                 resident_mib=stats.get("balloon.rss", 0) // 1024,
             )
+
+    @staticmethod
+    def _job(dom: Any, uuid: str, now: HostNow) -> dict[str, Any] | None:
+        """Its job; None: it is gone. One that cannot be read is noted."""
+        try:
+            return job_stats(dom)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            if is_lost(exc):
+                raise
+            now.unread[uuid] = f"{dom.name()}: its job cannot be read: {exc}"
+            return {}
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""
@@ -274,8 +292,14 @@ def _places(dom: Any) -> list[int]:
 
 
 def job_stats(dom: Any) -> dict[str, Any]:
-    """Statistics of the running job; {} when there is none or the domain is gone."""
+    """Statistics of the running job; {} when there is none: it does not run, or it is arriving.
+
+    Raises libvirtError when they cannot be read (a lock, a busy monitor): that is no answer, and
+    who takes it for "no job" gives up a migration that goes on.
+    """
     try:
         return dict(dom.jobStats(0))
-    except libvirt.libvirtError:
-        return {}
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() in no_job_codes(libvirt):
+            return {}
+        raise

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core.model import MigrationMethod, State
 from .connection import libvirt
-from .domain_state import OPERATION_MIGRATION_OUT, to_state
+from .domain_state import OPERATION_MIGRATION_OUT, no_job_codes, to_state
 from .holder_order import MoveOrder
 
 
@@ -121,7 +121,7 @@ def outgoing_job(dom: Any) -> Mapping[str, Any] | None:
     try:
         stats = dict(dom.jobStats(0))
     except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:  # not running any more
+        if exc.get_error_code() in no_job_codes(libvirt):
             return None
         raise
     if stats.get("type", 0) in (libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_COMPLETED):

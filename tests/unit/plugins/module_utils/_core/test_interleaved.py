@@ -84,6 +84,13 @@ KINDS = {
         "document": {"may_stop": True},
         "shutdown_takes": 30.0,  # longer than the policy gives it
     },
+    "asked_late": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "shutdown_takes": 12.0,
+        "ask_takes": 20.0,  # longer than the policy gives the guest
+    },
     "asleep": {"state": State.PAUSED},
     "forbidden_stop": {"declared_strategy": "None"},
     "external": {"declared_strategy": "External"},
