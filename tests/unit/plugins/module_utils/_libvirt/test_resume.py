@@ -51,17 +51,22 @@ NOT_RESUMED_BY_LIBVIRT, SLEEPS = (3, 14), (7, 0)
 
 
 class Guest:
-    """A domain with a job until `over`. A suspend that is under way waits for it."""
+    """A domain with a job until `over`. A suspend that is under way waits for that, and is done
+    after the next look at the state, if one comes."""
 
     def __init__(self, state: tuple[int, int] = RUNNING) -> None:
         self.now = state
         self.over = threading.Event()
         self.suspending = threading.Event()
+        self.looked = threading.Event()
         self.refuses = False
         self.called = False
 
     def state(self) -> list[int]:
-        return list(self.now)
+        now = list(self.now)
+        if self.over.is_set():
+            self.looked.set()
+        return now
 
     def jobStats(self, _flags: int) -> dict[str, Any]:  # noqa: N802 - libvirt's name
         job = {"type": 2, "operation": 5, "data_processed": 1, "memory_total": 1}
@@ -70,6 +75,7 @@ class Guest:
     def suspend(self) -> None:
         self.suspending.set()
         self.over.wait(10)
+        self.looked.wait(0.3)
         self.now = BY_USER
 
     def resume(self) -> None:
@@ -171,6 +177,7 @@ def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(holder_job, "settle", settle)
     end(made)
+    made.probe.end()
     assert guest.now == RUNNING
 
 
