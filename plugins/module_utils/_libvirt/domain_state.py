@@ -33,8 +33,12 @@ OPERATION_MIGRATION_IN = 4
 OPERATION_MIGRATION_OUT = 5
 
 
-def to_state(state: int, reason: int, incoming: bool) -> State:
-    """`incoming`: no outgoing job belongs to it, so "paused for migration" means arriving."""
+def to_state(state: int, reason: int, incoming: bool, idle: bool = False) -> State:
+    """`incoming`: no outgoing job belongs to it, so "paused for migration" means arriving.
+
+    `idle`: libvirt says that it has no job at all, which it does not say of one that arrives.
+    Then it stayed, and libvirt could not resume it.
+    """
     if state in (RUNNING, BLOCKED, SHUTDOWN):
         if reason == RUNNING_POSTCOPY and state == RUNNING:
             return State.POSTCOPY
@@ -46,7 +50,9 @@ def to_state(state: int, reason: int, incoming: bool) -> State:
             return State.POSTCOPY_SOURCE
         if reason == PAUSED_POSTCOPY_FAILED:
             return State.POSTCOPY_FAILED
-        if reason in (PAUSED_MIGRATION, PAUSED_STARTING_UP) and incoming:
+        if reason == PAUSED_STARTING_UP and incoming:
+            return State.INCOMING
+        if reason == PAUSED_MIGRATION and incoming and not idle:
             return State.INCOMING
         return State.PAUSED
     if state == PMSUSPENDED:
@@ -70,10 +76,9 @@ def is_crashed(state: int, reason: int) -> bool:
     return state == SHUTOFF and reason in (SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON)
 
 
-def no_job_codes(binding: Any) -> tuple[int, int]:
-    """Errors of virDomainGetJobStats that say: nothing leaves. It does not run; it is arriving
-    (of which libvirt has said the one and the other). All others say nothing."""
-    return binding.VIR_ERR_OPERATION_INVALID, binding.VIR_ERR_OPERATION_UNSUPPORTED
+def is_idle(stats: Mapping[str, Any]) -> bool:
+    """Does libvirt say that there is no job? {}: it says nothing (see migrate.job_stats)."""
+    return stats.get("type") == JOB_NONE
 
 
 def to_job(stats: Mapping[str, Any], state: State) -> Job | None:

@@ -116,9 +116,7 @@ class Probe:
     def start(self, first_mib: int | None) -> None:
         """Look until `stop`. `first_mib`: the bandwidth with which the job starts (MiB/s)."""
         self._applied = first_mib
-        self._thread = threading.Thread(
-            target=self._run, name=f"probe-{self._uuid}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=f"probe-{self._uuid}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -86,9 +86,7 @@ def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
         return Side(State.UNKNOWN), str(exc)
 
 
-def _conclude(
-    links: Links, order: MoveOrder, place: Place, source: Side, trouble: str
-) -> Settled:
+def _conclude(links: Links, order: MoveOrder, place: Place, source: Side, trouble: str) -> Settled:
     if place is Place.TARGET:
         return Settled(True, order.target, stats=_arrive(links, order))
     if place is Place.SOURCE:

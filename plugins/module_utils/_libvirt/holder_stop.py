@@ -122,7 +122,9 @@ class Stops:
                 finally:
                     self._agents.release()
                 if answered:
-                    self._tell({"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}})
+                    self._tell(
+                        {"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}}
+                    )
                     return
             with self._calls:
                 dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)

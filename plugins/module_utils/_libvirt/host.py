@@ -19,9 +19,10 @@ from .._core.model import Job, State
 from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, is_lost, libvirt, open_connection
-from .domain_state import is_crashed, is_resumable, no_job_codes, to_job, to_state
+from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
+from .migrate import job_stats
 from .store import Store, StoreError
 from .store_names import CORDON, Reservation, Slot, parse_name
 
@@ -205,7 +206,7 @@ class Host:
             if raw_job is None:
                 continue
             outgoing = raw_job.get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
-            state = to_state(number, reason, incoming=not outgoing)
+            state = to_state(number, reason, incoming=not outgoing, idle=is_idle(raw_job))
             if uuid in now.unread:
                 state = State.UNKNOWN  # without the job the state says too little
             memory = stats.get("balloon.maximum", 0) // 1024
@@ -289,17 +290,3 @@ def _places(dom: Any) -> list[int]:
     if dom.isPersistent():
         places.append(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
     return places
-
-
-def job_stats(dom: Any) -> dict[str, Any]:
-    """Statistics of the running job; {} when there is none: it does not run, or it is arriving.
-
-    Raises libvirtError when they cannot be read (a lock, a busy monitor): that is no answer, and
-    who takes it for "no job" gives up a migration that goes on.
-    """
-    try:
-        return dict(dom.jobStats(0))
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() in no_job_codes(libvirt):
-            return {}
-        raise

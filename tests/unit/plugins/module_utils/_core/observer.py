@@ -175,9 +175,7 @@ class Observer:
                 runs = [d for _name, d in places if d.active]
                 persistent, autostart = self.before[uuid]
                 paused = [d for d in runs if d.state is State.PAUSED]
-                if len(runs) != 1:
-                    left.append(f"{uuid} is {self.where(uuid)}")
-                elif bool(paused) != (uuid in self.asleep):
+                if len(runs) != 1 or bool(paused) != (uuid in self.asleep):
                     left.append(f"{uuid} is {self.where(uuid)}")
                 elif runs[0].persistent != persistent:
                     left.append(f"{uuid} persistent={runs[0].persistent}")

@@ -51,6 +51,7 @@ class Domain:
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
+        self.now = [1, 1]
 
     def UUIDString(self) -> str:  # noqa: N802 - libvirt's name
         return "u"
@@ -65,7 +66,7 @@ class Domain:
         return True
 
     def state(self) -> list[int]:
-        return [1, 1]
+        return self.now
 
     def jobStats(self, _flags: int) -> dict[str, Any]:  # noqa: N802 - libvirt's name
         if isinstance(self.answer, Exception):
@@ -93,7 +94,9 @@ def source(domain: Domain) -> Host:
     conn = SimpleNamespace(
         isAlive=lambda: True,
         close=lambda: None,
-        getAllDomainStats=lambda _wanted, _flags: [(domain, {"state.state": 1, "state.reason": 1})],
+        getAllDomainStats=lambda _wanted, _flags: [
+            (domain, {"state.state": domain.now[0], "state.reason": domain.now[1]})
+        ],
     )
     return Host(HostConfig("a", "qemu:///system", 8192), lambda _uri: conn)
 
@@ -111,6 +114,21 @@ def test_no_job_is_no_job(binding: Any, code: str) -> None:
     assert (now.domains["u"].state, now.domains["u"].job) == (State.RUNNING, None)
     assert not now.unread
     assert migrate.outgoing_job(domain) is None
+
+
+def test_what_libvirt_left_paused_is_not_arriving(binding: Any) -> None:
+    """It says of a domain that arrives that it has no statistics, and of others what they do."""
+    domain = Domain({"type": 0})
+    domain.now = [3, 2]
+    conn = SimpleNamespace(lookupByUUIDString=lambda _uuid: domain)
+    assert read(domain).domains["u"].state is State.PAUSED
+    assert read(domain).domains["u"].resumable
+    assert migrate.read_side(conn, "u").state is State.PAUSED
+    domain.answer = error(binding, "OPERATION_UNSUPPORTED")
+    assert read(domain).domains["u"].state is State.INCOMING
+    assert migrate.read_side(conn, "u").state is State.INCOMING
+    domain.answer, domain.now = {"type": 0}, [3, 11]  # it is just being started
+    assert read(domain).domains["u"].state is State.INCOMING
 
 
 def test_one_that_is_gone_is_not_here(binding: Any) -> None:
