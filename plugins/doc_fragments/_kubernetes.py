@@ -148,7 +148,7 @@ options:
   force_stop:
     description:
       - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is switched
-        off. Its pod is then given one second.
+        off. Its pod is then given one second. One whose eviction was refused was not asked.
     type: bool
     default: false
   limits:
@@ -288,7 +288,7 @@ options:
     default: 5.0
   shutdown_timeout:
     description:
-      - Seconds for a guest to shut down. KubeVirt itself ends it after its
+      - Seconds for a guest to shut down, from when it was asked. KubeVirt itself ends it after its
         C(terminationGracePeriodSeconds).
     type: float
     default: 300.0

@@ -151,7 +151,9 @@ options:
     type: bool
     default: false
   force_stop:
-    description: Whether a guest that does not shut down in O(shutdown_timeout) is switched off.
+    description:
+      - Whether a guest that does not shut down in O(shutdown_timeout) is switched off.
+      - One that could not be asked is not.
     type: bool
     default: false
   move_inactive:
@@ -397,7 +399,8 @@ options:
     default: 5.0
   shutdown_timeout:
     description:
-      - Seconds for a guest to shut down. A save that goes on is not timed by it.
+      - Seconds for a guest to shut down, from when it has got the request.
+      - A save that goes on is not timed by it.
       - A restore waits as long as the drain had given the guest, if that is longer.
     type: float
     default: 120.0

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lab import GuestSpec, Lab, need_lab
+from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -280,6 +281,35 @@ result = [client.status(), HolderClient.connect() is None]
     names = [order["name"] for order in orders]
     assert all(lab.where(name) == {name: [("host-b", "running")]} for name in names)
     lab.wait_ticking(names, 60)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_vm_that_a_killed_holder_suspended_runs_on(
+    lab: Lab, guest: Callable[..., dict[str, Any]], late: bool
+) -> None:
+    """`late`: the suspend came when its migration was over, and libvirt does not undo it."""
+    order = guest("asleep", memory_mib=256, fill_mib=128, dirty_mib_s=30, dirty_region_mib=48)
+    order["settings"] = {"completion_timeout_per_gib": 15, "on_timeout": "pause"}
+    for host in lab.hosts:
+        lab.shape(host, 20)
+    source = lab.host("host-a")
+    pid = on(
+        lab,
+        "host-a",
+        "c = ensure_holder(); c.order(order); result = c._ask({'order': 'status'})['pid']",
+        order=order,
+    )
+    assert wait_for(lambda: source.virsh("domstate", "asleep") == "paused", 60)
+    source.exec(f"kill -KILL {pid}")
+    source.virsh("domjobabort", "asleep")
+    assert wait_for(lambda: "None" in source.virsh("domjobinfo", "asleep"), 30)
+    if late:
+        source.virsh("suspend", "asleep")
+    watch = {**order, "order": "watch", "settings": {}}
+    told = on(lab, "host-a", MOVE, orders=[watch])[0]
+    assert (told["at"], told["paused"]) == ("host-a", False), told
+    assert lab.where("asleep") == {"asleep": [("host-a", "running")]}
+    lab.wait_ticking(["asleep"], 60)
 
 
 def test_a_migrate_order_for_a_job_under_way_adopts_it(

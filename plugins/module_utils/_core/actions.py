@@ -38,6 +38,7 @@ class Do(str, Enum):
     COLD_START = "cold_start"
     COLD_WITHDRAW = "cold_withdraw"
     START = "start"
+    RESUME = "resume"  # what our migration left paused
     AUTOSTART_OFF = "autostart_off"
     AUTOSTART_ON = "autostart_on"
 

@@ -91,6 +91,8 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     if follow.claim_is_left(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
+    if vm is not None and situation in _HERE and follow.resume(step, uuid, vm):
+        return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:
         step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
     elif situation is Situation.ARRIVED:

@@ -35,6 +35,8 @@ IN_FLIGHT = frozenset(
 )
 # On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
 ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
+_NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
+_PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
 
@@ -129,7 +131,7 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     here = {vm.uuid: vm for vm in vms}
     unfinished = {r.vm for r in step.obs.inbound if r.target == step.record.node}
     for vm in vms:
-        arriving = vm.state in ARRIVING or vm.uuid in unfinished
+        arriving = vm.state in _NOT_YET_OURS or vm.uuid in unfinished
         if vm.uuid not in step.record.vms and not arriving:
             step.record.vms[vm.uuid] = VMRecord(
                 vm.uuid,
@@ -149,6 +151,8 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
             step.unsure.add(uuid)
             step.decision.read_again |= step.obs.full
         step.here[uuid] = vm_here
+        if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
+            entry.paused_by_us = False  # who pauses it from now on is not we
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation
         if situation in IN_FLIGHT:

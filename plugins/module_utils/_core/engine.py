@@ -341,6 +341,7 @@ def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> No
     if entry.stop_way:
         # Asked again at once: the run before may have been killed before it asked.
         entry.stop_started, entry.stop_sent = now, now - ASK_AGAIN_SECONDS
+        entry.stop_asked = 0.0
         entry.stop_run = ""  # the new run has to want it too
 
 

@@ -240,7 +240,8 @@ class Fleet:
     def fail(self, move: Move, finding: Finding) -> None:
         """It ends in pre-copy: the VM runs on at its source."""
         here = self.machines[move.source].domains.get(move.vm)
-        if here is not None and here.state is State.PAUSED:
+        resumed = not move.suspended or (move.held and move.ours and not move.deaf)
+        if here is not None and here.state is State.PAUSED and resumed:
             here.state = State.RUNNING
         there = self.machines[move.target].domains.get(move.vm)
         if there is not None and there.state is State.INCOMING:
@@ -263,6 +264,7 @@ class Fleet:
             mode=move.mode,
             processed=int(move.total * MIB),
             seconds=self.clock - move.since,
+            paused=move.suspended and move.deaf and finding is not None,
         )
 
     def job(self, uuid: str, node: str) -> Job | None:
@@ -307,7 +309,7 @@ class Fleet:
         """The VM stands still while its memory goes to disk; then it is off. Saved once."""
         machine = self.machines[node]
         domain = machine.domains[uuid]
-        machine.save_errors.pop(uuid, None)
+        machine.stop_errors.pop(uuid, None)
         if domain.save_ends is None:
             domain.state, domain.save_ends = State.PAUSED, self.clock + domain.save_takes
             if not domain.save_takes:
@@ -317,7 +319,7 @@ class Fleet:
         domain.save_ends = None
         if domain.save_fails:
             domain.state = State.RUNNING
-            machine.save_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
+            machine.stop_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
             return
         domain.managed_save = True
         self.power_off(machine.name, uuid)
@@ -331,7 +333,7 @@ class Fleet:
                 return  # it executes on the other side
             self.fail(move, Finding(Reason.MIGRATION_FAILED, "the domain stopped"))
         domain = machine.domains[uuid]
-        domain.off_at = domain.save_ends = None
+        domain.off_at = domain.save_ends = domain.asked_at = None
         if domain.persistent and not vanish:
             domain.state = State.SHUTOFF
         else:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .actions import Do
-from .model import ACTIVE_STATES, Job, Sighting
+from .model import ACTIVE_STATES, VM, Job, Outcome, Sighting, State
 from .policy import MigrationSettings
 from .reasons import CATALOGUE, PATIENT, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
@@ -170,6 +170,9 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
         return
     names = [n.name for n in step.obs.nodes.values() if not n.reachable]
     names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
+    vm = step.here.get(entry.uuid)
+    if vm is not None and vm.state is State.UNKNOWN:
+        names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
     entry.note(Finding(Reason.PEER_UNREACHABLE, text))
     if entry.waiting_since is None:
@@ -244,6 +247,7 @@ def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
     if last is None or last.ended:
         return
     outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    entry.paused_by_us = _left_paused(step, entry, last, outcome)
     last.ended, last.ended_at = True, step.obs.now
     last.ok = bool(arrived_at)
     last.target = arrived_at or last.target
@@ -263,6 +267,39 @@ def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
         last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
     if last.abort_requested:
         last.abort_status = "Failed" if last.ok else "Succeeded"
+
+
+def _left_paused(step: Step, entry: VMRecord, last: Attempt, outcome: Outcome | None) -> bool:
+    """Did this attempt leave it paused? It ran before: what was paused is never migrated by us.
+
+    Where the holder told the end it has resumed the VM itself, or says that it could not: what
+    is paused afterwards is its owner's doing. A request that was refused paused nothing.
+    """
+    vm = step.here.get(entry.uuid)
+    if vm is None or vm.state is not State.PAUSED or not vm.resumable or last.adopted:
+        return False
+    return outcome.paused if outcome is not None else not last.reason
+
+
+def resume(step: Step, uuid: str, vm: VM) -> bool:
+    """Let a VM run on that our migration left paused. True: nothing else is done with it yet."""
+    entry = step.record.vms[uuid]
+    if not entry.paused_by_us or not vm.resumable:
+        return False
+    if not step.obs.full or step.not_given(entry):
+        # On a host that does not answer it may run already.
+        wait_for_reading(step, entry, Situation.UNREADABLE)
+        return True
+    last = entry.last
+    if last is not None and last.ended_at == step.obs.now:
+        entry.ending = Ending.NONE.value  # the end of its migration was just read: once more
+        step.decision.read_again = True
+        return True
+    if entry.finding is None or entry.finding.reason is not Reason.NOT_RUNNING_NORMALLY:
+        text = f"{entry.name} was paused for its migration, and is resumed."
+        entry.note(Finding(Reason.NOT_RUNNING_NORMALLY, text))
+    step.must(Do.RESUME, uuid, "", Reason.NOT_RUNNING_NORMALLY)
+    return True
 
 
 def close_attempt(step: Step, uuid: str) -> None:

@@ -49,6 +49,7 @@ class Fate:
 class Domain:
     """One VM on one host. `spec`: what does not change. shutdown_takes None: it never ends.
 
+    `ask_takes`: how long a request to stop waits until the guest has it, at `asked_at`.
     `save_takes`: how long its memory goes to disk. `save_fails`: and then it does not fit.
     """
 
@@ -61,6 +62,8 @@ class Domain:
     dirty: float = 0.0
     shutdown_takes: float | None = 3.0
     off_at: float | None = None
+    ask_takes: float = 0.0
+    asked_at: float | None = None
     save_takes: float = 0.0
     save_fails: bool = False
     save_ends: float | None = None
@@ -75,6 +78,7 @@ class Move:
     """One migration. `held`: a holder enforces its deadlines and will tell how it ended.
 
     `ours`: that holder is ours. `asked`: it was asked for by us, not only adopted.
+    `suspended`: the holder paused the VM, and resumes it if it stays. `deaf`: which fails.
     """
 
     vm: str
@@ -87,6 +91,8 @@ class Move:
     held: bool = True
     ours: bool = True
     asked: bool = True
+    suspended: bool = False
+    deaf: bool = False
     since: float = 0.0  # of this stage
     total: float = 0.0
     remaining: float = 0.0
@@ -112,7 +118,7 @@ class Machine:
     record: str | None = None
     definitions: dict[str, Domain] = field(default_factory=dict)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
-    save_errors: dict[str, Finding] = field(default_factory=dict)
+    stop_errors: dict[str, Finding] = field(default_factory=dict)
     other_mib: int = 0
     other_vms: int = 0
     other_inbound: int = 0

@@ -121,6 +121,7 @@ class VM:
     `findings`: why it cannot migrate from here to anywhere.
     `cold_findings`: why it cannot be moved while it is off, to anywhere.
     `save_findings`: why it cannot be saved.
+    `resumable`: it stands paused as after a suspend, and the platform can let it run on.
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `cold_refused_by`: the same while it is off; None: the same reasons.
@@ -141,6 +142,7 @@ class VM:
     autostart: bool = False
     managed_save: bool = False
     marked: bool = False  # carries our EvictionRequested mark
+    resumable: bool = False
     crashed: bool = False
     method: MigrationMethod = MigrationMethod.LIVE
     migratable: bool | None = True
@@ -156,7 +158,8 @@ class VM:
 
     @property
     def active(self) -> bool:
-        return self.state in ACTIVE_STATES
+        """Of one that cannot be read it is not known that it is off."""
+        return self.state in ACTIVE_STATES or self.state is State.UNKNOWN
 
 
 @dataclass
@@ -226,7 +229,10 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the holder wrote at the end of one attempt."""
+    """What the holder wrote at the end of one attempt.
+
+    `paused`: the VM stayed at its source, paused for the migration, and could not be resumed.
+    """
 
     vm: str
     attempt: int
@@ -238,6 +244,7 @@ class Outcome:
     seconds: float = 0.0
     downtime_ms: int | None = None
     work: str = ""  # id of the platform's work object
+    paused: bool = False
 
 
 @dataclass
@@ -247,8 +254,9 @@ class Observation:
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
-    `held`: UUIDs whose holder is alive. `full`: every node was read. `save_errors`: why the last
-    save that we asked for came to nothing, by UUID.
+    `held`: UUIDs whose holder is alive. `full`: every node was read. `stop_errors`: why the last
+    save or request to stop came to nothing, by UUID. `unsent`: asked for by us to be asked to
+    stop, and the guest is not known to have got a request.
     """
 
     nodes: dict[str, Node]
@@ -258,7 +266,8 @@ class Observation:
     inbound: list[Reservation] = field(default_factory=list)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
-    save_errors: dict[str, Finding] = field(default_factory=dict)
+    stop_errors: dict[str, Finding] = field(default_factory=dict)
+    unsent: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True

@@ -62,6 +62,7 @@ class ModelPlatform:
             Do.COLD_START: self._start,
             Do.COLD_WITHDRAW: self._undefine,
             Do.START: self._start,
+            Do.RESUME: self._resume,
             Do.AUTOSTART_OFF: self._autostart,
             Do.AUTOSTART_ON: self._autostart,
         }
@@ -112,7 +113,7 @@ class ModelPlatform:
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
         obs.held = frozenset(m.vm for m in held if m.held and m.ours)
         self.hook("read outcomes")
-        obs.outcomes, obs.save_errors = dict(self.own.outcomes), dict(self.own.save_errors)
+        obs.outcomes, obs.stop_errors = dict(self.own.outcomes), dict(self.own.stop_errors)
         wanted = set(record.vms) if record else set()
         seen: dict[str, dict[str, Domain]] = {}
         for name in self._order:
@@ -176,6 +177,9 @@ class ModelPlatform:
             for uuid, copy in copies.items():
                 copy.spec = replace(copy.spec, job=jobs[uuid])
             return copies
+        obs.unsent = frozenset(
+            u for u, d in machine.domains.items() if (d.asked_at or 0.0) > self.fleet.clock
+        )
         for uuid, domain in machine.domains.items():
             obs.vms[uuid] = replace(
                 domain.spec,
@@ -185,6 +189,7 @@ class ModelPlatform:
                 autostart=domain.autostart,
                 marked=domain.marked,
                 managed_save=domain.managed_save,
+                resumable=domain.state is State.PAUSED and domain.save_ends is None,
                 job=self.fleet.job(uuid, self.node),
             )
         return {}
@@ -334,8 +339,10 @@ class ModelPlatform:
         domain = self._running_here(action)
         if domain is None:
             return Finding(Reason.STOP_FAILED, "it does not run here")
+        if domain.asked_at is None:
+            domain.asked_at = self.fleet.clock + domain.ask_takes
         if domain.off_at is None and domain.shutdown_takes is not None:
-            domain.off_at = self.fleet.clock + domain.shutdown_takes
+            domain.off_at = max(self.fleet.clock, domain.asked_at) + domain.shutdown_takes
         return None
 
     def _force_off(self, action: Action) -> Finding | None:
@@ -369,6 +376,13 @@ class ModelPlatform:
             domain = machine.domains[action.vm] = replace(known, off_at=None, marked=False)
         if not domain.active:
             domain.state, domain.managed_save = State.RUNNING, False
+        return None
+
+    def _resume(self, action: Action) -> Finding | None:
+        domain = self._running_here(action)
+        if domain is None or domain.state is not State.PAUSED or domain.save_ends is not None:
+            return Finding(Reason.NOT_RUNNING_NORMALLY, "it is not paused")
+        domain.state = State.RUNNING
         return None
 
     def _autostart(self, action: Action) -> Finding | None:

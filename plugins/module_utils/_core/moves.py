@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from . import hooks
 from .actions import Do
-from .follow import take_outcome
+from .follow import resume, take_outcome
 from .model import VM
 from .reasons import LASTING, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
@@ -31,6 +31,8 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.asked_to_stop and entry.ending in _STOPPED:
         entry.forget_stop()  # it was off, and somebody has started it again
+    if resume(step, uuid, vm):
+        return
     if entry.stop_way == Way.SAVE.value and is_saving(vm):
         # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
         entry.stop_run = step.record.run_id

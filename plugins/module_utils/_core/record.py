@@ -115,6 +115,7 @@ class VMRecord:
     stop_way: str = ""
     stop_started: float = 0.0
     stop_sent: float = 0.0
+    stop_asked: float = 0.0  # the guest had a request by then: its time counts from here
     stop_forced: bool = False
     stop_run: str = ""  # the run that decided to stop it
     stop_requests: int = 0  # requests of ours that the guest may still act on
@@ -122,6 +123,7 @@ class VMRecord:
     cold_target: str = ""
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
+    paused_by_us: bool = False  # our migration left it paused: it is ours to resume
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
     refused_since: float | None = None  # its claims are refused, one after the other

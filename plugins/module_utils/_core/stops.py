@@ -42,7 +42,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
             return
         entry.cold_target = target
     entry.stop_way, entry.stop_run = way.value, step.record.run_id
-    entry.stop_started = step.obs.now
+    entry.stop_started, entry.stop_asked = step.obs.now, 0.0
     entry.ending = Ending.NONE.value
     if choice.findings:
         entry.note(choice.findings[0])
@@ -82,11 +82,11 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
             text = f"{entry.name} is still being saved."
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
         return
-    if uuid in step.obs.save_errors:
-        entry.note(step.obs.save_errors[uuid])
-    waited = step.obs.now - entry.stop_started
+    if uuid in step.obs.stop_errors:
+        entry.note(step.obs.stop_errors[uuid])
+    waited = _waited(step, entry)
     if waited > step.policy.shutdown_timeout:
-        if step.policy.force_stop and not entry.stop_forced and entry.stop_way != Way.SAVE.value:
+        if step.policy.force_stop and not entry.stop_forced and entry.stop_asked:
             entry.stop_forced = True
             step.do(Do.FORCE_OFF, uuid)
         elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
@@ -95,6 +95,19 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
         _ask(step, entry)
+
+
+def _waited(step: Step, entry: VMRecord) -> float:
+    """How long it had to stop. A guest's time begins when it was asked, not when we decided to."""
+    sent = entry.stop_requests > 0 and entry.uuid not in step.obs.unsent
+    if sent and not entry.stop_asked and entry.stop_way != Way.SAVE.value:
+        entry.stop_asked = step.obs.now
+    if entry.stop_asked:
+        return step.obs.now - entry.stop_asked
+    waits = entry.stop_requests > 0 and entry.uuid not in step.obs.stop_errors
+    if waits and entry.stop_way != Way.SAVE.value and not step.late():
+        return 0.0  # its request is on the way
+    return step.obs.now - entry.stop_started
 
 
 def is_saving(vm: VM) -> bool:
@@ -128,9 +141,11 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     _undo(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
-    save = entry.stop_way == Way.SAVE.value
-    finding = Finding(Reason.STOP_FAILED if save else Reason.SHUTDOWN_TIMED_OUT, text)
-    known = _NOT_EVEN_ASKED | {Reason.STOP_FAILED} if save else _NOT_EVEN_ASKED
+    asked = entry.stop_asked > 0
+    if not asked and entry.stop_way != Way.SAVE.value:
+        text = f"{entry.name} could not be asked to stop."
+    finding = Finding(Reason.SHUTDOWN_TIMED_OUT if asked else Reason.STOP_FAILED, text)
+    known = _NOT_EVEN_ASKED if asked else _NOT_EVEN_ASKED | {Reason.STOP_FAILED}
     if entry.finding is not None and entry.finding.reason in known:
         finding = entry.finding
     entry.end(Ending.BLOCKED, vm.node, finding)

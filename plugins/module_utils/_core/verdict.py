@@ -192,6 +192,15 @@ ROWS: tuple[Row, ...] = (
         frozenset({Recorded.INTENDED}),
     ),
     _row("runs here", _s(S.RUNNING), _ANY, Situation.HERE),
+    # It may have been switched over: nothing is concluded from one side.
+    _row(
+        "paused after an attempt, unreadable there",
+        _s(S.PAUSED),
+        _s(S.UNKNOWN),
+        Situation.UNREADABLE,
+        _NO_JOB,
+        frozenset({Recorded.INTENDED}),
+    ),
     _row("paused here", _s(S.PAUSED), _ANY, Situation.PAUSED_HERE),
     _row(
         "incoming here",

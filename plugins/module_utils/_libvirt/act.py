@@ -17,6 +17,7 @@ from .._core.record import NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
+from .domain_state import is_resumable
 from .holder_client import HolderError
 from .host import Host, read_metadata, write_metadata
 from .metadata import is_marked, with_marks, without_marks
@@ -65,6 +66,7 @@ class Actor:
             Do.COLD_START: self._cold_start,
             Do.COLD_WITHDRAW: self._cold_withdraw,
             Do.START: self._start,
+            Do.RESUME: self._resume,
             Do.AUTOSTART_OFF: self._autostart,
             Do.AUTOSTART_ON: self._autostart,
         }
@@ -192,14 +194,9 @@ class Actor:
         self._source.domain(action.vm).setAutostart(1 if action.do is Do.AUTOSTART_ON else 0)
 
     def _shutdown(self, action: Action, record: NodeRecord) -> None:
-        """By the guest's agent if it answers, else by ACPI."""
-        dom = self._source.domain(action.vm)
-        if not dom.isActive():
-            return
-        try:
-            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT)
-        except libvirt.libvirtError:
-            dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
+        """By the holder: a call to the guest's agent waits for the guest."""
+        if self._source.domain(action.vm).isActive():
+            self._send({"order": "shutdown", "uuid": action.vm, "name": action.name})
 
     def _force_off(self, action: Action, record: NodeRecord) -> None:
         dom = self._source.domain(action.vm)
@@ -246,6 +243,11 @@ class Actor:
             dom.create()
         dom.setAutostart(1 if entry.autostart else 0)
 
+    def _resume(self, action: Action, record: NodeRecord) -> None:
+        dom = self._source.domain(action.vm)
+        if is_resumable(*dom.state()):
+            dom.resume()
+
 
 def _run_of(action: Action, record: NodeRecord) -> str:
     """The run that made the attempt, which may be an earlier one than that which asks now.
@@ -271,4 +273,4 @@ def _reason_of(do: Do) -> Reason:
         return Reason.CANNOT_START
     if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.COLD_DEFINE, Do.COLD_UNDEFINE):
         return Reason.STOP_FAILED
-    return Reason.MIGRATION_FAILED
+    return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED

@@ -14,8 +14,9 @@ from typing import Any
 from .._core.policy import PolicyError
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
 from .connection import libvirt
-from .host import DomainNow, Host, HostConfig, HostNow, job_stats, read_metadata, write_metadata
+from .host import DomainNow, Host, HostConfig, HostNow, read_metadata, write_metadata
 from .metadata import strategy_of, with_strategy
+from .migrate import job_stats
 from .service import VMNotHere, one_at_a_time
 from .vm_facts import read_vm_facts
 

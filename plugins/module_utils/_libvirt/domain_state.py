@@ -19,10 +19,12 @@ from .._core.model import Job, Mode, State
 RUNNING, BLOCKED, PAUSED, SHUTDOWN, SHUTOFF, CRASHED, PMSUSPENDED = range(1, 8)
 RUNNING_POSTCOPY = 10
 RUNNING_POSTCOPY_FAILED = 11
+PAUSED_UNKNOWN, PAUSED_USER = 0, 1
 PAUSED_MIGRATION = 2
 PAUSED_STARTING_UP = 11
 PAUSED_POSTCOPY = 12
 PAUSED_POSTCOPY_FAILED = 13
+PAUSED_API_ERROR = 14  # libvirt itself could not resume it
 # virDomainShutoffReason: its process crashed, failed, or was given up by libvirtd.
 SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON = 3, 6, 8
 JOB_NONE, JOB_BOUNDED, JOB_UNBOUNDED = 0, 1, 2
@@ -31,8 +33,12 @@ OPERATION_MIGRATION_IN = 4
 OPERATION_MIGRATION_OUT = 5
 
 
-def to_state(state: int, reason: int, incoming: bool) -> State:
-    """`incoming`: no outgoing job belongs to it, so "paused for migration" means arriving."""
+def to_state(state: int, reason: int, incoming: bool, idle: bool = False) -> State:
+    """`incoming`: no outgoing job belongs to it, so "paused for migration" means arriving.
+
+    `idle`: libvirt says that it has no job at all, which it does not say of one that arrives.
+    Then it stayed, and libvirt could not resume it.
+    """
     if state in (RUNNING, BLOCKED, SHUTDOWN):
         if reason == RUNNING_POSTCOPY and state == RUNNING:
             return State.POSTCOPY
@@ -44,7 +50,9 @@ def to_state(state: int, reason: int, incoming: bool) -> State:
             return State.POSTCOPY_SOURCE
         if reason == PAUSED_POSTCOPY_FAILED:
             return State.POSTCOPY_FAILED
-        if reason in (PAUSED_MIGRATION, PAUSED_STARTING_UP) and incoming:
+        if reason == PAUSED_STARTING_UP and incoming:
+            return State.INCOMING
+        if reason == PAUSED_MIGRATION and incoming and not idle:
             return State.INCOMING
         return State.PAUSED
     if state == PMSUSPENDED:
@@ -54,9 +62,23 @@ def to_state(state: int, reason: int, incoming: bool) -> State:
     return State.SHUTOFF
 
 
+_RESUMABLE = frozenset({PAUSED_UNKNOWN, PAUSED_USER, PAUSED_MIGRATION, PAUSED_API_ERROR})
+
+
+def is_resumable(state: int, reason: int) -> bool:
+    """Does it stand as after a suspend? Not so: an I/O error, a watchdog, a snapshot, a guest
+    that sleeps. To resume those is not ours, and does not help."""
+    return state == PAUSED and reason in _RESUMABLE
+
+
 def is_crashed(state: int, reason: int) -> bool:
     """Is it off although nobody, its guest included, stopped it?"""
     return state == SHUTOFF and reason in (SHUTOFF_CRASHED, SHUTOFF_FAILED, SHUTOFF_DAEMON)
+
+
+def is_idle(stats: Mapping[str, Any]) -> bool:
+    """Does libvirt say that there is no job? {}: it says nothing (see migrate.job_stats)."""
+    return stats.get("type") == JOB_NONE
 
 
 def to_job(stats: Mapping[str, Any], state: State) -> Job | None:

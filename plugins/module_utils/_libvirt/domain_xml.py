@@ -373,6 +373,13 @@ def _secrets(devices: ET.Element) -> Iterator[SecretRef]:
         yield SecretRef("tpm", encryption.get("secret", ""))
 
 
+def agent_connected(xml: str) -> bool:
+    """Does the guest's agent answer? `xml`: of the running domain."""
+    root = ET.fromstring(xml)
+    devices = root.find("devices")
+    return devices is not None and bool(_agent_connected(root, devices))
+
+
 def _agent_connected(root: ET.Element, devices: ET.Element) -> bool | None:
     """libvirt tells a channel's state in the XML of a running domain, which has an id."""
     if root.get("id") is None:

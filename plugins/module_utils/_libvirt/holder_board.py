@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All work of the holder: migrations (who gets the link, deadlines, outcomes), and saves."""
+"""All work of the holder: migrations (who gets the link, deadlines, outcomes), saves, stops."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
 from .holder_save import Saves
+from .holder_stop import Stops
 from .store import OutcomeName, Store, VolumeMissing, VolumeTorn, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
@@ -43,12 +44,13 @@ class Board:
         self._scheduler = LinkScheduler()
         self._pace = Pace()
         self._saves = Saves(links, tell, log)
+        self._stops = Stops(links, tell, log)
         self._stirred = threading.Event()
         threading.Thread(target=self._loop, name="board", daemon=True).start()
 
     @property
     def idle(self) -> bool:
-        return not self._jobs and self._saves.idle
+        return not self._jobs and self._saves.idle and self._stops.idle
 
     # Orders
 
@@ -85,6 +87,10 @@ class Board:
         """Take a save order. Raises OrderError."""
         return self._saves.order(raw)
 
+    def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Take an order to ask a guest to stop. Raises OrderError."""
+        return self._stops.order(raw)
+
     def abort(self, uuid: str) -> dict[str, Any]:
         """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""
         job = self._jobs.get(uuid)
@@ -106,6 +112,10 @@ class Board:
     def saves(self) -> dict[str, str]:
         """UUID -> "" for each save under way, or why the last one came to nothing."""
         return self._saves.status()
+
+    def stops(self) -> dict[str, dict[str, Any]]:
+        """UUID -> has the guest got a request to stop, and why the last one came to nothing."""
+        return self._stops.status()
 
     def _changed(self, job: Job) -> None:
         self._stirred.set()

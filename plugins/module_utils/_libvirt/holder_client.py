@@ -46,6 +46,7 @@ class HolderClient:
         self._events: deque[dict[str, Any]] = deque()
         self._held: frozenset[str] = frozenset()
         self.saves: dict[str, str] = {}  # of the last status: see Saves.status
+        self.stops: dict[str, dict[str, Any]] = {}  # the same: see Stops.status
         self._number = 0
         self._subscribed: float | None = None
 
@@ -102,6 +103,7 @@ class HolderClient:
         except HolderGone:
             answer = {}
         self.saves = dict(answer.get("saves", {}))
+        self.stops = dict(answer.get("stops", {}))
         return list(answer.get("jobs", []))
 
     def held(self) -> frozenset[str]:

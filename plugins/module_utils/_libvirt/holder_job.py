@@ -16,6 +16,7 @@ from .._core.link import LinkJob
 from .._core.model import AbortStatus, MigrationMethod, Mode, Phase
 from .._core.reasons import Reason
 from .connection import LibvirtProblem, libvirt
+from .domain_state import PAUSED
 from .holder_disks import (
     CopyDisk,
     DisksError,
@@ -27,7 +28,7 @@ from .holder_disks import (
 from .holder_links import Links
 from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Pace, Probe
-from .holder_settle import Settled, settle
+from .holder_settle import Settled, resume, settle
 from .migrate import flags_of, outgoing_job, params_of
 from .store import StoreError
 
@@ -166,6 +167,10 @@ class Job:
             dom = self.local.conn.lookupByUUIDString(self.order.uuid)
             if outgoing_job(dom) is not None:  # of a holder that died
                 return self._watch()
+            if dom.state()[0] == PAUSED:
+                # By its owner, a moment ago. Not migrated: afterwards it could not be told.
+                text = "it was paused before the migration began"
+                return ended(self.order, Reason.NOT_RUNNING_NORMALLY, text, self.order.node)
             self._call(dom)
         except DisksError as exc:
             error, reason = str(exc), Reason.DISKS
@@ -217,6 +222,12 @@ class Job:
 
     def _end(self, settled: Settled, reason: Reason, error: str) -> Ended:
         """The outcome: where the VM runs decides, not the error."""
+        stays = ""
+        if settled.at == self.order.node:
+            # A suspend of ours may come just after the job: nothing of ours comes after this.
+            self.probe.end()
+            stays = resume(self.local, self.order)
+            error = "; ".join(p for p in (error, stays and f"it is paused: {stays}") if p)
         if settled.ok:
             outcome = ended(self.order, None, at=settled.at)
         else:
@@ -232,6 +243,7 @@ class Job:
                 "processed": int(stats.get("data_processed", 0)) or sample.processed,
                 "seconds": time.monotonic() - self.began,
                 "downtime_ms": None if downtime is None else int(downtime),
+                "paused": bool(stays),
             }
         )
 

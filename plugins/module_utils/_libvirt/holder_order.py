@@ -123,6 +123,7 @@ class Ended:
     seconds: float = 0.0
     downtime_ms: int | None = None
     run_id: str = ""
+    paused: bool = False  # it stayed, paused for its migration, and could not be resumed
 
     def to_dict(self) -> dict[str, Any]:
         told = {"reason": "", "plane": "", "message": ""}
@@ -146,6 +147,7 @@ class Ended:
             "seconds": round(self.seconds, 3),
             "downtime_ms": self.downtime_ms,
             "run_id": self.run_id,
+            "paused": self.paused,
         }
 
 

@@ -27,6 +27,7 @@ from .migrate import outgoing_job
 FAST, SLOW = 0.1, 0.4  # least seconds between two looks: with the link, and without
 # A look makes QEMU's main thread work, and libvirtd's: so many a second, for all of them.
 FAST_LOOKS, SLOW_LOOKS = 30, 12
+END_FOR = 30.0  # seconds to wait for the end of a call to libvirt
 # Seconds until an abort that was refused is asked for again: at first, and at most.
 ABORT_AGAIN, ABORT_LATEST = 0.5, 5.0
 
@@ -97,6 +98,7 @@ class Probe:
         self._changed = changed
         self._wake = threading.Event()
         self._stopped = False
+        self._thread: threading.Thread | None = None
         self._dom: Any = None
         self._wanted: int | None = None
         self._applied: int | None = None
@@ -114,11 +116,18 @@ class Probe:
     def start(self, first_mib: int | None) -> None:
         """Look until `stop`. `first_mib`: the bandwidth with which the job starts (MiB/s)."""
         self._applied = first_mib
-        threading.Thread(target=self._run, name=f"probe-{self._uuid}", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=f"probe-{self._uuid}", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         self._stopped = True
         self._wake.set()
+
+    def end(self) -> None:
+        """`stop`, and wait until it does nothing any more, or hangs in a call."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(END_FOR)
 
     def want(self, mib: int) -> None:
         """The bandwidth that the job shall have (MiB/s)."""

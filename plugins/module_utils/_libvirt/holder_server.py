@@ -35,11 +35,15 @@ class Orders(Protocol):
 
     def save(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
+    def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
+
     def abort(self, uuid: str) -> dict[str, Any]: ...
 
     def status(self) -> list[dict[str, Any]]: ...
 
     def saves(self) -> dict[str, str]: ...
+
+    def stops(self) -> dict[str, dict[str, Any]]: ...
 
 
 class _Client:
@@ -156,10 +160,13 @@ class Server:
             return orders.order(raw)
         if order == "save":
             return orders.save(raw)
+        if order == "shutdown":
+            return orders.shutdown(raw)
         if order == "abort":
             return orders.abort(str(raw.get("uuid")))
         if order == "status":
-            return {"pid": os.getpid(), "jobs": orders.status(), "saves": orders.saves()}
+            told = {"saves": orders.saves(), "stops": orders.stops()}
+            return {"pid": os.getpid(), "jobs": orders.status(), **told}
         if order == "subscribe":
             client.subscribed = True
             client.tick = max(0.0, float(raw.get("tick") or 0.0))

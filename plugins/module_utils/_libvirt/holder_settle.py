@@ -19,6 +19,7 @@ from typing import Any
 from .._core.model import State
 from .._core.reasons import Reason
 from .connection import LibvirtProblem, libvirt
+from .domain_state import is_resumable
 from .holder_links import Links, Local
 from .holder_order import MoveOrder
 from .migrate import Place, Side, completed_stats, place_of, read_side
@@ -63,7 +64,7 @@ def settle(links: Links, local: Local, order: MoveOrder) -> Settled:
             place = Place.SOURCE
         if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
             trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
-            return _conclude(links, local, order, place, source, trouble)
+            return _conclude(links, order, place, source, trouble)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
 
@@ -85,13 +86,10 @@ def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
         return Side(State.UNKNOWN), str(exc)
 
 
-def _conclude(
-    links: Links, local: Local, order: MoveOrder, place: Place, source: Side, trouble: str
-) -> Settled:
+def _conclude(links: Links, order: MoveOrder, place: Place, source: Side, trouble: str) -> Settled:
     if place is Place.TARGET:
         return Settled(True, order.target, stats=_arrive(links, order))
     if place is Place.SOURCE:
-        _resume(local, order, source)
         return Settled(False, order.node, message=trouble)
     if place is Place.BOTH:
         return Settled(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
@@ -115,11 +113,18 @@ def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:
         return {}
 
 
-def _resume(local: Local, order: MoveOrder, source: Side) -> None:
-    """A VM that the policy paused to let it converge runs on where it stayed."""
-    if source.state is not State.PAUSED or order.settings.on_timeout != "pause":
-        return
+def resume(local: Local, order: MoveOrder) -> str:
+    """Let a VM run on that stayed here. Empty: it runs; else why it could not be resumed.
+
+    Whatever the settings of this order: a holder before this one may have suspended it by others,
+    and so may libvirt. It ran before, since a VM that was paused is not migrated by us.
+    """
+    if order.foreign:
+        return ""
     try:
-        local.conn.lookupByUUIDString(order.uuid).resume()
-    except (libvirt.libvirtError, LibvirtProblem):
-        return
+        dom = local.conn.lookupByUUIDString(order.uuid)
+        if is_resumable(*dom.state()):
+            dom.resume()
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return str(exc) or type(exc).__name__
+    return ""

@@ -18,10 +18,11 @@ from typing import Any
 from .._core.model import Job, State
 from .._core.needs import Taint
 from .._core.reasons import Finding
-from .connection import HostUnreachable, libvirt, open_connection
-from .domain_state import is_crashed, to_job, to_state
+from .connection import HostUnreachable, is_lost, libvirt, open_connection
+from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
+from .migrate import job_stats
 from .store import Store, StoreError
 from .store_names import CORDON, Reservation, Slot, parse_name
 
@@ -58,6 +59,7 @@ class DomainNow:
     state: State
     memory_mib: int
     job: Job | None = None
+    resumable: bool = False  # paused, and not by an error
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
@@ -76,6 +78,7 @@ class HostNow:
     identity: str = ""
     version: tuple[int, ...] = ()  # of the hypervisor
     error: str = ""
+    unread: dict[str, str] = field(default_factory=dict)  # domains, why their jobs were not read
 
 
 class Host:
@@ -197,16 +200,40 @@ class Host:
         for dom, stats in self.conn.getAllDomainStats(wanted, flags):
             uuid = dom.UUIDString()
             number, reason = stats.get("state.state", 0), stats.get("state.reason", 0)
-            raw_job: dict[str, Any] = {}
+            raw_job: dict[str, Any] | None = {}
             if with_jobs and dom.ID() != -1:
-                raw_job = job_stats(dom)
+                raw_job = self._job(dom, uuid, now)
+            if raw_job is None:
+                continue
             outgoing = raw_job.get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
-            state = to_state(number, reason, incoming=not outgoing)
+            state = to_state(number, reason, incoming=not outgoing, idle=is_idle(raw_job))
+            if uuid in now.unread:
+                state = State.UNKNOWN  # without the job the state says too little
             memory = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
-            failed = is_crashed(number, reason)
-            resident = stats.get("balloon.rss", 0) // 1024
-            now.domains[uuid] = DomainNow(uuid, dom.name(), state, memory, job, failed, resident)
+            now.domains[uuid] = DomainNow(
+                uuid,
+                dom.name(),
+                state,
+                memory,
+                job,
+                resumable=is_resumable(number, reason),
+                crashed=is_crashed(number, reason),
+                resident_mib=stats.get("balloon.rss", 0) // 1024,
+            )
+
+    @staticmethod
+    def _job(dom: Any, uuid: str, now: HostNow) -> dict[str, Any] | None:
+        """Its job; None: it is gone. One that cannot be read is noted."""
+        try:
+            return job_stats(dom)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            if is_lost(exc):
+                raise
+            now.unread[uuid] = f"{dom.name()}: its job cannot be read: {exc}"
+            return {}
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""
@@ -263,11 +290,3 @@ def _places(dom: Any) -> list[int]:
     if dom.isPersistent():
         places.append(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
     return places
-
-
-def job_stats(dom: Any) -> dict[str, Any]:
-    """Statistics of the running job; {} when there is none or the domain is gone."""
-    try:
-        return dict(dom.jobStats(0))
-    except libvirt.libvirtError:
-        return {}

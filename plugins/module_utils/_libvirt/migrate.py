@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core.model import MigrationMethod, State
 from .connection import libvirt
-from .domain_state import OPERATION_MIGRATION_OUT, to_state
+from .domain_state import OPERATION_MIGRATION_OUT, is_idle, to_state
 from .holder_order import MoveOrder
 
 
@@ -107,23 +107,37 @@ def read_side(conn: Any, uuid: str) -> Side:
         dom = conn.lookupByUUIDString(uuid)
         if not dom.isActive():
             return Side(State.SHUTOFF)
-        job = outgoing_job(dom)
+        stats = job_stats(dom)
         number, reason = dom.state()
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return Side(State.ABSENT)
         raise
-    return Side(to_state(number, reason, incoming=job is None), job)
+    job = _outgoing(stats)
+    return Side(to_state(number, reason, incoming=job is None, idle=is_idle(stats)), job)
+
+
+def job_stats(dom: Any) -> dict[str, Any]:
+    """Statistics of the running job; {} of a domain that does not run, or is arriving.
+
+    Raises libvirtError when they cannot be read (a lock, a busy monitor): that is no answer, and
+    who takes it for "no job" gives up a migration that goes on.
+    """
+    nothing_leaves = (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
+    try:
+        return dict(dom.jobStats(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() in nothing_leaves:
+            return {}
+        raise
 
 
 def outgoing_job(dom: Any) -> Mapping[str, Any] | None:
     """Statistics of the outgoing migration that is active on the domain, if there is one."""
-    try:
-        stats = dict(dom.jobStats(0))
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:  # not running any more
-            return None
-        raise
+    return _outgoing(job_stats(dom))
+
+
+def _outgoing(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if stats.get("type", 0) in (libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_COMPLETED):
         return None
     # Before libvirt has a monitor answer the operation is all that it tells.

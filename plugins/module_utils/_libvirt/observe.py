@@ -86,7 +86,7 @@ class Observer:
             vms={},
             outcomes=dict(outcomes),
             held=held,
-            full=all(not read.error for read in reads.values()),
+            full=not any(read.error or read.unread for read in reads.values()),
             now=now,
         )
         for host in [self._source, *self._peers]:
@@ -143,7 +143,7 @@ class Observer:
         node = Node(
             name=host.name,
             reachable=not read.error,
-            message=read.error,
+            message=read.error or "; ".join(read.unread.values()),
             cordoned=read.cordoned,
             reserve_mib=config.reserve_mib,
             roll_rank=config.roll_rank,
@@ -255,7 +255,12 @@ class Observer:
             findings, migratable = (*findings, Finding(Reason.BLOCK_JOB, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)
-        vm = replace(vm, crashed=domain.crashed, resident_mib=domain.resident_mib)
+        vm = replace(
+            vm,
+            resumable=domain.resumable,
+            crashed=domain.crashed,
+            resident_mib=domain.resident_mib,
+        )
         return vm, not (vm.active and _unanswered(facts, readable))
 
 

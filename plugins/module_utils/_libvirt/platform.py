@@ -195,7 +195,9 @@ class LibvirtPlatform:
         held = self._held()
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
-        note_saves(obs, self._holder.saves if self._holder is not None else {})
+        holder = self._holder
+        note_saves(obs, holder.saves if holder is not None else {})
+        note_stops(obs, record, holder.stops if holder is not None else {})
         return obs
 
     def _held(self) -> frozenset[str]:
@@ -258,9 +260,22 @@ def note_saves(obs: Observation, saves: Mapping[str, str]) -> None:
     for uuid, error in saves.items():
         vm = obs.vms.get(uuid)
         if error:
-            obs.save_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
+            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
         elif vm is not None and vm.active and vm.job is None:
             obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
+
+
+def note_stops(
+    obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """What the holder knows of requests to stop. Of one that it does not know it is not known
+    that it was sent: then it is sent again."""
+    asked = {u for u, e in record.vms.items() if e.stop_requests} if record else set()
+    obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
+    for uuid in asked:
+        error = stops.get(uuid, {}).get("error")
+        if error:
+            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
 
 
 def record_prefix(uuid: str) -> str:
@@ -282,4 +297,5 @@ def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
         processed=int(raw.get("processed", 0)),
         seconds=float(raw.get("seconds", 0.0)),
         downtime_ms=raw.get("downtime_ms"),
+        paused=bool(raw.get("paused")),
     )

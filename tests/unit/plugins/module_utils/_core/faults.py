@@ -20,6 +20,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     MigrationSettings,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
+)
 
 
 def shut() -> threading.Lock:
@@ -73,6 +77,21 @@ class Faults:
             move.held = False
             if move.stage is Stage.STARTING:
                 del self.fleet.moves[move.vm]
+
+    def do_pause(self, _run: Run, arg: int) -> None:
+        """A holder suspends a VM, that it converges, and dies; perhaps the migration fails then.
+        Whoever watches it from then on resumes the VM, or cannot."""
+        found = [
+            m
+            for m in self.fleet.moves.values()
+            if m.stage is Stage.PRECOPY and m.held and m.ours and m.asked
+        ]
+        move = self._pick(found, arg)
+        if move is not None:
+            move.suspended, move.held, move.deaf = True, False, bool(arg % 2)
+            self.fleet.machines[move.source].domains[move.vm].state = State.PAUSED
+            if arg % 3 == 0:
+                self.fleet.fail(move, Finding(Reason.MIGRATION_FAILED))
 
     def do_unreach(self, _run: Run, arg: int) -> None:
         self._fault()

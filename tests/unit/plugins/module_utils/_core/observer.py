@@ -60,6 +60,12 @@ class Observer:
             move = self.fleet.moves.get(action.vm)
             if move is not None and move.asked:
                 raise Broken(f"a second migration of {action.name}")
+        if action.do is Do.RESUME and action.vm in self.asleep:
+            raise Broken(f"{action.name} is resumed, which its owner has paused")
+        if action.do is Do.FORCE_OFF:
+            asked = self.fleet.machines[action.node].domains[action.vm].asked_at
+            if asked is None or self.fleet.clock - asked < self.policy.shutdown_timeout:
+                raise Broken(f"{action.name} is switched off before its time is over")
         if action.do in STOPS:
             spec = self.fleet.machines[action.node].domains.get(action.vm)
             if spec is not None and not spec.spec.labels.get("may_stop"):
@@ -128,6 +134,11 @@ class Observer:
                 known = uuid in self.stopped | self.excused or uuid not in self.home
                 if not runs and not known:
                     raise Broken(f"{uuid} is not accounted for: {self.where(uuid)}")
+        for uuid, seen in outcome.observation.vms.items():
+            # Seen by the run, on a full read: what it ended on it has left so.
+            stands = seen.state is State.PAUSED and seen.job is None and outcome.observation.full
+            if stands and seen.uuid not in self.asleep and not outcome.record.only:
+                raise Broken(f"{uuid} is left paused: {describe(outcome)}")
         if outcome.phase is NodePhase.BLOCKED:
             told = outcome.findings or any(
                 e.reason for e in outcome.record.vms.values() if e.ending in ("blocked", "lost")
@@ -163,7 +174,8 @@ class Observer:
                 ]
                 runs = [d for _name, d in places if d.active]
                 persistent, autostart = self.before[uuid]
-                if len(runs) != 1:
+                paused = [d for d in runs if d.state is State.PAUSED]
+                if len(runs) != 1 or bool(paused) != (uuid in self.asleep):
                     left.append(f"{uuid} is {self.where(uuid)}")
                 elif runs[0].persistent != persistent:
                     left.append(f"{uuid} persistent={runs[0].persistent}")

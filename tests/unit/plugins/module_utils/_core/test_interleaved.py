@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     EvictionStrategy,
     OnNotMigratable,
+    State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Limits, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
@@ -83,6 +84,14 @@ KINDS = {
         "document": {"may_stop": True},
         "shutdown_takes": 30.0,  # longer than the policy gives it
     },
+    "asked_late": {
+        "declared_strategy": "None",
+        "may_stop": True,
+        "document": {"may_stop": True},
+        "shutdown_takes": 12.0,
+        "ask_takes": 20.0,  # longer than the policy gives the guest
+    },
+    "asleep": {"state": State.PAUSED},
     "forbidden_stop": {"declared_strategy": "None"},
     "external": {"declared_strategy": "External"},
     "unknown": {"migratable": None},
@@ -128,7 +137,7 @@ CALM = ("live", "autostart", "transient", "shutdown", "transient_stop", "cold", 
 
 small = st.integers(0, 40)
 gaps = st.one_of(st.integers(0, 3), st.integers(0, 30), st.integers(0, 150))
-SAFE_EVENTS = ("switch", "switch", "switch", "kill", "holder")
+SAFE_EVENTS = ("switch", "switch", "switch", "kill", "holder", "pause")
 ALL_EVENTS = (*SAFE_EVENTS, "unreach", "crash", "stop", "vanish", "cordon", "steal")
 
 

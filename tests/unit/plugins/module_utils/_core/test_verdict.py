@@ -64,6 +64,8 @@ TABLE = {
     "intended, no job, no holder": (
         S.RUNNING, S.ABSENT, NONE, INTENDED, Situation.OUTCOME_LOST),
     "runs here": (S.RUNNING, S.ABSENT, NONE, Recorded.FAILED, Situation.HERE),
+    "paused after an attempt, unreadable there": (
+        S.PAUSED, S.UNKNOWN, NONE, INTENDED, Situation.UNREADABLE),
     "paused here": (S.PAUSED, S.ABSENT, NONE, NOTHING, Situation.PAUSED_HERE),
     "incoming here": (S.INCOMING, S.RUNNING, NONE, NOTHING, Situation.HANDING_OVER),
 }  # fmt: skip

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines
     Domain,
     Machine,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
 )
@@ -84,6 +84,12 @@ class World(Faults, Observer):
             u: (d.persistent, d.autostart)
             for m in fleet.machines.values()
             for u, d in m.domains.items()
+        }
+        self.asleep = {  # VMs that their owners had paused before
+            u
+            for m in fleet.machines.values()
+            for u, d in m.domains.items()
+            if d.state is State.PAUSED
         }
         self.excused: set[str] = set()  # VMs that others stopped
         self.stolen: set[str] = set()  # VMs that others migrated, and lost their autostart

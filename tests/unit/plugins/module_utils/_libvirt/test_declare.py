@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Job, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import declare as product
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import host, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     DomainNow,
     HostConfig,
@@ -85,6 +85,7 @@ class World:
         self.locked = 0
         monkeypatch.setattr(product, "libvirt", self.binding)
         monkeypatch.setattr(host, "libvirt", self.binding)
+        monkeypatch.setattr(migrate, "libvirt", self.binding)
         monkeypatch.setattr(product, "Host", lambda _config: self)
         monkeypatch.setattr(product, "one_at_a_time", self._lock)
         monkeypatch.setattr(product, "read_vm_facts", self._facts)

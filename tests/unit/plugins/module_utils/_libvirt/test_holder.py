@@ -212,6 +212,12 @@ class Orders:
     def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         return {"result": "accepted", "name": raw["name"]}
 
+    def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "accepted", "name": raw["name"]}
+
+    def stops(self) -> dict[str, dict[str, Any]]:
+        return {"g": {"sent": True, "error": ""}}
+
     def saves(self) -> dict[str, str]:
         return {"s": "the disk is full"}
 
@@ -249,6 +255,8 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     assert client.held() == frozenset({"u"})
     assert client.order({"order": "save", "uuid": "s", "name": "web"})["name"] == "web"
     assert client.saves == {"s": "the disk is full"}
+    assert client.order({"order": "shutdown", "uuid": "g", "name": "db"})["name"] == "db"
+    assert client.stops == {"g": {"sent": True, "error": ""}}
     with pytest.raises(HolderError, match="dance"):
         client.order({"order": "dance"})
     assert client.wait(0.05) == []

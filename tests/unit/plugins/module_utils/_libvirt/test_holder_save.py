@@ -135,4 +135,4 @@ def test_what_the_holder_knows_is_in_the_picture() -> None:
     assert obs.vms["waits"].job.saving
     assert obs.vms["failed"].job is None
     assert obs.vms["off"].job is None
-    assert [f.message for f in obs.save_errors.values()] == ["save: no space"]
+    assert [f.message for f in obs.stop_errors.values()] == ["save: no space"]

@@ -180,13 +180,14 @@ def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatc
 
 def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(monkeypatch)
-    before = threading.active_count()
+    before = set(threading.enumerate())  # those of other tests may end at any time
     fleet.full()
-    assert threading.active_count() > before
+    made = set(threading.enumerate()) - before
+    assert made
     fleet.observer.close()
-    for thread in fleet.observer._pool._threads:
+    for thread in made:
         thread.join(10)
-    assert threading.active_count() == before
+    assert not made & set(threading.enumerate())
 
 
 def test_for_one_that_is_off_nobody_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
