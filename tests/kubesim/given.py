@@ -34,6 +34,8 @@ EVENTS = BY_PLURAL["events"]
 WANTED = ("n1", "n2", "n3")
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
+# On the report of a test that asked the cluster something.
+TOUCHED = ("touched", "the given cluster")
 
 
 class Given(Remote):
@@ -41,6 +43,7 @@ class Given(Remote):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self._at_first_touch: Callable[[], None] | None = None
         found = {node["metadata"]["name"] for node in self.all(NODES)}
         missing = [name for name in WANTED if name not in found]
         if missing:
@@ -65,8 +68,22 @@ class Given(Remote):
             raise AttributeError(name)
         pytest.skip(f"needs the simulator: {name}")
 
+    def begin(self, at_first_touch: Callable[[], None]) -> None:
+        """The test begins: what is asked from now on is asked by it."""
+        self._at_first_touch = at_first_touch
+
+    def touch(self) -> None:
+        tell, self._at_first_touch = self._at_first_touch, None
+        if tell:
+            tell()
+
+    def request(self, *args: Any, **more: Any) -> Obj:
+        self.touch()
+        return super().request(*args, **more)
+
     def clean(self) -> None:
         """What tests made, and what the product left on the nodes, goes."""
+        self._at_first_touch = None  # tidying up is no check
         self.remove_vms()
         for kind, namespace, name in reversed(self._added):
             self._delete(kind, namespace, name)

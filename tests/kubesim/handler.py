@@ -14,6 +14,8 @@ from .kinds import NODES, PODS, VMIMS, VMIS
 from .store import Change, Obj
 from .world import World
 
+# From the target's preparation until the controller sees its address.
+_NOTICED = 0.45
 _FAILED = "Live migration failed: lab/migrate-result=fail"
 
 
@@ -68,7 +70,7 @@ class Handler:
         if phase == "PreparingTarget" and not self._down(state["targetNode"]):
             if words.knob("prepare", "ok", migration, vmi) == "ok":
                 seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
-                self._once(migration, "prepare", seconds, self._prepared, vmi)
+                self._once(migration, "prepare", seconds + _NOTICED, self._prepared, vmi)
         elif phase == "TargetReady" and not self._down(state["sourceNode"]):
             self._once(migration, "start", 1.0, self._start, vmi)
         elif phase == "Running":
