@@ -176,7 +176,9 @@ class Remote:
         self._delete(BY_PLURAL["leases"], "default", f"virtops-maintenance-{name}")
         node = self.request("GET", self.path_of(NODES, name=name))
         notes = [k for k in words.annotations(node) if k.startswith(("virtops.", "lab/"))]
-        knobs = {k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")}
+        knobs = {
+            k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")
+        }
         meta: Obj = {"annotations": {**dict.fromkeys(notes), **knobs}}
         spec: Obj = {"unschedulable": None}
         if was is not None:

@@ -96,7 +96,13 @@ class Replay:
         names = "|".join(sorted(told["vms"], key=len, reverse=True))
         # As a value, in placeholders, in a path or "ns/x", behind VMI; never a key or a plain word,
         # nor the version of an API, which is the name of a VM as well.
-        places = ('(?<=")', "(?<=(?:pod|VMI|ion) )", "(?<=ns/)", "(?<=instances/)", "(?<=machines/)")
+        places = (
+            '(?<=")',
+            "(?<=(?:pod|VMI|ion) )",
+            "(?<=ns/)",
+            "(?<=instances/)",
+            "(?<=machines/)",
+        )
         no_version = r'(?<!version \\")(?<!apiVersion": ")'
         mark = re.compile(rf'(?:{"|".join(places)}){no_version}({names})(?=["/ .\\])(?!":)')
         for part in ("vms", "vmis", "migrations"):
@@ -150,7 +156,9 @@ class Replay:
             for number in (1, 2, 3):
                 name = f"{self.prefix}sim{number}"
                 self.sim.call(
-                    lambda at=at, name=name: self.sim.world.later(at * self.slower, self._beat, name)
+                    lambda at=at, name=name: self.sim.world.later(
+                        at * self.slower, self._beat, name
+                    )
                 )
 
     def _beat(self, name: str) -> None:

@@ -55,7 +55,7 @@ def sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     """
     if given_cluster():
         given = Given(Path(given_cluster()))
-        # What the test itself asks the cluster counts, and what the product asks it in this process.
+        # What counts: what the test asks the cluster, and the product in this process.
         given.begin(lambda: request.node.user_properties.append(TOUCHED))
         send = Client._send
 

@@ -94,9 +94,7 @@ def main() -> int:
         recording = Path(sys.argv[1]) / f"{path.stem}.jsonl"
         found = orders(recording)
         told = json.loads(path.read_text(encoding="utf-8"))
-        told.update(
-            beats=beats(recording), vmis=found.vmis(), migrations=found.migrations()
-        )
+        told.update(beats=beats(recording), vmis=found.vmis(), migrations=found.migrations())
         path.write_text(text_of(told), encoding="utf-8")
     return 0
 

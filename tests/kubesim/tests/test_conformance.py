@@ -53,7 +53,9 @@ def limits(sim: Kubesim, *names: str) -> None:
 def subject(step: dict[str, Any]) -> str:
     """The VM that a request is about; empty: none, or more than it."""
     text = step.get("path", "") + json.dumps(step.get("body"))
-    found = set(re.findall(r"<(?:pod|migration) (\S+) \d+>|virtualmachine(?:instance)?s/([^/\"]+)", text))
+    found = set(
+        re.findall(r"<(?:pod|migration) (\S+) \d+>|virtualmachine(?:instance)?s/([^/\"]+)", text)
+    )
     found |= set(re.findall(r'()"vmiName": "([^"]+)"', text))
     names = {one or two for one, two in found}
     return names.pop() if len(names) == 1 else ""
@@ -103,7 +105,9 @@ def test_under_other_names(name: str) -> None:
 
 
 # Where the usual factor would put KubeVirt's own, fixed times elsewhere among the steps.
-SLOWER = {"04-eviction-livemigrate-if-possible": 1.3}  # a start that failed is tried again after 10 s
+SLOWER = {
+    "04-eviction-livemigrate-if-possible": 1.3
+}  # a start that failed is tried again after 10 s
 FASTER = {"07-evacuation-cancel": 0.95}  # two aborts have to meet a preparation of one second
 
 
@@ -144,7 +148,10 @@ def pairs() -> list[tuple[str, str]]:
     client asks nothing meanwhile."""
     alone = "13-virt-api-down"
     others = [name for name in scenarios() if name != alone]
-    return [*zip(others, others[1:] + others[:1], strict=True), (alone, "06-failing-evacuation-backoff")]
+    return [
+        *zip(others, others[1:] + others[:1], strict=True),
+        (alone, "06-failing-evacuation-backoff"),
+    ]
 
 
 @pytest.mark.parametrize(("one", "two"), pairs())

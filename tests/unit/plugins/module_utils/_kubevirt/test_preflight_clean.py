@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
+from clean_clusters import Clean
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
@@ -18,17 +17,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     result,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import preflight_asks
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    preflight_asks,
+    preflight_limits,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import KubeError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import gather
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
 
-_PLACE = Path(__file__).with_name("clean_clusters.py")
-_spec = importlib.util.spec_from_file_location("clean_clusters", _PLACE)
-assert _spec is not None and _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-Clean = _module.Clean
 POLICY = Policy()
 
 
@@ -37,7 +33,7 @@ class Server:
 
     server = "https://192.0.2.1:6443"
 
-    def __init__(self, cluster: Any) -> None:
+    def __init__(self, cluster: Clean) -> None:
         self.cluster = cluster
 
     def list(self, path: str) -> tuple[list[Any], str]:
@@ -60,7 +56,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight_asks, "own_address", lambda _server: "")
 
 
-def look(cluster: Any) -> dict[str, Any]:
+def look(cluster: Clean) -> dict[str, Any]:
     client: Any = Server(cluster)
     request = Request({}, "n1", POLICY, Intent.DRAINED, "preflight")
     found = gather(client, request)
@@ -81,7 +77,9 @@ def test_they_have_what_looks_like_trouble() -> None:
     pods = [pod for one in clusters for pod in one.objects["pods"]]
     nodes = [node for one in clusters for node in one.objects["nodes"]]
     quotas = [quota for one in clusters for quota in one.objects.get("resourcequotas", [])]
-    budgets = [b["metadata"]["name"] for o in clusters for b in o.objects.get("poddisruptionbudgets", [])]
+    budgets = [
+        b["metadata"]["name"] for o in clusters for b in o.objects.get("poddisruptionbudgets", [])
+    ]
     assert sum(pod["status"]["phase"] == "Succeeded" for pod in pods) > 100
     assert sum(any(t["effect"] == "NoSchedule" for t in n["spec"]["taints"]) for n in nodes) > 100
     assert sum("scopes" in q["spec"] or "scopeSelector" in q["spec"] for q in quotas) > 100
@@ -106,8 +104,10 @@ def test_the_same_clusters_with_one_thing_wrong_are_told(what: str, code: str) -
         assert any(name.startswith(code) for name in codes), (seed, codes)
 
 
-def spoil(cluster: Any, what: str) -> None:
-    space = next(p for p in cluster.objects["pods"] if p["spec"]["nodeName"] == "n1")["metadata"]["namespace"]
+def spoil(cluster: Clean, what: str) -> None:
+    space = next(p for p in cluster.objects["pods"] if p["spec"]["nodeName"] == "n1")["metadata"][
+        "namespace"
+    ]
     for node in cluster.objects["nodes"]:
         if what == "taints":
             node["spec"]["taints"].append({"key": "mine", "value": "x", "effect": "NoExecute"})
@@ -122,3 +122,37 @@ def spoil(cluster: Any, what: str) -> None:
     elif what == "budget":
         body = {"spec": {"selector": {}, "maxUnavailable": 1}}
         cluster.add("poddisruptionbudgets", "never", space, body)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("64e9", 64e9), ("1E3", 1000.0), ("1E", 1e18), ("1Ei", 2.0**60), ("250u", 250e-6), ("x", 0.0)],
+)
+def test_quantities_are_read_in_each_form_that_the_api_keeps(text: str, number: float) -> None:
+    assert preflight_limits.amount(text) == pytest.approx(number)
+
+
+@pytest.mark.parametrize(
+    ("affinity", "counts"),
+    [
+        ({}, False),
+        ({"podAntiAffinity": [{"topologyKey": "zone"}]}, False),
+        ({"podAffinity": [{"namespaces": ["shop"]}]}, True),
+        ({"podAntiAffinity": [{"namespaceSelector": {}}]}, True),
+    ],
+)
+def test_a_quota_of_affinity_across_namespaces_counts_pods_that_have_it(
+    affinity: dict[str, Any], counts: bool
+) -> None:
+    scope = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
+    spec = {"hard": {"pods": "0"}, "scopeSelector": scope}
+    must, may = (
+        f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
+    )
+    for wrapped in (
+        {kind: {must: terms} for kind, terms in affinity.items()},
+        {kind: {may: [{"podAffinityTerm": t} for t in terms]} for kind, terms in affinity.items()},
+    ):
+        pod = {"spec": {"affinity": wrapped}}
+        quota = {"metadata": {"name": "q"}, "spec": spec}
+        assert bool(preflight_limits.quotas_left([quota], pod, lambda _resource: 0.0)) is counts

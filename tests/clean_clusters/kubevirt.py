@@ -2,39 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Clusters in which nothing stands in the way of draining n1, as their API would show them.
-
-Everything that a cluster may have and that looks like trouble to who reads it too fast: taints
-that are tolerated, affinity that is met, nodes that take nothing beside some that do, quotas
-with headroom and quotas of other pods, budgets that allow, claims that are shared, pods that
-have ended. Always there is a node, n2, on which all fits.
-"""
+"""VMs of a clean cluster, their pods, quotas and budgets."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-Obj = dict[str, Any]
+from .nodes import KVM, STAMP, Nodes, Obj, cond
+
 SPACES = ("default", "shop", "team-a")
-STAMP = "2026-01-01T10:00:{:02d}Z"
-MODEL = "Skylake-Client-IBRS"
-DEDICATED = {"key": "dedicated", "value": "vms", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
-KVM = {"devices.kubevirt.io/kvm": "1", "devices.kubevirt.io/tun": "1"}
 
 
-class Clean:
-    """One of them. `objects`: the resource's plural -> its items."""
+class Clean(Nodes):
+    """One of them."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
-        self.objects: dict[str, list[Obj]] = {}
-        self.uids = 0
-        self.dedicated = self.some(0.4)  # all that take VMs are tainted, and all VMs tolerate it
-        self.default_strategy = self.dice.choice(["", "LiveMigrate", "LiveMigrateIfPossible"])
-        self._kubevirt()
-        self._nodes()
+        super().__init__(seed)
         for number in range(self.dice.randint(1, 8)):
             self._vm(f"vm{number}", "n1")
         for number in range(self.dice.randint(0, 4)):
@@ -43,105 +27,16 @@ class Clean:
             self._quotas(space)
             self._budgets(space)
 
-    def some(self, chance: float) -> bool:
-        return self.dice.random() < chance
-
-    def add(self, plural: str, name: str, space: str, obj: Obj, **meta: Any) -> Obj:
-        self.uids += 1
-        head = {"name": name, "uid": f"u{self.uids}", "creationTimestamp": STAMP.format(0), **meta}
-        if space:
-            head["namespace"] = space
-        made = {"metadata": head, **obj}
-        self.objects.setdefault(plural, []).append(made)
-        return made
-
-    # The cluster and its nodes
-
-    def _kubevirt(self) -> None:
-        config: Obj = {}
-        if self.default_strategy:
-            config["evictionStrategy"] = self.default_strategy
-        if self.some(0.3):
-            config["migrations"] = {"parallelMigrationsPerCluster": self.dice.randint(1, 20)}
-        status = {
-            "phase": "Deployed",
-            "observedKubeVirtVersion": self.dice.choice(["v1.7.0", "v1.8.2", "v1.10.0"]),
-            "observedDeploymentID": "d1",
-            "targetDeploymentID": "d1",
-            "conditions": [cond("Available", "True"), cond("Degraded", "False")],
-        }
-        self.add("kubevirts", "kubevirt", "kubevirt", {"spec": {"configuration": config}, "status": status})
-
-    def _nodes(self) -> None:
-        self._node("n1")
-        self._node("n2")
-        for number in range(3, self.dice.randint(2, 6) + 1):
-            self._odd_node(f"n{number}")
-
-    def _node(self, name: str, **spec: Any) -> Obj:
-        labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/arch": "amd64",
-            "kubevirt.io/schedulable": "true",
-            "machine-type.node.kubevirt.io/q35": "true",
-            "cpu-vendor.node.kubevirt.io/Intel": "true",
-            f"host-model-cpu.node.kubevirt.io/{MODEL}": "true",
-            f"cpu-model-migration.node.kubevirt.io/{MODEL}": "true",
-            "cpu-model-migration.node.kubevirt.io/Haswell": "true",
-            "cpu-model.node.kubevirt.io/Haswell": "true",
-            "host-model-required-features.node.kubevirt.io/vmx": "true",
-            "cpu-feature.node.kubevirt.io/vmx": "true",
-            "topology.kubernetes.io/zone": "z0",
-            "pool": "gold",
-        }
-        taints = [dict(DEDICATED)] if self.dedicated else []
-        if self.some(0.3):
-            taints.append({"key": "busy", "effect": "PreferNoSchedule"})
-        room = self.dice.choice(["64Gi", "67108864Ki", "68719476736", "64e9", "70G"])
-        cpu = self.dice.choice(["64", "63500m"])
-        allocatable = {"cpu": cpu, "memory": room, "pods": "110", "ephemeral-storage": "95551679124"}
-        allocatable.update(dict.fromkeys(KVM, "1k"), **{"hugepages-2Mi": "0"})
-        notes = {"kubevirt.io/heartbeat": STAMP.format(self.dice.randint(0, 59))}
-        if self.some(0.2):  # another tool has been here, and is done
-            done = "drain-rendered-1"
-            mco = "machineconfiguration.openshift.io"
-            notes.update({f"{mco}/desiredDrain": done, f"{mco}/lastAppliedDrain": done, f"{mco}/state": "Done"})
-        obj = {
-            "spec": {"taints": taints, **spec},
-            "status": {"allocatable": allocatable, "conditions": [cond("Ready", "True"), cond("DiskPressure", "False")]},
-        }
-        return self.add("nodes", name, "", obj, labels=labels, annotations=notes)
-
-    def _odd_node(self, name: str) -> None:
-        """It takes none, or not all, for a reason of its own."""
-        node = self._node(name)
-        labels, spec, status = node["metadata"]["labels"], node["spec"], node["status"]
-        kind = self.dice.choice("cordoned down tainted old other full plain none".split())
-        if kind == "cordoned":
-            spec["unschedulable"] = True
-            spec["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-        elif kind == "down":
-            status["conditions"] = [cond("Ready", "Unknown")]
-            node["metadata"]["annotations"]["kubevirt.io/heartbeat"] = "2025-12-31T00:00:00Z"
-        elif kind == "tainted":
-            spec["taints"].append({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
-        elif kind == "old":
-            for label in [key for key in labels if key.startswith(("cpu-", "host-model"))]:
-                del labels[label]
-            labels["cpu-vendor.node.kubevirt.io/AMD"] = "true"
-        elif kind == "other":
-            labels.update({"pool": "silver", "topology.kubernetes.io/zone": "z1"})
-        elif kind == "full":
-            status["allocatable"]["memory"] = "512Mi"
-        elif kind == "none":  # no virt-handler
-            labels["kubevirt.io/schedulable"] = "false"
-
     # VMs
 
     def _vm(self, name: str, node: str, **more: Any) -> Obj:
         space = self.dice.choice(SPACES)
         labels = {"app": name, "tier": "web", "kubevirt.io/nodeName": node}
-        spec, status, selector = self._spec(), self._status(node), {"kubevirt.io/schedulable": "true"}
+        spec, status, selector = (
+            self._spec(),
+            self._status(node),
+            {"kubevirt.io/schedulable": "true"},
+        )
         if more.get("strategy"):
             spec["evictionStrategy"] = more["strategy"]
         self._wishes(spec, selector)
@@ -167,7 +62,9 @@ class Clean:
     def _spec(self) -> Obj:
         memory = self.dice.choice(["1Gi", "1536Mi", "2G", "1073741824"])
         cpu = self.dice.choice([{}, {"model": "host-model"}, {"model": "Haswell"}])
-        spec: Obj = {"domain": {"memory": {"guest": memory}, "cpu": {"cores": 1, **cpu}, "resources": {}}}
+        spec: Obj = {
+            "domain": {"memory": {"guest": memory}, "cpu": {"cores": 1, **cpu}, "resources": {}}
+        }
         if self.default_strategy and self.some(0.5):
             return spec  # the cluster's
         spec["evictionStrategy"] = self.dice.choice(["LiveMigrate", "LiveMigrateIfPossible"])
@@ -184,7 +81,11 @@ class Clean:
             done = {"backupName": "nightly", "completed": True, "endTimestamp": STAMP.format(1)}
             status["changedBlockTracking"] = {"state": "Enabled", "backupStatus": done}
         if self.some(0.3):  # it has moved before
-            status["migrationState"] = {"migrationUid": "gone", "completed": True, "endTimestamp": STAMP.format(1)}
+            status["migrationState"] = {
+                "migrationUid": "gone",
+                "completed": True,
+                "endTimestamp": STAMP.format(1),
+            }
         return status
 
     def _wishes(self, spec: Obj, selector: dict[str, str]) -> None:
@@ -228,21 +129,39 @@ class Clean:
         """Claims that are shared; with a small disk of no claim, KubeVirt says BlockMigration."""
         spec["volumes"] = [{"name": "root", "dataVolume": {"name": f"{name}-root"}}]
         modes = self.dice.choice([["ReadWriteMany"], ["ReadWriteOnce", "ReadWriteMany"]])
-        told = [{"name": "root", "persistentVolumeClaimInfo": {"claimName": f"{name}-root", "accessModes": modes}}]
+        told = [
+            {
+                "name": "root",
+                "persistentVolumeClaimInfo": {"claimName": f"{name}-root", "accessModes": modes},
+            }
+        ]
         if self.some(0.4):
             spec["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
-            told.append({"name": "data", "persistentVolumeClaimInfo": {"claimName": "data", "accessModes": modes}})
+            told.append(
+                {
+                    "name": "data",
+                    "persistentVolumeClaimInfo": {"claimName": "data", "accessModes": modes},
+                }
+            )
         status["migrationMethod"] = "LiveMigration"
         if self.some(0.5):
-            small = self.dice.choice([{"cloudInitNoCloud": {"userData": "x"}}, {"containerDisk": {"image": "i"}}])
+            small = self.dice.choice(
+                [{"cloudInitNoCloud": {"userData": "x"}}, {"containerDisk": {"image": "i"}}]
+            )
             spec["volumes"].append({"name": "small", **small})
             told.append({"name": "small"})
             status["migrationMethod"] = "BlockMigration"
         status["volumeStatus"] = told
 
-    def _pod(self, vmi: Obj, selector: dict[str, str], node: str, phase: str, migration: str = "") -> None:
+    def _pod(
+        self, vmi: Obj, selector: dict[str, str], node: str, phase: str, migration: str = ""
+    ) -> None:
         meta = vmi["metadata"]
-        labels = {**meta["labels"], "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": meta["uid"]}
+        labels = {
+            **meta["labels"],
+            "kubevirt.io": "virt-launcher",
+            "kubevirt.io/created-by": meta["uid"],
+        }
         if migration:
             labels["kubevirt.io/migrationJobUID"] = migration
         requests = {"cpu": "100m", "memory": self.dice.choice(["1400Mi", "2254857830"]), **KVM}
@@ -251,14 +170,28 @@ class Clean:
             "nodeName": node,
             "nodeSelector": dict(selector),
             "tolerations": list(vmi["spec"]["tolerations"]),
-            "containers": [{"name": "compute", "resources": {"requests": requests, "limits": dict(KVM)}}],
-            "initContainers": [{"name": "log", "restartPolicy": "Always", "resources": {"requests": log}}],
+            "containers": [
+                {"name": "compute", "resources": {"requests": requests, "limits": dict(KVM)}}
+            ],
+            "initContainers": [
+                {"name": "log", "restartPolicy": "Always", "resources": {"requests": log}}
+            ],
         }
-        status = {"phase": phase, "conditions": [cond("Ready", "True" if phase == "Running" else "False")]}
+        status = {
+            "phase": phase,
+            "conditions": [cond("Ready", "True" if phase == "Running" else "False")],
+        }
         self.uids += 1
         name = f"virt-launcher-{meta['name']}-{self.uids}"
         body = {"spec": spec, "status": status}
-        self.add("pods", name, meta["namespace"], body, labels=labels, annotations={"kubevirt.io/domain": meta["name"]})
+        self.add(
+            "pods",
+            name,
+            meta["namespace"],
+            body,
+            labels=labels,
+            annotations={"kubevirt.io/domain": meta["name"]},
+        )
 
     def _migration(self, name: str, vmi: Obj, phase: str) -> None:
         entered = [{"phase": phase, "phaseTransitionTimestamp": STAMP.format(1)}]
@@ -269,11 +202,14 @@ class Clean:
         self.add("virtualmachineinstancemigrations", name, vmi["metadata"]["namespace"], body)
 
     def _elsewhere(self, number: int) -> None:
-        """What is none of the drain's business: VMs of other nodes, in any state, and other pods."""
-        kind = self.dice.choice("stays moves ended pod".split())
+        """None of the drain's business: VMs of other nodes, in any state, and other pods."""
+        kind = self.dice.choice(["stays", "moves", "ended", "pod"])
         name = f"other{number}"
         if kind == "pod":
-            pod = {"spec": {"nodeName": "n1", "containers": [{"name": "c"}]}, "status": {"phase": "Running"}}
+            pod = {
+                "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+                "status": {"phase": "Running"},
+            }
             self.add("pods", name, "kube-system", pod, labels={"app": "dns"})
             return
         vmi = self._vm(name, "n2", strategy=self.dice.choice(["None", "External", "LiveMigrate"]))
@@ -283,20 +219,33 @@ class Clean:
             vmi["status"]["phase"] = "Succeeded"
             vmi["status"]["nodeName"] = "n1"
             for pod in self.objects["pods"]:
-                if pod["metadata"]["labels"].get("kubevirt.io/created-by") == vmi["metadata"]["uid"]:
+                if (
+                    pod["metadata"]["labels"].get("kubevirt.io/created-by")
+                    == vmi["metadata"]["uid"]
+                ):
                     pod["status"]["phase"] = "Succeeded"
 
     # Quotas and budgets
 
     def _quotas(self, space: str) -> None:
         if self.some(0.5):
-            hard = {"pods": "100", "count/pods": "1k", "requests.memory": "500Gi", "limits.memory": "1Gi"}
-            hard.update({"requests.cpu": "50", "requests.storage": "0", "persistentvolumeclaims": "0"})
+            hard = {
+                "pods": "100",
+                "count/pods": "1k",
+                "requests.memory": "500Gi",
+                "limits.memory": "1Gi",
+            }
+            hard.update(
+                {"requests.cpu": "50", "requests.storage": "0", "persistentvolumeclaims": "0"}
+            )
             hard["requests.devices.kubevirt.io/kvm"] = self.dice.choice(["50", "1e2"])
             quota: Obj = {"spec": {"hard": hard}}
             if self.some(0.7):
                 used = dict.fromkeys(hard, "0")
-                quota["status"] = {"hard": dict(hard), "used": {**used, "pods": "20", "limits.memory": "1Gi"}}
+                quota["status"] = {
+                    "hard": dict(hard),
+                    "used": {**used, "pods": "20", "limits.memory": "1Gi"},
+                }
             self.add("resourcequotas", "roomy", space, quota)
         for name, scope in (
             ("jobs", {"scopes": ["Terminating"]}),
@@ -318,13 +267,14 @@ class Clean:
             self.add("poddisruptionbudgets", "web", space, body)
         if self.some(0.5):
             spec = {"selector": {"matchLabels": {"app": "dns"}}, "maxUnavailable": 1}
-            self.add("poddisruptionbudgets", "dns", space, {"spec": spec, "status": {"disruptionsAllowed": 0}})
+            self.add(
+                "poddisruptionbudgets",
+                "dns",
+                space,
+                {"spec": spec, "status": {"disruptionsAllowed": 0}},
+            )
         if self.some(0.3):
             self.add("poddisruptionbudgets", "nothing", space, {"spec": {"minAvailable": "100%"}})
-
-
-def cond(kind: str, value: str) -> Obj:
-    return {"type": kind, "status": value, "reason": "Because", "message": "why"}
 
 
 def expr(key: str, operator: str, *values: str) -> Obj:
@@ -332,5 +282,9 @@ def expr(key: str, operator: str, *values: str) -> Obj:
 
 
 def selected(scope: str, operator: str, *values: str) -> Obj:
-    found = {"scopeName": scope, "operator": operator, **({"values": list(values)} if values else {})}
+    found = {
+        "scopeName": scope,
+        "operator": operator,
+        **({"values": list(values)} if values else {}),
+    }
     return {"scopeSelector": {"matchExpressions": [found]}}
