@@ -7,12 +7,14 @@
 The tests name its nodes n1, n2 and n3. What a test needs that this cluster has not got skips it,
 and says so:
 
-- the simulator itself: its log, its clock, faults of the API, other people's rights
+- the simulator itself: its log, its clock, faults of the API, other people's rights; also one that
+  the test starts for itself, of another version say (see tests/kubevirt/conftest.py)
 - VIRTOPS_KNOBS=1: node agents that obey the annotations lab/..., for migrations that fail or hang
 - VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down.
   VIRTOPS_IMAGE names the container disk that the VMs boot from
 
-Only VMs that the tests made are removed, and where others run on the nodes the tests refuse.
+Only VMs that the tests made are removed, and where others run on the nodes the tests refuse. What
+a test changes of a node is put back: taints, labels, knobs.
 """
 
 from __future__ import annotations
