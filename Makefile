@@ -149,7 +149,8 @@ kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the sim
 
 # A cluster for tests: nodes n1, n2 and n3 (for the scenarios the three of VIRTOPS_NODES), no VMs of
 # others on them. What needs the simulator, agents that obey knobs (VIRTOPS_KNOBS=1) or a real guest
-# (VIRTOPS_GUEST=1, VIRTOPS_IMAGE) is skipped, said and counted: tests/kubesim/given.py.
+# (VIRTOPS_GUEST=1, VIRTOPS_IMAGE) is skipped, said and counted: tests/kubesim/given.py. Of what passes,
+# the last line tells apart what asked the cluster and what did not.
 SCENARIOS_GIVEN := $(if $(VIRTOPS_GUEST),$(SCENARIOS_SIMULATOR),$(filter-out kubevirt_restore,$(SCENARIOS_SIMULATOR)))
 integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
 	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }

@@ -7,12 +7,14 @@
 The tests name its nodes n1, n2 and n3. What a test needs that this cluster has not got skips it,
 and says so:
 
-- the simulator itself: its log, its clock, faults of the API, other people's rights
+- the simulator itself: its log, its clock, faults of the API, other people's rights; also one that
+  the test starts for itself, of another version say (see tests/kubevirt/conftest.py)
 - VIRTOPS_KNOBS=1: node agents that obey the annotations lab/..., for migrations that fail or hang
 - VIRTOPS_GUEST=1: a real guest in the VMs (or agents that stand in for it), for what shuts down.
   VIRTOPS_IMAGE names the container disk that the VMs boot from
 
-Only VMs that the tests made are removed, and where others run on the nodes the tests refuse.
+Only VMs that the tests made are removed, and where others run on the nodes the tests refuse. What
+a test changes of a node is put back: taints, labels, knobs.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 
 import pytest
 
+from . import words
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, VMIS, VMS, Kind
 from .remote import Remote
 
@@ -34,6 +37,8 @@ EVENTS = BY_PLURAL["events"]
 WANTED = ("n1", "n2", "n3")
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
+# On the report of a test that asked the cluster something.
+TOUCHED = ("touched", "the given cluster")
 
 
 class Given(Remote):
@@ -41,6 +46,7 @@ class Given(Remote):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self._at_first_touch: Callable[[], None] | None = None
         found = {node["metadata"]["name"] for node in self.all(NODES)}
         missing = [name for name in WANTED if name not in found]
         if missing:
@@ -65,19 +71,38 @@ class Given(Remote):
             raise AttributeError(name)
         pytest.skip(f"needs the simulator: {name}")
 
+    def begin(self, at_first_touch: Callable[[], None]) -> None:
+        """The test begins: what is asked from now on is asked by it."""
+        self._at_first_touch = at_first_touch
+
+    def touch(self) -> None:
+        tell, self._at_first_touch = self._at_first_touch, None
+        if tell:
+            tell()
+
+    def request(self, *args: Any, **more: Any) -> Obj:
+        self.touch()
+        return super().request(*args, **more)
+
     def clean(self) -> None:
         """What tests made, and what the product left on the nodes, goes."""
+        self._at_first_touch = None  # tidying up is no check
+        for name in WANTED:  # first: where agents are down, no VM ends
+            self.tidy(name, self._edited.get(name))
         self.remove_vms()
         for kind, namespace, name in reversed(self._added):
             self._delete(kind, namespace, name)
-        for name in WANTED:
-            self.tidy(name, self._edited.get(name))
         if self._settings is not None:
             found = self._kubevirt()
             found["spec"]["configuration"] = self._settings
             meta = found["metadata"]
             self.request("PUT", self.path_of(KUBEVIRTS, meta["namespace"], meta["name"]), found)
+        self.until(self._all_take_vms, 120.0)  # an agent that was down tells so itself
         self._added, self._edited, self._settings = [], {}, None
+
+    def _all_take_vms(self) -> bool:
+        nodes = [node for node in self.all(NODES) if node["metadata"]["name"] in WANTED]
+        return all(words.labels(node).get("kubevirt.io/schedulable") == "true" for node in nodes)
 
     def _kubevirt(self) -> Obj:
         return self.all(KUBEVIRTS)[0]
@@ -130,6 +155,12 @@ class Given(Remote):
         what(found)
         if found.get("status") != before.get("status"):
             pytest.skip("needs the simulator: it writes a status, which only its owner may write")
+        if _knobs(found) != _knobs(before) and not os.environ.get("VIRTOPS_KNOBS"):
+            pytest.skip("needs agents that obey knobs (of a node): VIRTOPS_KNOBS")
         if kind is NODES:
             self._edited.setdefault(name, before)
         return self.request("PUT", self.path_of(kind, namespace, name), found)
+
+
+def _knobs(obj: Obj) -> dict[str, str]:
+    return {k: v for k, v in words.annotations(obj).items() if k.startswith("lab/")}

@@ -14,6 +14,8 @@ from .kinds import NODES, PODS, VMIMS, VMIS
 from .store import Change, Obj
 from .world import World
 
+# From the target's preparation until the controller sees its address.
+_NOTICED = 0.45
 _FAILED = "Live migration failed: lab/migrate-result=fail"
 
 
@@ -68,7 +70,7 @@ class Handler:
         if phase == "PreparingTarget" and not self._down(state["targetNode"]):
             if words.knob("prepare", "ok", migration, vmi) == "ok":
                 seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
-                self._once(migration, "prepare", seconds, self._prepared, vmi)
+                self._once(migration, "prepare", seconds + _NOTICED, self._prepared, vmi)
         elif phase == "TargetReady" and not self._down(state["sourceNode"]):
             self._once(migration, "start", 1.0, self._start, vmi)
         elif phase == "Running":
@@ -98,7 +100,7 @@ class Handler:
         if (uid, step) not in self._begun:
             self._begun.add((uid, step))
             meta = vmi["metadata"]
-            self._world.later(seconds, what, meta["namespace"], meta["name"], uid)
+            self._world.agent(seconds, what, meta["namespace"], meta["name"], uid)
 
     def _edit(self, namespace: str, name: str, uid: str, **fields: Any) -> bool:
         """Change the VMI's migration state, if it is still this migration's and not ended."""
@@ -161,7 +163,7 @@ class Handler:
             self._failed(namespace, name, uid, text)
         else:
             self._edit(namespace, name, uid, targetNodeDomainDetected=True)
-            self._world.later(0.3, self._switch, namespace, name, uid)
+            self._world.agent(0.3, self._switch, namespace, name, uid)
 
     def _failed(self, namespace: str, name: str, uid: str, text: str, **more: Any) -> None:
         stamp = self._world.clock.stamp()
@@ -189,14 +191,14 @@ class Handler:
         self._store.change(VMIS, namespace, name, edit)
         node = vmi["status"]["migrationState"]["targetNode"]
         self._world.event(vmi, "Migrated", f"The VirtualMachineInstance migrated to node {node}.")
-        self._world.later(0.7, self._complete, namespace, name, uid)
+        self._world.agent(0.7, self._complete, namespace, name, uid)
 
     def _complete(self, namespace: str, name: str, uid: str) -> None:
         if self._edit(namespace, name, uid, completed=True):
             vmi = self._store.get(VMIS, namespace, name)
             pod = vmi["status"]["migrationState"]["sourcePod"]
-            self._world.later(0.6, self._pod_ends, namespace, pod)
-            self._world.later(2.0, self._unlabel, namespace, name, uid)
+            self._world.agent(0.6, self._pod_ends, namespace, pod)
+            self._world.agent(2.0, self._unlabel, namespace, name, uid)
 
     def _unlabel(self, namespace: str, name: str, uid: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)
@@ -222,7 +224,7 @@ class Handler:
         key = (state["migrationUid"], "target-pod")
         if key not in self._begun:
             self._begun.add(key)
-            self._world.later(0.7, self._pod_ends, vmi["metadata"]["namespace"], state["targetPod"])
+            self._world.agent(0.7, self._pod_ends, vmi["metadata"]["namespace"], state["targetPod"])
 
     def _pod_ends(self, namespace: str, name: str) -> None:
         pod = self._store.find(PODS, namespace, name)

@@ -17,6 +17,7 @@ from .world import World
 
 PRIORITY = {"system-critical": 100, "user-triggered": 50, "system-maintenance": 20}
 KEPT = 5
+_ABORT = "migrationAbortRequested"
 UNSCHEDULABLE = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 PENDING = "kubevirt.io/migrationPendingPodTimeoutSeconds"
 
@@ -90,9 +91,17 @@ class MigrationController:
             VMIMS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, kind, value)
         )
 
-    def _fail(self, migration: Obj, text: str) -> None:
+    def _fail(self, migration: Obj, text: str, condition: str = "") -> None:
+        """`condition`: set in the same update."""
         self._world.event(migration, "FailedMigration", text, "Warning")
-        self._enter(migration, "Failed")
+        meta, stamp = migration["metadata"], self._world.clock.stamp()
+
+        def edit(obj: Obj) -> None:
+            words.enter(obj, "Failed", stamp)
+            if condition:
+                words.set_condition(obj, condition, "True")
+
+        self._store.change(VMIMS, meta["namespace"], meta["name"], edit)
 
     def _source(self, vmi: Obj) -> str:
         node = vmi["status"].get("nodeName")
@@ -296,14 +305,14 @@ class MigrationController:
 
     def _cancel(self, migration: Obj, vmi: Obj) -> bool:
         """It is being deleted. True: that was all for now."""
-        if words.condition(migration, "migrationAbortRequested") is None:
-            self._condition(migration, "migrationAbortRequested", "True")
         if words.phase(migration) in ("", "Pending", "Scheduling", "Scheduled"):
             pod = self.target_pod(migration)
             if pod is not None:
                 self._world.delete_pod(pod)
-            self._fail(migration, "Migration is being canceled")
+            self._fail(migration, "Migration is being canceled", _ABORT)
             return True
+        if words.condition(migration, _ABORT) is None:
+            self._condition(migration, _ABORT, "True")
         state = vmi["status"].get("migrationState") or {}
         if words.phase(migration) == "Running" and not state.get("abortRequested"):
 

@@ -70,7 +70,7 @@ class NodeAgent:
         if key not in self._busy:
             self._busy.add(key)
             meta = pod["metadata"]
-            self._world.later(seconds, what, meta["namespace"], meta["name"])
+            self._world.agent(seconds, what, meta["namespace"], meta["name"])
 
     def pod(self, namespace: str, name: str) -> None:
         pod = self._store.find(PODS, namespace, name)

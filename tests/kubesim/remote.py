@@ -22,6 +22,7 @@ from .kinds import BY_PLURAL, NODES, PODS, VMIMS, VMIS, VMS, Kind
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
+_NOTHING: Obj = {"metadata": {}}
 
 
 class RemoteError(Exception):
@@ -171,11 +172,14 @@ class Remote:
                 self._delete(VMIMS, meta["namespace"], meta["name"])
 
     def tidy(self, name: str, was: Obj | None = None) -> None:
-        """Nothing of the product stays on a node. `was`: labels and taints as they were."""
+        """Nothing of the product and no knob stays on a node. `was`: the node as it was."""
         self._delete(BY_PLURAL["leases"], "default", f"virtops-maintenance-{name}")
         node = self.request("GET", self.path_of(NODES, name=name))
-        notes = [key for key in words.annotations(node) if key.startswith("virtops.")]
-        meta: Obj = {"annotations": dict.fromkeys(notes)}
+        notes = [k for k in words.annotations(node) if k.startswith(("virtops.", "lab/"))]
+        knobs = {
+            k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")
+        }
+        meta: Obj = {"annotations": {**dict.fromkeys(notes), **knobs}}
         spec: Obj = {"unschedulable": None}
         if was is not None:
             spec["taints"] = was["spec"].get("taints")

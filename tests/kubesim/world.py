@@ -38,6 +38,7 @@ class World:
         self.store = Store(clock)
         self.version = version
         self.heartbeat = 10.0
+        self.pace = 1.0  # node agents need so many times as long for all that they do
         self.virt_api_down = False
         self.paused: set[str] = set()  # controllers that do nothing
         self._pending: dict[Hashable, Callable[[], None]] = {}
@@ -79,6 +80,10 @@ class World:
         """Do it after that many simulated seconds."""
         if self._loop is not None:
             self._in(seconds, lambda: self.enqueue(what, *args))
+
+    def agent(self, seconds: float, what: Callable[..., None], *args: Hashable) -> None:
+        """The same for what kubelet, virt-handler and the guest do."""
+        self.later(seconds * self.pace, what, *args)
 
     def _in(self, seconds: float, what: Callable[[], None]) -> None:
         if self.clock.stands:

@@ -20,11 +20,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     options,
     service,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from kubesim import Kubesim
-from kubesim.given import Given
+from kubesim.given import TOUCHED, Given
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
@@ -32,14 +33,39 @@ NODES = ("n1", "n2", "n3")
 TOKEN = "maintenance"
 
 
+def given_cluster() -> str:
+    """The kubeconfig that VIRTOPS_KUBECONFIG names; empty: the tests start the simulator."""
+    return os.environ.get("VIRTOPS_KUBECONFIG", "")
+
+
+@pytest.fixture(autouse=True)
+def no_simulator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test checks on a simulator of its own says nothing about the given cluster."""
+    if given_cluster():
+        monkeypatch.setattr(Kubesim, "__enter__", _skip_own)
+
+
+def _skip_own(_sim: Kubesim) -> Kubesim:
+    pytest.skip("needs the simulator: the test starts one of its own")
+
+
 @pytest.fixture
-def sim() -> Iterator[Kubesim]:
+def sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubesim]:
     """Three nodes, ten times as fast as real; our account has the role that we document.
 
     With VIRTOPS_KUBECONFIG the cluster that it leads to, see kubesim.given.
     """
-    if os.environ.get("VIRTOPS_KUBECONFIG"):
-        given = Given(Path(os.environ["VIRTOPS_KUBECONFIG"]))
+    if given_cluster():
+        given = Given(Path(given_cluster()))
+        # What counts: what the test asks the cluster, and the product in this process.
+        given.begin(lambda: request.node.user_properties.append(TOUCHED))
+        send = Client._send
+
+        def counted(client: Client, *args: Any) -> Any:
+            given.touch()
+            return send(client, *args)
+
+        monkeypatch.setattr(Client, "_send", counted)
         try:
             yield given  # type: ignore[misc]
         finally:
@@ -142,16 +168,22 @@ MISSING = {
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Against a given cluster the last line says how much of the checks it could stand."""
-    if not os.environ.get("VIRTOPS_KUBECONFIG") or hasattr(config, "workerinput"):
+    """Against a given cluster the last line says how much of the checks it could stand.
+
+    `passed`: tests that asked it something. `passed_without_it`: the rest, which say nothing of it.
+    """
+    if not given_cluster() or hasattr(config, "workerinput"):
         return
     stats = terminalreporter.stats
+    passed = stats.get("passed", [])
+    touched = [report for report in passed if TOUCHED in map(tuple, report.user_properties)]
     counted = dict.fromkeys([*MISSING.values(), "else"], 0)
     for report in stats.get("skipped", []):
         text = str(report.longrepr)
         counted[next((word for start, word in MISSING.items() if start in text), "else")] += 1
     failed = len(stats.get("failed", [])) + len(stats.get("error", []))
     terminalreporter.write_line(
-        f"integration-kubevirt: passed={len(stats.get('passed', []))} failed={failed} "
+        f"integration-kubevirt: passed={len(touched)} failed={failed} "
         + " ".join(f"skipped_{word}={number}" for word, number in counted.items())
+        + f" passed_without_it={len(passed) - len(touched)}"
     )

@@ -32,8 +32,8 @@ def older(tmp_path: Path, make_operator: Any) -> Iterator[Callable[..., Any]]:
 
     def begin(version: tuple[int, int]) -> tuple[Kubesim, Any]:
         sim = Kubesim(scale=10, version=version)
-        opened.append(sim)
         sim.__enter__()
+        opened.append(sim)
         for name in ("n1", "n2", "n3"):
             sim.add_node(name)
         sim.api.access.rules["m"] = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["rules"]

@@ -15,9 +15,13 @@ from . import facts
 
 Obj = dict[str, Any]
 
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
+_QUANTITY = re.compile(
+    r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+)
 _FACTORS = {
     "": 1.0,
+    "n": 1e-9,
+    "u": 1e-6,
     "m": 1e-3,
     **{unit: 1000.0 ** (n + 1) for n, unit in enumerate("kMGTPE")},
     **{f"{unit}i": 1024.0 ** (n + 1) for n, unit in enumerate("KMGTPE")},
@@ -117,7 +121,22 @@ def _applies(quota: Obj, pod: Obj | None) -> bool:
             return False
         if (how == "Exists" and not have) or (how == "DoesNotExist" and have):
             return False
+    if "CrossNamespacePodAffinity" in scopes and not _looks_across(pod):
+        return False
     return not scopes & {"Terminating", "BestEffort"}
+
+
+def _looks_across(pod: Obj | None) -> bool:
+    """Has it a term of affinity to pods that names other namespaces?"""
+    affinity = ((pod or {}).get("spec") or {}).get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(kind) or {}
+        terms = list(found.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+        for weighted in found.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            terms.append(weighted.get("podAffinityTerm") or {})
+        if any(t.get("namespaces") or t.get("namespaceSelector") is not None for t in terms):
+            return True
+    return False
 
 
 # Budgets

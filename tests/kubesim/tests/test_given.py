@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tests of tests/kubevirt against a given cluster: what they count, and how they leave it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubesim import Kubesim
+from kubesim.given import WANTED, Given
+from kubesim.kinds import NODES, VMS
+
+ROOT = Path(__file__).resolve().parents[3]
+# One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody.
+CHOSEN = (
+    "test_abort.py::test_someone_elses_cordon_stays",
+    "test_preflight.py::test_a_missing_right_names_verb_and_resource",
+    "test_drain.py::test_each_vm_is_evicted_once_and_runs_elsewhere",
+    "test_rules.py::test_migration_settings_of_a_rule_are_refused",
+)
+
+
+@pytest.fixture
+def given(tmp_path: Path):
+    with Kubesim(scale=20) as sim:
+        for name in WANTED:
+            sim.add_node(name)
+        yield sim, sim.kubeconfig(tmp_path / "kubeconfig")
+
+
+def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None:
+    _sim, kubeconfig = given
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-rs"]
+        + [f"tests/kubevirt/{name}" for name in CHOSEN],
+        env={**os.environ, "VIRTOPS_KUBECONFIG": str(kubeconfig)},
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    told = re.search(r"integration-kubevirt: (.*)", done.stdout)
+    assert told is not None, done.stdout + done.stderr
+    counts = dict(part.split("=") for part in told[1].split())
+    assert counts == {
+        "passed": "1",
+        "failed": "0",
+        "skipped_simulator": "2",
+        "skipped_knobs": "0",
+        "skipped_guest": "0",
+        "skipped_else": "0",
+        "passed_without_it": "1",
+    }
+    assert "needs the simulator: the test starts one of its own" in done.stdout
+
+
+def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a test has switched the agents of a node off."""
+    monkeypatch.setenv("VIRTOPS_KNOBS", "1")
+    sim, kubeconfig = given
+    before = {node["metadata"]["name"]: _kept(node) for node in sim.all(NODES)}
+    cluster = Given(kubeconfig)
+    cluster.add_vm("vm", "n1")
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    cluster.edit(NODES, "n2", lambda o: o["spec"].update(taints=[taint]))
+    down = {"lab/virt-handler-down": "true", "virtops.maintenance/record": "x"}
+    cluster.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(down))
+    sim.until(lambda: _label(sim, "n1") == "false")
+    cluster.clean()
+    assert {node["metadata"]["name"]: _kept(node) for node in sim.all(NODES)} == before
+    assert sim.all(VMS) == []
+
+
+def test_a_knob_of_a_node_needs_agents_that_obey(given, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIRTOPS_KNOBS", raising=False)
+    cluster = Given(given[1])
+    down = {"lab/virt-handler-down": "true"}
+    with pytest.raises(pytest.skip.Exception, match="needs agents that obey knobs"):
+        cluster.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(down))
+
+
+def _label(sim: Kubesim, name: str) -> str:
+    node = sim.world.store.get(NODES, "", name)
+    return str(node["metadata"]["labels"]["kubevirt.io/schedulable"])
+
+
+def _kept(node) -> tuple:
+    notes = {k: v for k, v in node["metadata"]["annotations"].items() if "heartbeat" not in k}
+    return node["metadata"]["labels"], notes, node["spec"].get("taints") or []
