@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from .._core.model import Job, Mode, Observation, Outcome
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
+from . import ended
 from .act import Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
@@ -189,6 +191,31 @@ class LibvirtPlatform:
         self._outcomes.clear()
         self._copied = self._defined = None
 
+    # The records of single VMs
+
+    def singles(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
+        """Those of migrations under way (or killed), and those kept of ended ones.
+
+        Raises RecordError.
+        """
+        store = self.source.store
+        owners = {match[0] for name in store.names() if (match := _SINGLE.match(name))}
+        running = []
+        for prefix in sorted(owners):
+            try:
+                text = store.read_record(prefix)
+                running += [] if text is None else [NodeRecord.from_json(text)]
+            except VolumeTorn:
+                continue  # being written, or nothing was done yet (see `_read`)
+            except RecordError as exc:
+                where = f"volumes {prefix}.* in pool virtops of {self.source.name}"
+                raise RecordError(f"{exc} ({where})") from exc
+        return running, ended.kept_in(store)
+
+    def remember(self, record: NodeRecord) -> None:
+        """Keep the record of a migration that is over for who asks later."""
+        ended.keep(self.source.store, record)
+
     # Observe, claim, apply
 
     def observe(self, record: NodeRecord | None) -> Observation:
@@ -261,6 +288,9 @@ def note_saves(obs: Observation, saves: Mapping[str, str]) -> None:
             obs.save_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
         elif vm is not None and vm.active and vm.job is None:
             obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
+
+
+_SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")
 
 
 def record_prefix(uuid: str) -> str:

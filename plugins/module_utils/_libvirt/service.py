@@ -18,7 +18,7 @@ from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
 from .._core.policy import Policy
 from .._core.record import Ending, Intent, NodeRecord, RecordError
-from .._core.report import counts, rows
+from .._core.report import accounted, rows
 from .cordon import by_others
 from .host import HostConfig
 from .platform import LibvirtPlatform
@@ -103,6 +103,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
+        platform.remember(outcome.record)
         platform.forget(outcome.record)
     return result(outcome, request)
 
@@ -146,9 +147,7 @@ def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, A
         "node": request.own.name,
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
-        "vms": [],
-        "counts": {},
-        "certificate": None,
+        **accounted([]),
         "findings": [],
         "cordoned_by_others": foreign,
     }
@@ -164,9 +163,7 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "node": request.own.name,
         "run_id": request.run_id,
         "changed": bool(done),
-        "vms": rows(outcome.record, outcome.observation),
-        "counts": counts(outcome.record),
-        "certificate": certificate,
+        **accounted(rows(outcome.record, outcome.observation), certificate),
         "findings": [finding.to_dict() for finding in outcome.findings],
         "cordoned_by_others": by_others(
             outcome.observation.nodes[request.own.name], outcome.record
