@@ -99,9 +99,9 @@ vm:
   sample: web-1
 phase:
   description:
-    - V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) and V(Restoring) in between.
-    - An abort that came too late ends as V(Blocked), and fails. The VM's row in RV(vms) then has the
-      reason V(TooLateToAbort) and says where the VM runs.
+    - V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) and V(Restoring) before.
+    - An abort that came too late ends as V(Blocked), and fails. The VM's row in RV(vms) then has
+      the reason V(TooLateToAbort) and says where the VM runs.
   returned: success
   type: str
   sample: Migrated

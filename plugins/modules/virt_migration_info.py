@@ -56,8 +56,8 @@ certificate:
   type: dict
 migrations:
   description:
-    - What the other modules call RV(ignore:vms), for those that are migrated. One entry a VM, with the
-      migration that is under way, else with the one that began last.
+    - What the other modules call RV(ignore:vms), for those that are migrated. One entry a VM, with
+      the migration that is under way, else with the one that began last.
   returned: success
   type: list
   elements: dict

@@ -163,6 +163,16 @@ class LibvirtPlatform:
         if known != self._defined:
             self._write("definitions", json.dumps(known))
         self._defined = known
+        self._write_copies(record, known)
+        self._copied = set(known)
+
+    def renew_copies(self, record: NodeRecord) -> None:
+        """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
+        known = self._definitions()
+        if known:  # else nothing was begun, and there is no copy
+            self._write_copies(record, known)
+
+    def _write_copies(self, record: NodeRecord, known: Mapping[str, str]) -> None:
         copy = json.dumps({"record": record.to_json(), "definitions": known})
         done = 0
         for peer in self.peers.values():
@@ -173,7 +183,6 @@ class LibvirtPlatform:
                 done += 1
             except (HostUnreachable, libvirt.libvirtError):
                 continue
-        self._copied = set(known)
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and the outcomes: the maintenance is over."""

@@ -105,7 +105,14 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
         platform.remember(outcome.record)
         platform.forget(outcome.record)
+    elif Do.FORGET not in {a.do for a in outcome.actions_done}:
+        if _endings(outcome.record) != _endings(old):
+            platform.renew_copies(outcome.record)
     return result(outcome, request)
+
+
+def _endings(record: NodeRecord | None) -> dict[str, str]:
+    return {} if record is None else {uuid: vm.ending for uuid, vm in record.vms.items()}
 
 
 def nothing_to_undo(outcome: Slice) -> bool:
