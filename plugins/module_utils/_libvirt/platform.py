@@ -26,7 +26,7 @@ from .connection import HostUnreachable, libvirt
 from .holder_client import HolderClient, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
-from .store import VolumeMissing, VolumeTorn
+from .store import StoreError, VolumeMissing, VolumeTorn
 from .store_names import OutcomeName, parse_name
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -181,7 +181,7 @@ class LibvirtPlatform:
             try:
                 peer.store.write_record(f"copy.{self._prefix}{self.source.name}", copy)
                 done += 1
-            except (HostUnreachable, libvirt.libvirtError):
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
                 continue
 
     def forget(self, record: NodeRecord) -> None:

@@ -105,9 +105,10 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
         platform.remember(outcome.record)
         platform.forget(outcome.record)
-    elif Do.FORGET not in {a.do for a in outcome.actions_done}:
-        if _endings(outcome.record) != _endings(old):
-            platform.renew_copies(outcome.record)
+    elif _endings(outcome.record) != _endings(old) and not any(
+        action.do is Do.FORGET for action in outcome.actions_done
+    ):
+        platform.renew_copies(outcome.record)
     return result(outcome, request)
 
 

@@ -93,6 +93,9 @@ class Platform(ModelPlatform):
     def remember(self, record: NodeRecord) -> None:
         ended.keep(self.store, record)
 
+    def renew_copies(self, _record: NodeRecord) -> None:
+        """There are none."""
+
     def forget(self, _record: NodeRecord) -> None:
         """One VM's record is the model's only one."""
         self.own.record = None
