@@ -84,17 +84,19 @@ def test_a_vm_that_nobody_knows(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_vm_that_vanishes_while_the_host_is_drained(lab: Lab) -> None:
-    """Told as gone, with a reason; the others are moved, and nothing of it is left anywhere."""
+    """It waits for its turn. Told as gone; the others are moved, and nothing of it is left."""
     host = lab.host("host-a")
-    lab.run("host-a", GuestSpec("brief", memory_mib=192, fill_mib=112))
+    lab.run("host-a", GuestSpec("brief"))
     lab.wait_ticking(["brief"], 120)
-    lab.shape("host-a", 40)
-    drain = plays.Play(lab, "drain", {**HERE, "drain_rules": STOP})
+    lab.shape("host-a", 8)
+    first = {"name": "first", "when": "name == 'web'", "priority": 10}
+    one = {"cluster": 1, "outbound": 1, "inbound": 1}
+    drain = plays.Play(lab, "drain", {**HERE, "drain_rules": [*STOP, first], "drain_limits": one})
     try:
-        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "brief", check=False), 90)
+        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False), 90)
         assert moving, drain.text
-        host.virsh("destroy", "brief")
         host.virsh("undefine", "brief")
+        host.virsh("destroy", "brief")
         lab.unshape("host-a")
         ended = drain.wait(180)
     finally:
