@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lab
 
 # Idle, and one that writes more than the slow link carries.
 IDLE = GuestSpec("web", memory_mib=192, fill_mib=112, autostart=True)
-BUSY = GuestSpec("late", memory_mib=256, fill_mib=160, dirty_mib_s=20, dirty_region_mib=32)
+BUSY = GuestSpec("late", memory_mib=256, fill_mib=160, dirty_mib_s=12, dirty_region_mib=32)
 SLOW = 56  # Mbit/s
 POST_COPY = {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_per_gib": 5}
 
@@ -39,7 +39,7 @@ def _up() -> Iterator[str]:
         lab = Lab.up(name, 2)
         for spec in (IDLE, BUSY):
             lab.run("host-a", spec)
-        lab.wait_ticking(["web", "late"], 120)
+        lab.wait_ticking(["web", "late"], 240)
         yield name
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
     finally:
