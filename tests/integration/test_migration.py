@@ -25,8 +25,8 @@ pytestmark = pytest.mark.lab
 
 # Idle, and one that writes more than the slow link carries.
 IDLE = GuestSpec("web", memory_mib=192, fill_mib=112, autostart=True)
-BUSY = GuestSpec("late", memory_mib=256, fill_mib=160, dirty_mib_s=12, dirty_region_mib=32)
-SLOW = 56  # Mbit/s
+BUSY = GuestSpec("late", memory_mib=256, fill_mib=112, dirty_mib_s=12, dirty_region_mib=32)
+SLOW = 32  # Mbit/s
 POST_COPY = {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_per_gib": 5}
 
 
