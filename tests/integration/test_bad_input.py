@@ -38,7 +38,7 @@ def lab() -> Iterator[Lab]:
         lab = Lab.up(name, 2)
         for guest in ("trial", "web"):
             lab.run("host-a", GuestSpec(guest, fill_mib=32, autostart=True))
-        lab.wait_ticking(["trial", "web"], 120)
+        lab.wait_ticking(["trial", "web"], 240)
         yield lab
     finally:
         Lab.down(name)
@@ -122,7 +122,9 @@ def _bring_back(lab: Lab) -> None:
         lab.host("host-b").virsh("migrate", *options, name, "qemu+tls://host-a/system")
         lab.host("host-a").virsh("autostart", name)
     assert traces.running(lab.host("host-a")) == ["trial", "web"]
-    assert all(traces.volumes(host) == [] for host in lab.hosts.values())
+    left = [name for host in lab.hosts.values() for name in traces.volumes(host)]
+    # Of a record that was removed by hand nobody knows which outcomes were its own.
+    assert [name for name in left if not name.startswith("outcome.")] == []
 
 
 def recipe() -> list[str]:
@@ -158,4 +160,7 @@ def test_an_unreadable_record_and_the_recipe_for_it(lab: Lab) -> None:
             source.exec(line.replace("record.N", name).replace("VM", name, 1))
     assert traces.running(source) == traces.autostarted(source) == ["trial"]
     lab.wait_ticking(["trial"], 60)
+    again = plays.run(lab, "drain", {**HERE, "drain_rules": STOP})
+    assert again.code == 0, again.text
+    assert not again.last["cordoned_by_others"]
     _bring_back(lab)
