@@ -169,7 +169,7 @@ def test_an_abort_in_post_copy_says_at_once_that_the_vm_moves(only: str) -> None
     now, boot_id = platform.now(), platform.own.boot_id
     begun = begin(None, "a", "migrated" if only else "drained", "r", now, boot_id, only=only)
     engine = Engine(platform, POLICY, begun)
-    for _ in range(40):
+    for _step in range(40):
         engine.step()
         made.advance(made.clock + 0.5)
         if made.machines["a"].domains["u1"].state is State.POSTCOPY_SOURCE:

@@ -226,7 +226,7 @@ def test_the_one_under_way_is_told_and_not_the_last_one(made: Fleet) -> None:
     now = platform.now()
     begun = begin(None, "a", "migrated", "two", now, "boot", "bob", only="u1", wall="")
     engine = Engine(platform, POLICY, begun)
-    for _ in range(20):
+    for _step in range(20):
         engine.step()
         made.advance(made.clock + 0.2)
         if any(one.state is State.INCOMING for one in made.machines["b"].domains.values()):
