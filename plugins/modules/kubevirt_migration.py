@@ -203,7 +203,11 @@ counts:
   description: How many VMs have which verdict, here always one.
   returned: success
   type: dict
-  sample: {moved: 1, pending: 0, total: 1}
+  sample: {moved: 1, blocked: 0, pending: 0, total: 1}
+certificate:
+  description: Always none, because one VM's migration does not empty a node.
+  returned: success
+  type: dict
 msg:
   description: Why the VM is not where it was wanted.
   returned: on failure

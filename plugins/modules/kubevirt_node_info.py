@@ -161,6 +161,15 @@ record:
       description: All runs.
       type: list
       elements: str
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success
+  type: dict
+  sample: {pending: 3, blocked: 1, total: 4}
+certificate:
+  description: Always none, because a look proves nothing.
+  returned: success
+  type: dict
 vms:
   description: The VMs of the node and of its record, with what a drain would do.
   returned: success
@@ -208,6 +217,19 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    start:
+      description:
+        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+      type: str
+      sample: '2026-03-01T02:10:00Z'
+    end:
+      description: When that one was seen to have ended. Empty until then, or without a start.
+      type: str
+      sample: '2026-03-01T02:10:42Z'
+    requested_by:
+      description: Who asked for it. Empty for one that somebody else asked for.
+      type: str
+      sample: alice@ctl
     handed_off:
       description:
         - When the guest changed its node, as KubeVirt tells it. The migration object may stay

@@ -294,6 +294,19 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    start:
+      description:
+        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+      type: str
+      sample: '2026-03-01T02:10:00Z'
+    end:
+      description: When that one was seen to have ended. Empty until then, or without a start.
+      type: str
+      sample: '2026-03-01T02:10:42Z'
+    requested_by:
+      description: Who asked for it. Empty for one that somebody else asked for.
+      type: str
+      sample: alice@ctl
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str

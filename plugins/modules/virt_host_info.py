@@ -277,8 +277,22 @@ documents:
           option C(metrics) names one; else it is null.
         - None if it is not known.
       type: float
+findings:
+  description: Reasons that concern the host itself.
+  returned: success
+  type: list
+  elements: dict
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success
+  type: dict
+  sample: {pending: 3, blocked: 1, total: 4}
+certificate:
+  description: Always none, because a look proves nothing.
+  returned: success
+  type: dict
 vms:
-  description: Every VM that the run ever saw.
+  description: The VMs of the host and of its record, with what a drain would do.
   returned: success
   type: list
   elements: dict
@@ -324,6 +338,19 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    start:
+      description:
+        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+      type: str
+      sample: '2026-03-01T02:10:00Z'
+    end:
+      description: When that one was seen to have ended. Empty until then, or without a start.
+      type: str
+      sample: '2026-03-01T02:10:42Z'
+    requested_by:
+      description: Who asked for it. Empty for one that somebody else asked for.
+      type: str
+      sample: alice@ctl
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str

@@ -91,9 +91,17 @@ diff:
       type: str
   sample:
     before: "VM web-1: running on host-a\nhost host-a: takes VMs\n"
-    after: "VM web-1: running on host-b\nhost host-a: cordoned\n"
+    after: "VM web-1: running on host-b\nhost host-a: takes VMs\n"
+vm:
+  description: Name of the VM, also where it was asked for by its UUID.
+  returned: success
+  type: str
+  sample: web-1
 phase:
-  description: V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) in between.
+  description:
+    - V(Migrated), V(Active) after an abort, V(Blocked), or V(Migrating) and V(Restoring) before.
+    - An abort that came too late ends as V(Blocked), and fails. The VM's row in RV(vms) then has
+      the reason V(TooLateToAbort) and says where the VM runs.
   returned: success
   type: str
   sample: Migrated
@@ -121,13 +129,13 @@ cordoned_by_others:
   sample: false
 certificate:
   description: Always none, because one VM's migration does not empty a host.
-  returned: success, unless the VM was on a peer already
+  returned: success
   type: dict
 counts:
   description: How many VMs have which verdict; C(total) is all.
-  returned: success, unless the VM was on a peer already
+  returned: success
   type: dict
-  sample: {moved: 1, blocked: 0, total: 1}
+  sample: {moved: 1, blocked: 0, pending: 0, total: 1}
 msg:
   description: Where the VM is, or why it is not where it was wanted.
   returned: when the VM was on a peer already, and on failure
@@ -140,19 +148,18 @@ planned:
   elements: dict
   contains:
     do:
-      description: The act, for example V(migrate), V(shutdown) or V(cordon).
+      description: The act, for example V(migrate), V(abort), V(finish) or V(release).
       type: str
     vm:
-      description: Name of the VM; empty when the act concerns the host.
+      description: Name of the VM.
       type: str
     target:
       description: Host that the VM would go to; empty when it would not move.
       type: str
   sample:
-    - {do: cordon, vm: '', target: ''}
     - {do: migrate, vm: web-1, target: host-b}
 vms:
-  description: The VM. Empty when it was on a peer already.
+  description: The VM. Empty for the abort of a migration that an earlier answer told to be aborted.
   returned: success
   type: list
   elements: dict
@@ -198,6 +205,19 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    start:
+      description:
+        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+      type: str
+      sample: '2026-03-01T02:10:00Z'
+    end:
+      description: When that one was seen to have ended. Empty until then, or without a start.
+      type: str
+      sample: '2026-03-01T02:10:42Z'
+    requested_by:
+      description: Who asked for it. Empty for one that somebody else asked for.
+      type: str
+      sample: alice@ctl
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str

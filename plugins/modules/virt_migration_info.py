@@ -11,7 +11,10 @@ short_description: Read the migrations of a libvirt host
 version_added: 0.1.0
 description:
   - Tells the migrations away from the host that the module runs on. Those under way are read from
-    libvirt, whoever started them; those that are over from the host's record.
+    libvirt, whoever started them.
+  - Those that are over come from records. A drain's are told until the host is restored. Those of
+    M(virtops.maintenance.virt_migration) are told until that VM is migrated again, the last ones of
+    32 VMs. What others migrated is not told once it is over.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
@@ -37,8 +40,24 @@ node:
   returned: success
   type: str
   sample: host-a
+findings:
+  description: Reasons that concern the host itself, always empty.
+  returned: success
+  type: list
+  elements: dict
+counts:
+  description: How many VMs have which verdict; C(total) is all.
+  returned: success
+  type: dict
+  sample: {moved: 3, pending: 1, total: 4}
+certificate:
+  description: Always none, because reading migrations proves nothing of a host.
+  returned: success
+  type: dict
 migrations:
-  description: One entry a VM, with its last migration.
+  description:
+    - What the other modules call RV(ignore:vms), for those that are migrated. One entry a VM, with
+      the migration that is under way, else with the one that began last.
   returned: success
   type: list
   elements: dict
@@ -84,6 +103,19 @@ migrations:
     attempts:
       description: Migrations that were tried.
       type: int
+    start:
+      description:
+        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+      type: str
+      sample: '2026-03-01T02:10:00Z'
+    end:
+      description: When that one was seen to have ended. Empty until then, or without a start.
+      type: str
+      sample: '2026-03-01T02:10:42Z'
+    requested_by:
+      description: Who asked for it. Empty for one that somebody else asked for.
+      type: str
+      sample: alice@ctl
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str

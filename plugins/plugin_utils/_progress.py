@@ -12,6 +12,8 @@ from typing import Any
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
+# Verdicts that the wanted state does not have.
+_UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
 _HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 
@@ -44,7 +46,8 @@ class Progress:
                 self._seen[vm["uuid"]] = key
                 # A VM that just waits is no news the first time.
                 waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
-                quiet = waits or vm["verdict"] in self._old_news or nothing_new
+                old = vm["verdict"] in self._old_news and not _too_late(vm)
+                quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
                     lines.append(vm_line(vm))
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
@@ -140,8 +143,10 @@ def would_not(result: Mapping[str, Any], wanted: str) -> str:
     """Check mode: a sentence if the wanted state would not be reached; else empty."""
     blocked = result["phase"] == "Blocked"
     staying = result.get("would_stay")
-    if staying is None and blocked:
-        staying = [vm["name"] for vm in _in_the_way(result.get("vms", []))]
+    if staying is None:
+        vms = result.get("vms", [])
+        unwanted = _in_the_way(vms) if blocked else filter(_too_late, vms)
+        staying = [vm["name"] for vm in unwanted]
     if not staying and not blocked:
         return ""
     reasons = {vm["name"]: vm["reason"] for vm in result.get("vms", [])}
@@ -159,7 +164,9 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
     lines = [f"{_what(result)} is {result['phase']}, not {wanted}."]
     lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
     for finding in result.get("findings", []):
-        lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")
+        text = f"{finding['reason']}: {finding['message']} {finding['remedy']}"
+        if not any(line.endswith(text) for line in lines):  # a VM said it already
+            lines.append(text)
     return "\n".join(lines)
 
 
@@ -176,7 +183,12 @@ def unanswered(result: Mapping[str, Any], wanted: str) -> str:
 
 
 def _in_the_way(vms: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [vm for vm in vms if vm["verdict"] in ("blocked", "skipped", "lost", "pending")]
+    return [vm for vm in vms if vm["verdict"] in _UNDONE or _too_late(vm)]
+
+
+def _too_late(vm: Mapping[str, Any]) -> bool:
+    """Its migration was to be aborted, and goes on or has ended."""
+    return vm.get("abort_status") == "Failed" and bool(vm["reason"])
 
 
 def _because(vm: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ ANSIBLE_PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 
 @dataclass
 class Ended:
-    """A run that is over. `drains`: what each virt_drain returned, with `host`."""
+    """A run that is over. `drains`: what each drain or migration returned, with `host`."""
 
     code: int
     text: str
@@ -36,7 +36,7 @@ class Ended:
 
     @property
     def last(self) -> dict[str, Any]:
-        """What the last virt_drain returned; empty if there was none."""
+        """What the last of them returned; empty if there was none."""
         return self.drains[-1] if self.drains else {}
 
     def vm(self, name: str) -> dict[str, Any]:

@@ -26,6 +26,8 @@ ROOMS = (
     "plugins/modules",
     "plugins/action",
     "plugins/filter",
+    "plugins/lookup",
+    "plugins/doc_fragments",
     "plugins/plugin_utils",
     "plugins/module_utils/_core",
     "plugins/module_utils/_policy",

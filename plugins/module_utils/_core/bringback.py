@@ -13,12 +13,13 @@ from . import follow, hooks, stops
 from .actions import Do, NodePhase
 from .model import VM, State
 from .reasons import Finding, Reason
-from .record import Ending, VMRecord
+from .record import Attempt, Ending, VMRecord
 from .step import Step
 from .verdict import Situation
 
 _HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST})
 _BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})
+_AWAY = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
 
 
 def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
@@ -39,7 +40,9 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         if pending and step.late():
             entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
         waiting |= pending
-        failed |= entry.ending in _BAD or _moved_on(step, entry)
+        late = _moved_on(entry)
+        # A node is given back all the same; one migration was to be aborted, and was not.
+        failed |= entry.ending in _BAD or (late and bool(record.only))
     asked = hooks.ask_after(step)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
@@ -59,10 +62,33 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     return NodePhase.ACTIVE
 
 
-def _moved_on(step: Step, entry: VMRecord) -> bool:
-    """The abort of this one migration was asked for, and came too late."""
+def _moved_on(entry: VMRecord) -> bool:
+    """The abort came too late. Then the VM itself says where it runs."""
     last = entry.last
-    return bool(step.record.only) and last is not None and last.abort_status == "Failed"
+    if last is None or last.abort_status != "Failed":
+        return False
+    if entry.ending in _AWAY:
+        entry.note(too_late(entry.at))
+    return True
+
+
+def too_late(node: str) -> Finding:
+    """It runs on `node`, and was to stay where it was."""
+    return Finding(Reason.TOO_LATE, f"Not aborted: it runs on {node}.")
+
+
+def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) -> None:
+    last.abort_requested, last.abort_status = True, "Failed"
+    if entry.finding is not None:
+        return  # worse: post-copy is broken
+    here, where = step.here.get(entry.uuid), last.target or "another host"
+    if here is not None and here.state in (State.INCOMING, State.POSTCOPY):
+        text = f"it comes to {here.node}; it can be aborted on the host that it leaves."
+    else:
+        post = situation is Situation.POSTCOPY
+        how = "post-copy runs" if post else "it is being switched over"
+        text = f"{how}. It moves to {where}."
+    entry.note(Finding(Reason.TOO_LATE, f"Not aborted: {text}"))
 
 
 def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
@@ -77,8 +103,8 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
         if not last.abort_requested:
             last.abort_requested, last.abort_status = True, "Aborting"
         step.do(Do.ABORT, uuid, last.target, attempt=last.number)
-    elif last.abort_requested or step.record.only:
-        last.abort_requested, last.abort_status = True, "Failed"
+    else:
+        _refuse(step, entry, last, situation)
 
 
 def _one(step: Step, uuid: str, situation: Situation) -> bool:

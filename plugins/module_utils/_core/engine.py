@@ -246,6 +246,7 @@ class Engine:
                     started=obs.now,
                     boot_id=boot_id,
                     run_id=self._record.run_id,
+                    requester=self._record.requester,
                     wall=self._platform.wall(),
                 )
             )

@@ -156,6 +156,7 @@ def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
             started=step.obs.now,
             boot_id=node.boot_id,
             run_id=step.record.run_id,
+            requester=step.record.requester if ours else "",
             adopted=not ours,
             message="the platform's own retry" if ours else "adopted: it was under way already",
             work=job.work if job is not None else "",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from . import claims
 from .actions import Action, Do
@@ -22,6 +23,7 @@ from .model import Node, Observation, Reservation, Sighting, State
 from .policy import Limits, MigrationSettings
 from .reasons import Finding, Reason
 from .record import NodeRecord
+from .report import WALL
 
 OURS = "virtops.maintenance"
 
@@ -85,7 +87,7 @@ class ModelPlatform:
         return self.fleet.clock - self.own.booted_at
 
     def wall(self) -> str:
-        return f"model+{self.fleet.clock:.1f}s"
+        return datetime.fromtimestamp(self.fleet.clock, timezone.utc).strftime(WALL)
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         self.sleep(seconds)

@@ -77,6 +77,7 @@ class Attempt:
     started: float
     boot_id: str
     run_id: str = ""
+    requester: str = ""  # of that run
     adopted: bool = False  # somebody else asked for it
     wall: str = ""
     mode: str = Mode.PRE_COPY.value

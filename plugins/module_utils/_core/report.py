@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from .model import VM, Job, Observation
 from .reasons import Finding
-from .record import Ending, NodeRecord, VMRecord
+from .record import Attempt, Ending, NodeRecord, VMRecord
 
 _MIB = 1024 * 1024
+WALL = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
@@ -33,6 +36,9 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "mode": last.mode if last else "",
         "method": last.method if last and last.method else (vm.method.value if vm else ""),
         "attempts": len(entry.attempts),
+        "start": last.wall if last else "",
+        "end": _end(last) if last else "",
+        "requested_by": last.requester if last else "",
         "abort_status": last.abort_status if last else "",
         "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
         "duration": round(last.seconds, 3) if last else 0.0,
@@ -50,6 +56,14 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
 def _hooks(entry: VMRecord) -> dict[str, str]:
     files = {"before": entry.hook_before, "after": entry.hook_after}
     return {hook: tasks for hook, tasks in files.items() if tasks}
+
+
+def _end(last: Attempt) -> str:
+    """In the source's boot-time clock it is known; a wall clock that was set meanwhile is not."""
+    if not last.ended or not last.wall:
+        return ""
+    begun = datetime.strptime(last.wall, WALL).replace(tzinfo=timezone.utc)
+    return (begun + timedelta(seconds=last.ended_at - last.started)).strftime(WALL)
 
 
 def _finding(finding: Finding | None) -> dict[str, str]:
@@ -95,9 +109,21 @@ def rows(record: NodeRecord, obs: Observation) -> list[dict[str, Any]]:
 
 def counts(record: NodeRecord) -> dict[str, int]:
     """How many VMs have which verdict, and how many there are."""
+    return _count([entry.ending or "pending" for entry in record.vms.values()])
+
+
+def _count(verdicts: Sequence[str]) -> dict[str, int]:
     found = {ending.value: 0 for ending in Ending if ending.value}
     found["pending"] = 0
-    for entry in record.vms.values():
-        found[entry.ending or "pending"] += 1
-    found["total"] = len(record.vms)
+    for verdict in verdicts:
+        found[verdict] += 1
+    found["total"] = len(verdicts)
     return found
+
+
+def accounted(
+    vms: list[dict[str, Any]], certificate: dict[str, Any] | None = None, called: str = "vms"
+) -> dict[str, Any]:
+    """What every result has: the VMs (under the name `called`), their counts, the certificate."""
+    tally = _count([row["verdict"] for row in vms])
+    return {called: vms, "counts": tally, "certificate": certificate}

@@ -11,6 +11,7 @@ from typing import Any
 
 from .._core.picture import diff
 from .._core.reasons import Finding, Reason
+from .._core.report import accounted
 from . import facts
 from .askers import asked_by
 from .migration_decide import Do, Phase, Step
@@ -61,8 +62,7 @@ def result(
         "vm": request.vm,
         "node": source or request.node,
         "run_id": request.run_id,
-        "vms": [row],
-        "counts": {verdict: 1, "total": 1, **({} if verdict == "pending" else {"pending": 0})},
+        **accounted([row]),
         "findings": [told(step.finding)] if refused else [],
         "diff": _diff(request, source, view.node),
     }

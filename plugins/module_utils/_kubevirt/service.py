@@ -19,7 +19,7 @@ from .._core.hooks import answer
 from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
-from .._core.report import counts
+from .._core.report import accounted, counts
 from . import facts, names
 from .auth import ConfigError
 from .carry import pack, unpack
@@ -259,11 +259,9 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "node": request.node,
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
-        "vms": [],
+        **accounted([]),
         "needs": [],
         "pods": [],
-        "counts": {},
-        "certificate": None,
         "findings": [],
         "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
     }
@@ -379,7 +377,7 @@ def look(request: Request) -> dict[str, Any]:
             }
             if cluster
             else {},
-            "vms": planned["vms"],
+            **accounted(planned["vms"]),
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from .._core.plan_rows import add_times, foresee
 from .._core.plan_speeds import LIBVIRT, speeds_of
 from .._core.policy import Limits
 from .._core.record import Intent, NodeRecord
-from .._core.report import counts, rows
+from .._core.report import accounted, rows
 from .cordon import by_others
 from .guest_memory import with_touched
 from .platform import LibvirtPlatform
@@ -91,10 +92,8 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": vms,
+        **accounted(vms),  # a single look gives no certificate
         "needs": [],
-        "counts": counts(planned),
-        "certificate": None,
         "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
         "cordoned_by_others": by_others(obs.nodes[record.node], old),
         "diff": diff(before, foreseen(before, acts)),
@@ -120,7 +119,8 @@ def look(request: Request) -> dict[str, Any]:
             "unreachable_hosts": [
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
-            "vms": told["vms"],
+            **accounted(told["vms"]),
+            "findings": told["findings"],
             "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
@@ -159,22 +159,45 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
 
 
 def migrations(request: Request) -> dict[str, Any]:
-    """Migrations under way from this host, and those that its record remembers. Only reads."""
+    """Migrations under way from this host, and those that are remembered. Only reads.
+
+    Raises HostUnreachable, RecordError, StoreError.
+    """
     platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
     try:
         record = platform.load()
+        singles, ended = platform.singles()
         obs = platform.observe(record)
-        found = rows(record, obs) if record is not None else []
-        known = {row["uuid"] for row in found}
         fresh = NodeRecord(node=request.own.name, run_id="")
         decision = decide(obs, {fresh.node: fresh}, request.policy)
-        for row in rows(decision.records[fresh.node], obs):
-            if row["uuid"] not in known and "progress" in row:
-                found.append(row)
+        over = replace(obs, vms={})  # a job of today is none of theirs
+        told = [rows(one, obs) for one in (*singles, *([] if record is None else [record]))]
+        told += [rows(one, over) for one in ended]
+        told.append(rows(decision.records[fresh.node], obs))
         return {
             "node": request.own.name,
-            "migrations": [r for r in found if r["attempts"] or "progress" in r],
+            **accounted(_last_of_each(told), called="migrations"),
+            "findings": [],
             "changed": False,
         }
     finally:
         platform.close()
+
+
+def _last_of_each(told: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """For each VM the migration under way, else the one that began last; by name.
+
+    Of two rows of the same migration the first one stands: it comes from its record.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in (row for vms in told for row in vms):
+        old = found.get(row["uuid"])
+        if not row["attempts"] and "progress" not in row:
+            continue
+        if old is None or _when(row) > _when(old):
+            found[row["uuid"]] = row
+    return sorted(found.values(), key=lambda row: (row["name"], row["uuid"]))
+
+
+def _when(row: dict[str, Any]) -> tuple[bool, str]:
+    return "progress" in row, row["start"]

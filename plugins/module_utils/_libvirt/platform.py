@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,13 +19,14 @@ from .._core.model import Job, Mode, Observation, Outcome
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
+from . import ended
 from .act import Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
 from .holder_client import HolderClient, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
-from .store import VolumeMissing, VolumeTorn
+from .store import StoreError, VolumeMissing, VolumeTorn
 from .store_names import OutcomeName, parse_name
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -161,6 +163,16 @@ class LibvirtPlatform:
         if known != self._defined:
             self._write("definitions", json.dumps(known))
         self._defined = known
+        self._write_copies(record, known)
+        self._copied = set(known)
+
+    def renew_copies(self, record: NodeRecord) -> None:
+        """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
+        known = self._definitions()
+        if known:  # else nothing was begun, and there is no copy
+            self._write_copies(record, known)
+
+    def _write_copies(self, record: NodeRecord, known: Mapping[str, str]) -> None:
         copy = json.dumps({"record": record.to_json(), "definitions": known})
         done = 0
         for peer in self.peers.values():
@@ -169,9 +181,8 @@ class LibvirtPlatform:
             try:
                 peer.store.write_record(f"copy.{self._prefix}{self.source.name}", copy)
                 done += 1
-            except (HostUnreachable, libvirt.libvirtError):
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
                 continue
-        self._copied = set(known)
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and the outcomes: the maintenance is over."""
@@ -188,6 +199,31 @@ class LibvirtPlatform:
         self.source.store.delete_record(self._prefix + "record")
         self._outcomes.clear()
         self._copied = self._defined = None
+
+    # The records of single VMs
+
+    def singles(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
+        """Those of migrations under way (or killed), and those kept of ended ones.
+
+        Raises RecordError.
+        """
+        store = self.source.store
+        owners = {match[0] for name in store.names() if (match := _SINGLE.match(name))}
+        running = []
+        for prefix in sorted(owners):
+            try:
+                text = store.read_record(prefix)
+                running += [] if text is None else [NodeRecord.from_json(text)]
+            except VolumeTorn:
+                continue  # being written, or nothing was done yet (see `_read`)
+            except RecordError as exc:
+                where = f"volumes {prefix}.* in pool virtops of {self.source.name}"
+                raise RecordError(f"{exc} ({where})") from exc
+        return running, ended.kept_in(store)
+
+    def remember(self, record: NodeRecord) -> None:
+        """Keep the record of a migration that is over for who asks later."""
+        ended.keep(self.source.store, record)
 
     # Observe, claim, apply
 
@@ -276,6 +312,9 @@ def note_stops(
         error = stops.get(uuid, {}).get("error")
         if error:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
+
+
+_SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")
 
 
 def record_prefix(uuid: str) -> str:

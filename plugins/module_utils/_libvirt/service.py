@@ -19,7 +19,7 @@ from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
 from .._core.policy import Policy
 from .._core.record import Ending, Intent, NodeRecord, RecordError
-from .._core.report import counts, rows
+from .._core.report import accounted, rows
 from .cordon import by_others
 from .host import HostConfig
 from .platform import LibvirtPlatform
@@ -107,8 +107,17 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
+        platform.remember(outcome.record)
         platform.forget(outcome.record)
+    elif _endings(outcome.record) != _endings(old) and not any(
+        action.do is Do.FORGET for action in outcome.actions_done
+    ):
+        platform.renew_copies(outcome.record)
     return result(outcome, request)
+
+
+def _endings(record: NodeRecord | None) -> dict[str, str]:
+    return {} if record is None else {uuid: vm.ending for uuid, vm in record.vms.items()}
 
 
 def nothing_to_undo(outcome: Slice) -> bool:
@@ -150,10 +159,8 @@ def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, A
         "node": request.own.name,
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
-        "vms": [],
+        **accounted([]),
         "needs": [],
-        "counts": {},
-        "certificate": None,
         "findings": [],
         "cordoned_by_others": foreign,
     }
@@ -169,10 +176,8 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "node": request.own.name,
         "run_id": request.run_id,
         "changed": bool(done or request.hooks_done),
-        "vms": rows(outcome.record, outcome.observation),
+        **accounted(rows(outcome.record, outcome.observation), certificate),
         "needs": hooks.needs(outcome.decision, outcome.record),
-        "counts": counts(outcome.record),
-        "certificate": certificate,
         "findings": [finding.to_dict() for finding in outcome.findings],
         "cordoned_by_others": by_others(
             outcome.observation.nodes[request.own.name], outcome.record

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.actions import NodePhase
+from .._core.bringback import too_late
 from .._core.engine import Ended
+from .._core.model import Observation
 from .._core.policy import PolicyError
-from .._core.record import Intent
+from .._core.record import Ending, Intent, VMRecord
+from .._core.report import accounted, vm_row
 from .connection import HostUnreachable, libvirt
 from .host import Host
 from .plan import plan
@@ -42,14 +45,14 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
         raise PolicyError(
             f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"
         )
-    uuid, elsewhere = _find(request)
-    if elsewhere and not _has_record(request, uuid):
-        return _already(request, uuid, elsewhere)
-    asked = replace(request, only=uuid)
+    found, elsewhere = _find(request)
+    if elsewhere and not _has_record(request, found.uuid):
+        return _already(request, found, elsewhere)
+    asked = replace(request, only=found.uuid)
     result = plan(asked) if request.check else run_slice(asked)
     if elsewhere and result["ended"] == Ended.FINAL.value:
         _check_target(request, elsewhere)
-    return result
+    return {**result, "vm": found.name}
 
 
 def _has_record(request: SingleRequest, uuid: str) -> bool:
@@ -62,8 +65,15 @@ def _has_record(request: SingleRequest, uuid: str) -> bool:
         own.close()
 
 
-def _find(request: SingleRequest) -> tuple[str, str]:
-    """(UUID, "") when it is here; (UUID, peer) when it is on a peer. Raises VMNotHere."""
+class Found(NamedTuple):
+    """A VM, whether it was asked for by its name or by its UUID."""
+
+    uuid: str
+    name: str
+
+
+def _find(request: SingleRequest) -> tuple[Found, str]:
+    """(VM, "") when it is here; (VM, peer) when it is on a peer. Raises VMNotHere."""
     own = Host(request.own, acts=not request.check)
     try:
         dom = _lookup(own, request.name)
@@ -96,37 +106,46 @@ def _not_found(request: SingleRequest, unread: Sequence[str]) -> str:
     )
 
 
-def _lookup(host: Host, name: str) -> str:
-    """Its UUID; empty: it is not there. Raises HostUnreachable, libvirtError: not known."""
+def _lookup(host: Host, name: str) -> Found | None:
+    """None: it is not there. Raises HostUnreachable, libvirtError: not known."""
     conn = host.conn
     calls = [conn.lookupByName]
     if _UUID.fullmatch(name):
         calls.append(conn.lookupByUUIDString)
     for call in calls:
         try:
-            return str(call(name).UUIDString())
+            dom = call(name)
+            return Found(str(dom.UUIDString()), str(dom.name()))
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                 raise
-    return ""
+    return None
 
 
-def _already(request: SingleRequest, uuid: str, node: str) -> dict[str, Any]:
+def _already(request: SingleRequest, found: Found, node: str) -> dict[str, Any]:
     """It is on a peer already: nothing to do, unless another target was asked for.
 
-    Begun: this run brought it there, and its last answer was lost on its way.
+    An abort came too late then, whoever moved it. Begun: this run brought it there, and its last
+    answer was lost on its way.
     """
     _check_target(request, node)
-    phase = NodePhase.MIGRATED if request.intent is Intent.MIGRATED else NodePhase.ACTIVE
+    entry = VMRecord(found.uuid, found.name, ending=Ending.MOVED.value, at=node)
+    aborted = request.intent is Intent.ACTIVE
+    if aborted:
+        entry.note(too_late(node))
+    row = vm_row(entry, Observation({}, {}), request.own.name)
+    row.update(target=node, abort_status="Failed" if aborted else "")
+    phase = NodePhase.BLOCKED if aborted else NodePhase.MIGRATED
     return {
         "ended": Ended.FINAL.value,
         "phase": phase.value,
         "node": request.own.name,
+        "vm": found.name,
         "run_id": request.run_id,
         "changed": request.begun,
-        "vms": [],
+        **accounted([row]),
         "findings": [],
-        "msg": f"{request.name} ({uuid}) is on {node}",
+        "msg": f"{found.name} ({found.uuid}) is on {node}",
     }
 
 

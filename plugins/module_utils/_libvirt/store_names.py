@@ -10,6 +10,8 @@
     slot.<vm uuid>.<source node>                    on the agreed host: a slot of the fleet
     outcome.<vm uuid>.<attempt>                     on the source: how one attempt ended
     copy.<node>.<generation>                        on a peer: a copy of another's record
+    single.<vm uuid>.record.<generation>            the record of one VM's own migration
+    ended.<generation>                              the last of those that are over
     made.<vm uuid>.<source node>                    on the target: disks that a copy made there
 
 A node's name may have dots in it; a UUID and a number have none.

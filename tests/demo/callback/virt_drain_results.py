@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes what virt_drain returned, one JSON object a line, to the file of VIRTOPS_RESULTS."""
+"""Writes what drains and migrations returned, a JSON object a line, to VIRTOPS_RESULTS' file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = r"""
 name: virt_drain_results
 type: aggregate
-short_description: Keeps what virt_drain returned
+short_description: Keeps what drains and migrations returned
 author: The virtops.maintenance contributors (@virtops)
 description:
-  - Appends the result of every virt_drain task to the file that VIRTOPS_RESULTS names.
+  - Appends the result of every task of virt_drain, virt_migration and virt_migration_info to the
+    file that VIRTOPS_RESULTS names.
 requirements:
   - enabled in the configuration
 """
+
+KEPT = ("virt_drain", "virt_migration", "virt_migration_info")
 
 
 class CallbackModule(CallbackBase):
@@ -34,7 +37,7 @@ class CallbackModule(CallbackBase):
 
     def _keep(self, result: Any) -> None:
         task = getattr(result, "task", None) or result._task
-        if not task.action.endswith("virt_drain"):
+        if task.action.rpartition(".")[2] not in KEPT:
             return
         host = getattr(result, "host", None) or result._host
         data = result.result if hasattr(result, "result") else result._result

@@ -13,6 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress impo
     Progress,
     summary,
     vm_line,
+    would_not,
 )
 
 
@@ -84,6 +85,40 @@ def test_the_summary_names_each_vm_in_the_way_with_its_remedy() -> None:
     text = summary(result(blocked, vm(uuid="u2", name="ok", verdict="moved")), "Drained")
     assert "web-3 (blocked, on host-a): StopNotAllowed: No. Allow it." in text
     assert "ok" not in text.replace("host-a is", "")
+
+
+LATE = vm(
+    name="db",
+    verdict="moved",
+    phase="Succeeded",
+    target="host-b",
+    at="host-b",
+    abort_status="Failed",
+    reason="TooLateToAbort",
+    message="Not aborted: it runs on host-b.",
+    remedy="Let it end.",
+)
+
+
+def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
+    refused = {**result(LATE), "vm": "db", "phase": "Blocked", "changed": True, "ended": "final"}
+    assert summary(refused, "Active").splitlines() == [
+        "VM db is Blocked, not Active.",
+        "db (moved, on host-b): TooLateToAbort: Not aborted: it runs on host-b. Let it end.",
+    ]
+    # KubeVirt's answer has it as a finding of the migration too: it is said once.
+    twice = {**refused, "findings": [{k: LATE[k] for k in ("reason", "message", "remedy")}]}
+    assert summary(twice, "Active") == summary(refused, "Active")
+    lines: list[str] = []
+    Progress(lines.append, lambda: 0.0, old_news=("moved",)).update(refused)
+    assert lines == ["db  moved  -> host-b  TooLateToAbort: Not aborted: it runs on host-b."]
+
+
+def test_check_mode_of_an_abort_says_that_it_comes_too_late() -> None:
+    moving = {**LATE, "verdict": "pending", "at": "host-a"}
+    found = {**result(moving), "vm": "db", "phase": "Restoring"}
+    assert would_not(found, "Active") == "VM db would not be Active: db (TooLateToAbort)."
+    assert would_not({**found, "vms": [vm()]}, "Active") == ""
 
 
 def test_a_restore_is_silent_about_what_was_never_touched() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core import report
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate, Move
@@ -153,7 +154,36 @@ def test_the_abort_of_one_migration_aborts_it_whoever_asked_for_it(late: bool, p
     assert made.machines["a"].domains["u2"].state is State.RUNNING
     there = "b" if late else "a"
     assert made.machines[there].domains["u1"].state is State.RUNNING
-    assert outcome.record.vms["u1"].last.abort_status == ("Failed" if late else "Succeeded")
+    entry = outcome.record.vms["u1"]
+    assert entry.last.abort_status == ("Failed" if late else "Succeeded")
+    assert ended(outcome) == (("moved", "TooLateToAbort") if late else ("restored", ""))
+    assert entry.message == ("Not aborted: it runs on b." if late else "")
+
+
+@pytest.mark.parametrize("only", ["", "u1"])
+def test_an_abort_in_post_copy_says_at_once_that_the_vm_moves(only: str) -> None:
+    """Of one VM it fails; of a host it does not, and the row says the same."""
+    made = two(vm(1, "a", memory=4096))
+    made.fate = lambda _vm, _attempt: Fate(post_copy=True)
+    platform = ModelPlatform(made, "a")
+    now, boot_id = platform.now(), platform.own.boot_id
+    begun = begin(None, "a", "migrated" if only else "drained", "r", now, boot_id, only=only)
+    engine = Engine(platform, POLICY, begun)
+    for _step in range(40):
+        engine.step()
+        made.advance(made.clock + 0.5)
+        if made.machines["a"].domains["u1"].state is State.POSTCOPY_SOURCE:
+            break
+    back = begin(platform.load(), "a", "active", "back", platform.now(), boot_id, only=only)
+    engine = Engine(platform, POLICY, back)
+    said = report.rows(engine.step().record, platform.observe(None))[0]
+    assert (said["verdict"], said["abort_status"]) == ("pending", "Failed")
+    assert said["message"] == "Not aborted: post-copy runs. It moves to b."
+    outcome = engine.run(platform.now() + 2000.0)
+    assert outcome.phase is (NodePhase.BLOCKED if only else NodePhase.ACTIVE)
+    said = report.rows(outcome.record, outcome.observation)[0]
+    assert (said["verdict"], said["reason"]) == ("moved", "TooLateToAbort")
+    assert said["message"] == "Not aborted: it runs on b."
 
 
 def test_the_same_run_id_again_is_a_new_run() -> None:

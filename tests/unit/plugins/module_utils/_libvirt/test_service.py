@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Ended
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
     NodeRecord,
+    VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     Request,
@@ -48,3 +52,46 @@ def test_a_drain_without_its_record_was_taken_over() -> None:
 def test_the_record_of_another_run_is_the_end_of_this_one(intent: Intent) -> None:
     with pytest.raises(Superseded, match=r"run run-2 .* took over"):
         again(intent, NodeRecord("host-a", "run-2"))
+
+
+class Slice(SimpleNamespace):
+    """What `_slice` needs of a platform, and what it was told to copy, keep and forget."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda record: self.told.append((name, {v.ending for v in record.vms.values()}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "done", "only", "told"),
+    [
+        (None, "", (), "", []),
+        (None, "", (), "u1", ["remember", "forget"]),
+        ("", "stopped", (), "", ["renew_copies"]),
+        ("stopped", "stopped", (), "", []),
+        ("stopped", "restored", (Do.FORGET,), "", []),
+    ],
+)
+def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
+    monkeypatch: pytest.MonkeyPatch, before: Any, after: str, done: Any, only: str, told: Any
+) -> None:
+    def record(ending: str) -> NodeRecord:
+        vms = {"u1": VMRecord("u1", "web", ending=ending)} if ending else {}
+        return NodeRecord("host-a", "run-1", vms=vms)
+
+    acts = [SimpleNamespace(do=do) for do in done]
+    obs = SimpleNamespace(claims={}, held=())
+    outcome = SimpleNamespace(
+        ended=Ended.FINAL, record=record(after), actions_done=acts, observation=obs
+    )
+    engine = SimpleNamespace(run=lambda _until: outcome)
+    monkeypatch.setattr(service, "Engine", lambda *_args: engine)
+    monkeypatch.setattr(service, "begin", lambda *_args, **_more: None)
+    monkeypatch.setattr(service, "result", lambda *_args: {})
+    old = None if before is None else record(before)
+    platform: Any = Slice(
+        load=lambda: old, now=lambda: 0.0, wall=lambda: "", boot_id="boot", told=[]
+    )
+    request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
+    _slice(platform, request)
+    assert [name for name, _endings in platform.told] == told
+    assert all(endings == ({after} if after else set()) for _name, endings in platform.told)

@@ -22,6 +22,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.singl
     SingleRequest,
     run_single,
 )
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
+    summary,
+    would_not,
+)
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
 assert _spec is not None
@@ -48,7 +52,7 @@ class World:
     def host(self, config: HostConfig, acts: bool) -> Any:
         self.acted.append(acts)
         store = SimpleNamespace(names=lambda: self.volumes)
-        vm = VM if config.name == "host-b" else ""
+        vm = single.Found(VM, "web") if config.name == "host-b" else None
         return SimpleNamespace(name=config.name, store=store, vm=vm, close=lambda: None)
 
     def run(self, request: Any) -> dict[str, Any]:
@@ -58,8 +62,8 @@ class World:
     def ask(self, **more: Any) -> dict[str, Any]:
         own, peer = HostConfig("host-a", "x"), HostConfig("host-b", "y")
         peers = [peer, HostConfig("host-c", "z")]
-        request = SingleRequest(own, peers, Policy(), Intent.MIGRATED, "run-2", name="web", **more)
-        return run_single(request)
+        asked = {"intent": Intent.MIGRATED, "name": "web", **more}
+        return run_single(SingleRequest(own, peers, Policy(), run_id="run-2", **asked))
 
 
 @pytest.fixture
@@ -78,7 +82,7 @@ class Connection:
             raise fakes.LibvirtError(self.error, self.binding.VIR_ERR_INTERNAL_ERROR)
         if name not in self.names:
             raise fakes.LibvirtError(name, self.binding.VIR_ERR_NO_DOMAIN)
-        return SimpleNamespace(UUIDString=lambda: VM)
+        return SimpleNamespace(UUIDString=lambda: VM, name=lambda: "web")
 
     lookupByUUIDString = lookupByName  # noqa: N815 - libvirt's name
 
@@ -101,7 +105,7 @@ def test_a_peer_that_could_not_be_asked_is_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(VMNotHere, match=r"not known whether.*: b \(socket is closed\)"):
         ask("web")
     conns["b"] = Connection(binding, (VM,))
-    assert ask(VM) == (VM, "b")
+    assert ask(VM) == ((VM, "web"), "b")
     with pytest.raises(VMNotHere, match="nor on its peers"):
         ask("web")
     conns["a"] = Connection(binding, error="socket is closed")  # then nothing is known
@@ -137,3 +141,22 @@ def test_another_target_than_the_one_it_is_on_is_refused_at_the_end(world: World
     with pytest.raises(VMNotHere, match="run the module on host-b"):
         world.ask(to="host-c")
     assert world.ask(to="host-b")["ended"] == "final"
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_abort_of_a_vm_that_is_there_already_came_too_late(
+    world: World, begun: bool, check: bool
+) -> None:
+    """Also where the answer that said so was lost on its way."""
+    result = world.ask(intent=Intent.ACTIVE, name=VM, begun=begun, check=check)
+    assert (result["ended"], result["phase"]) == ("final", "Blocked")
+    row = result["vms"][0]
+    assert (row["name"], row["at"], row["reason"]) == ("web", "host-b", "TooLateToAbort")
+    said = summary(result, "Active").splitlines()
+    assert said[0] == "VM web is Blocked, not Active."
+    assert said[1].startswith(
+        "web (moved, on host-b): TooLateToAbort: Not aborted: it runs on host-b. "
+    )
+    assert would_not(result, "Active") == "VM web would not be Active: web (TooLateToAbort)."
+    assert world.slices == []
