@@ -211,9 +211,10 @@ def main() -> None:
                 intent=Intent.DRAINED,
                 run_id="preflight",
                 slots_on=params["slots_on"],
+                controller_uuid=params["controller_uuid"],
             )
             measured = [Measured(**one) for one in params["measured"]]
-            result = preflight(request, severity, measured, params["controller_uuid"])
+            result = preflight(request, severity, measured)
     except Failed as exc:
         module.fail_json(msg=str(exc), error=exc.error)
     module.exit_json(**result)

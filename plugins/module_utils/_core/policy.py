@@ -123,7 +123,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything that decides what a drain does. Times in seconds."""
+    """Everything that decides what a drain does. Times in seconds.
+
+    `in_turn` False: it is asked whether VMs move, not when, so no VM waits for others.
+    """
 
     rules: tuple[Rule, ...] = ()
     default_strategy: EvictionStrategy = EvictionStrategy.LIVE_MIGRATE
@@ -141,6 +144,7 @@ class Policy:
     unknown_timeout: float = 60.0
     pending_timeout: float = 300.0
     drain_timeout: float = 3600.0
+    in_turn: bool = True
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:

@@ -23,6 +23,7 @@ from .client import Client
 from .cluster import Cluster, another_node, read_cluster
 from .document import vmi_document
 from .records import Instance
+from .runs_us import Ourselves
 from .waits import Waits
 from .watches import Watches
 
@@ -41,10 +42,13 @@ class Observer:
         node: str,
         instances: Callable[[], dict[str, Instance]],
         machines: bool = False,
+        controller_uuid: str = "",
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell, so they are read."""
+        """`machines`: rules ask for what only the VirtualMachines tell, so they are read.
+        `controller_uuid`: of the machine that Ansible runs on."""
         self._client = client
         self.node = node
+        self._ourselves = Ourselves(client.server, controller_uuid)
         self._reads_machines = machines
         self._machines: dict[str, Obj | None] = {}
         self._instances = instances
@@ -224,6 +228,7 @@ class Observer:
             findings=findings,
             job=job,
             document=vmi_document(vmi, self._machine(uuid)),
+            runs_us="" if gone else self._ourselves.why(vmi),
         )
         if marked:
             self.evicted.pop(uuid, None)

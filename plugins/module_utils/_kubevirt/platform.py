@@ -47,13 +47,15 @@ class KubeVirtPlatform:
         node: str,
         clock: Callable[[], float] = time.time,
         machines: bool = False,
+        controller_uuid: str = "",
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell."""
+        """`machines`: rules ask for what only the VirtualMachines tell. `controller_uuid`: of the
+        machine that Ansible runs on."""
         self.client = client
         self.node = node
         self._clock = clock
         self.records = Records(client, node)
-        self.observer = Observer(client, node, self._instances, machines)
+        self.observer = Observer(client, node, self._instances, machines, controller_uuid)
         self._policies = Policies(client)
         self._record: NodeRecord | None = None
         self._nudged = 0.0

@@ -64,7 +64,8 @@ class Request:
     """Who wants what of which node. `begun`: an earlier slice has written the record.
 
     `machines`: rules ask for what only the VirtualMachines tell. `cursor`: what the slice before
-    handed over, empty for the first; None: this one hands nothing over.
+    handed over, empty for the first; None: this one hands nothing over. `controller_uuid`: of the
+    machine that Ansible runs on, if that is not this one.
     """
 
     auth: dict[str, Any]
@@ -80,6 +81,16 @@ class Request:
     pods: PodOptions = field(default_factory=PodOptions)
     machines: bool = False
     cursor: str | None = None
+    controller_uuid: str = ""
+
+
+def platform_of(client: Client, request: Request) -> KubeVirtPlatform:
+    return KubeVirtPlatform(
+        client,
+        request.node,
+        machines=request.machines,
+        controller_uuid=request.controller_uuid,
+    )
 
 
 def run_slice(request: Request) -> dict[str, Any]:
@@ -89,7 +100,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     RunsTheMaintenance, KubernetesMissing.
     """
     client = Client(request.auth)
-    platform = KubeVirtPlatform(client, request.node, machines=request.machines)
+    platform = platform_of(client, request)
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
@@ -298,7 +309,7 @@ def plan(request: Request) -> dict[str, Any]:
 
     Raises what run_slice raises.
     """
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
+    platform = platform_of(Client(request.auth), request)
     try:
         found = _plan(platform, request)[0]
         return try_out(platform.client, platform.observer, found)
@@ -310,7 +321,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
-    decision = decide(obs, {record.node: record}, replace(request.policy))
+    decision = decide(obs, {record.node: record}, replace(request.policy, in_turn=False))
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in _QUIET]
     if old is None and request.intent is Intent.ACTIVE:

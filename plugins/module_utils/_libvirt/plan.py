@@ -23,9 +23,9 @@ from .._core.report import counts, rows
 from .cordon import by_others
 from .guest_memory import with_touched
 from .platform import LibvirtPlatform
-from .service import Request
+from .service import Request, platform_of
 
-# Limits say when a VM moves, not whether: for a plan they are left aside.
+# Limits and turns say when a VM moves, not whether: for a plan they are left aside.
 _NO_LIMITS = Limits(10**6, 10**6, 10**6)
 
 
@@ -34,9 +34,7 @@ def plan(request: Request) -> dict[str, Any]:
 
     Raises HostUnreachable, RecordError, StoreError.
     """
-    platform = LibvirtPlatform(
-        request.own, request.peers, request.slots_on, request.only, acts=False
-    )
+    platform = platform_of(request, acts=False)
     try:
         found, decision, obs, _old = _plan(platform, request)
         if request.intent is Intent.DRAINED:
@@ -74,7 +72,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         request.to,
     )
     obs = platform.observe(record)
-    policy = replace(request.policy, limits=_NO_LIMITS)
+    policy = replace(request.policy, limits=_NO_LIMITS, in_turn=False)
     decision = decide(obs, {record.node: record}, policy)
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in (Do.FORGET, Do.WATCH)]
@@ -109,7 +107,7 @@ def _phase(phase: NodePhase) -> str:
 
 def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    platform = platform_of(request, acts=False)
     try:
         told, _decision, obs, old = _plan(platform, request)
         return {
@@ -159,7 +157,7 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
 
 def migrations(request: Request) -> dict[str, Any]:
     """Migrations under way from this host, and those that its record remembers. Only reads."""
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    platform = platform_of(request, acts=False)
     try:
         record = platform.load()
         obs = platform.observe(record)

@@ -41,7 +41,8 @@ class Request:
     """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
 
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
-    links and VMs, for the times that check mode foresees.
+    links and VMs, for the times that check mode foresees. `controller_uuid`: of the machine that
+    Ansible runs on.
     """
 
     own: HostConfig
@@ -57,6 +58,7 @@ class Request:
     only: str = ""
     to: str = ""
     speeds: Mapping[str, Any] = field(default_factory=dict)
+    controller_uuid: str = ""
 
 
 @contextmanager
@@ -68,13 +70,25 @@ def one_at_a_time() -> Iterator[None]:
         yield
 
 
+def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
+    """`acts` False: to look only."""
+    return LibvirtPlatform(
+        request.own,
+        request.peers,
+        request.slots_on,
+        request.only,
+        acts=acts,
+        controller_uuid=request.controller_uuid,
+    )
+
+
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
     Raises HostUnreachable, RecordError, Superseded; libvirt errors of single VMs are results.
     """
     with one_at_a_time():
-        platform = LibvirtPlatform(request.own, request.peers, request.slots_on, request.only)
+        platform = platform_of(request)
         try:
             return _slice(platform, request)
         finally:
@@ -178,4 +192,4 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
     }
 
 
-__all__ = ["RecordError", "Request", "Superseded", "result", "run_slice"]
+__all__ = ["RecordError", "Request", "Superseded", "platform_of", "result", "run_slice"]
