@@ -35,7 +35,7 @@ options:
       - What libvirt does not tell of the hosts, measured by other means. The role
         P(virtops.maintenance.preflight#role) does that.
       - Without it the clocks are not compared, and whether the kernels of the peers permit
-        post-copy is not known.
+        post-copy is not known. Both are told, as V(NotChecked).
     type: list
     elements: dict
     default: []

@@ -28,7 +28,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
     Platform,
 )
-
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
