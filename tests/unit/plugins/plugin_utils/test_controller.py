@@ -27,7 +27,8 @@ def test_what_the_firmware_tells_or_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"controller_uuid": "other"}])
 @pytest.mark.parametrize(
-    "name", ["virt_drain", "virt_migration", "virt_preflight", "kubevirt_drain"]
+    "name",
+    ["virt_drain", "virt_migration", "virt_preflight", "kubevirt_drain", "kubevirt_preflight"],
 )
 def test_whatever_may_stop_a_vm_is_told_which_one_it_must_not(
     name: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
