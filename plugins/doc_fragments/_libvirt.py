@@ -228,7 +228,9 @@ options:
         type: bool
         default: false
       parallel_connections:
-        description: Connections of one migration. V(0) uses one.
+        description:
+          - Connections of one migration. V(0) uses one.
+          - Does not go with O(migration.post_copy), which QEMU before 10.1 cannot do together.
         type: int
         default: 0
       compression:

@@ -16,11 +16,10 @@ from .._core.plan_rows import add_times, foresee
 from .._core.plan_speeds import KUBEVIRT, speeds_of
 from .._core.policy import Limits, MigrationSettings, Policy
 from .._core.record import Intent
-from .client import Client
 from .cluster import Cluster
 from .migration_policy import DEFAULTS
 from .preflight_limits import amount
-from .service import Request, _plan, platform_of
+from .service import Request, _plan, connect
 
 _ALL = 10**6
 MIB = 2**20
@@ -29,7 +28,7 @@ MIB = 2**20
 def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     """`known`: the option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
     speeds = speeds_of(known, KUBEVIRT)
-    platform = platform_of(Client(request.auth), request)
+    platform = connect(request)
     try:
         found, (_old, obs) = _plan(platform, request)
         cluster = platform.observer.cluster

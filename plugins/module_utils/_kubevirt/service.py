@@ -26,6 +26,7 @@ from .carry import pack, unpack
 from .client import Client
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 from .lock import Lock
+from .metrics import Source
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
@@ -63,9 +64,9 @@ FAILURES: tuple[type[Exception], ...] = (
 class Request:
     """Who wants what of which node. `begun`: an earlier slice has written the record.
 
-    `machines`: rules ask for what only the VirtualMachines tell. `cursor`: what the slice before
-    handed over, empty for the first; None: this one hands nothing over. `controller_uuid`: of the
-    machine that Ansible runs on, if that is not this one.
+    `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
+    `cursor`: what the slice before handed over, empty for the first; None: this one hands
+    nothing over. `controller_uuid`: of the machine that Ansible runs on, if that is not this one.
     """
 
     auth: dict[str, Any]
@@ -80,15 +81,19 @@ class Request:
     lock_namespace: str = "default"
     pods: PodOptions = field(default_factory=PodOptions)
     machines: bool = False
+    metrics: Source | None = None
     cursor: str | None = None
     controller_uuid: str = ""
 
 
-def platform_of(client: Client, request: Request) -> KubeVirtPlatform:
+def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
+    """`machines`: whatever the rules ask for."""
+    machines = machines or request.machines
     return KubeVirtPlatform(
-        client,
+        Client(request.auth),
         request.node,
-        machines=request.machines,
+        machines=machines,
+        metrics=request.metrics,
         controller_uuid=request.controller_uuid,
     )
 
@@ -99,8 +104,8 @@ def run_slice(request: Request) -> dict[str, Any]:
     Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
     RunsTheMaintenance, KubernetesMissing.
     """
-    client = Client(request.auth)
-    platform = platform_of(client, request)
+    platform = connect(request)
+    client = platform.client
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
@@ -154,6 +159,7 @@ def _slice(
     outcome, others, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
+    found.update(platform.observer.rates.told)
     if request.cursor is not None and found["ended"] == Ended.OUT_OF_TIME.value:
         text = outcome.record.to_json()
         found["cursor"] = pack(platform.hand_over(lock.held, text, saved))
@@ -309,7 +315,7 @@ def plan(request: Request) -> dict[str, Any]:
 
     Raises what run_slice raises.
     """
-    platform = platform_of(Client(request.auth), request)
+    platform = connect(request)
     try:
         found = _plan(platform, request)[0]
         return try_out(platform.client, platform.observer, found)
@@ -349,13 +355,14 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         and not obs.nodes[record.node].our_cordon,
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
+        **platform.observer.rates.told,
     }
     return found, (old, obs)
 
 
 def look(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=True)
+    platform = connect(request, machines=True)
     try:
         planned, (old, obs) = _plan(platform, request)
         node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
@@ -384,6 +391,7 @@ def look(request: Request) -> dict[str, Any]:
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,
+            **platform.observer.rates.told,
         }
     finally:
         platform.close()
@@ -401,4 +409,4 @@ def _record_row(record: NodeRecord) -> dict[str, Any]:
     }
 
 
-__all__ = ["FAILURES", "Request", "look", "plan", "run_slice"]
+__all__ = ["FAILURES", "Request", "connect", "look", "plan", "run_slice"]
