@@ -379,6 +379,13 @@ def test_a_vm_that_runs_us_and_can_move_is_good_to_know(fleet: Fleet) -> None:
     assert (row["severity"], row["message"]) == ("blocker", "It is us. It is never stopped.")
 
 
+def test_of_two_clocks_the_one_that_the_controller_does_not_have_is_wrong(fleet: Fleet) -> None:
+    for clocks, wrong in (((0.1, 90.0), "b"), ((-90.0, 0.1), "a"), ((90.0, 90.2), "")):
+        told = fleet.look(measured=tuple(map(Measured, "ab", clocks)))
+        row = told.get(Check.CLOCK_SKEW, {"subject": "host "})
+        assert row["subject"] == f"host {wrong}"
+
+
 def test_clocks_that_nobody_measured_are_not_checked(fleet: Fleet) -> None:
     """Silence would read as: they agree."""
     for measured, dark in (
