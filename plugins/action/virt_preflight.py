@@ -8,10 +8,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.virt_preflight"
-PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
 
 
 class ActionModule(ActionBase):
@@ -25,12 +25,3 @@ class ActionModule(ActionBase):
         args = {"controller_uuid": own_uuid(), **self._task.args}
         result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         return {**base, **result}
-
-
-def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the controller, as its firmware tells it; mostly only root may read it."""
-    try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""

@@ -121,6 +121,14 @@ options:
       - The work goes on between two calls. There is no need to change it.
     type: int
     default: 8
+  controller_uuid:
+    description:
+      - UUID of the machine that Ansible runs on. If it is a VM of this host, it is moved last and
+        never stopped.
+      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+      - The guest through which ssh comes is known by its address.
+    type: str
+    default: ''
 """
 
     POLICY = r"""

@@ -60,6 +60,15 @@ options:
       - Set by the action plugin. What the slice before handed over, empty for the first. It saves
         requests, and nothing else depends on it.
     type: str
+  controller_uuid:
+    description:
+      - UUID of the machine that Ansible runs on, where the module runs on another one. A VM of the
+        node that has it, or that of the machine on which the module runs, is moved last and never
+        stopped.
+      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+      - A VM is known as well by the address from which the API is reached.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
@@ -490,6 +499,7 @@ def main() -> None:
             "begun": {"type": "bool", "default": False},
             "hooks_done": {"type": "list", "elements": "dict", "default": []},
             "cursor": {"type": "str"},
+            "controller_uuid": {"type": "str", "default": ""},
             "speeds": SPEEDS_SPEC,
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
@@ -514,6 +524,7 @@ def main() -> None:
             seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
             cursor=params["cursor"],
+            controller_uuid=params["controller_uuid"],
             lock_namespace=params["lock_namespace"],
             hooks_done=params["hooks_done"],
         )

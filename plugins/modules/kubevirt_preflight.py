@@ -36,6 +36,13 @@ options:
         with their defaults.
     type: dict
     default: {}
+  controller_uuid:
+    description:
+      - UUID of the machine that Ansible runs on, where the module runs on another one, to see
+        whether it is a VM of the node.
+      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+    type: str
+    default: ''
 notes:
   - Whether a node takes a VM is told from labels, taints, CPU and room. Affinity to other pods and
     the zones of volumes are left to the scheduler.
@@ -170,6 +177,7 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "severity": {"type": "dict", "default": {}},
+            "controller_uuid": {"type": "str", "default": ""},
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
@@ -186,6 +194,7 @@ def main() -> None:
             metrics=options.metrics(params, always=False),
             intent=Intent.DRAINED,
             run_id="preflight",
+            controller_uuid=params["controller_uuid"],
         )
         result = preflight(request, severity)
     except (PolicyError, RecordError, *FAILURES) as exc:

@@ -173,6 +173,11 @@ refusal:
     detail:
       description: What each host lacks.
       type: str
+fits_if:
+  description: What owners have to move, of all steps, each as in RV(steps[].fits_if).
+  returned: success
+  type: list
+  elements: dict
 steps:
   description: The steps in their order.
   returned: success
@@ -204,6 +209,28 @@ steps:
     second_moves:
       description: VMs that land on a host that is still to come, and so move again.
       type: int
+    fits_if:
+      description:
+        - VMs that their owners have to move (strategy V(External)), or the step does not fit.
+        - Room for each is counted where it fits. Where it really goes is its owner's to say.
+      type: list
+      elements: dict
+      contains:
+        vm:
+          description: UUID.
+          type: str
+        name:
+          description: Name.
+          type: str
+        host:
+          description: Host that it has to leave.
+          type: str
+        place:
+          description: Host on which room is counted for it.
+          type: str
+        memory_mib:
+          description: How much.
+          type: int
     moves:
       description: What becomes of each VM, in the order in which it begins.
       type: list

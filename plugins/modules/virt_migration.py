@@ -298,6 +298,7 @@ def main() -> None:
                 slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
+                controller_uuid=params["controller_uuid"],
                 seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
                 to=params["target"],

@@ -35,7 +35,7 @@ options:
       - What libvirt does not tell of the hosts, measured by other means. The role
         P(virtops.maintenance.preflight#role) does that.
       - Without it the clocks are not compared, and whether the kernels of the peers permit
-        post-copy is not known.
+        post-copy is not known. Both are told, as V(NotChecked).
     type: list
     elements: dict
     default: []
@@ -211,9 +211,10 @@ def main() -> None:
                 intent=Intent.DRAINED,
                 run_id="preflight",
                 slots_on=params["slots_on"],
+                controller_uuid=params["controller_uuid"],
             )
             measured = [Measured(**one) for one in params["measured"]]
-            result = preflight(request, severity, measured, params["controller_uuid"])
+            result = preflight(request, severity, measured)
     except Failed as exc:
         module.fail_json(msg=str(exc), error=exc.error)
     module.exit_json(**result)

@@ -108,6 +108,11 @@ def render(raw: dict[str, Any]) -> str:
                 "spare_gib": step["spare_mib"] // 1024,
                 "largest": f"{step['largest_mib'] // 1024} GiB on {step['largest_on']}",
                 "moves": [_line(move) for move in step["moves"]],
+                **(
+                    {"fits_if": [_owned(move) for move in step["fits_if"]]}
+                    if step["fits_if"]
+                    else {}
+                ),
             }
             for step in plan["steps"]
         ],
@@ -126,6 +131,10 @@ def _line(move: dict[str, Any]) -> str:
     if move["pause_ms"] is not None:
         text += f", pause {move['pause_ms']:.0f} ms"
     return f"{text} ({move['why']})"
+
+
+def _owned(move: dict[str, Any]) -> str:
+    return f"{move['name']} ({move['memory_mib'] // 1024} GiB): {move['host']} -> {move['place']}"
 
 
 def main() -> int:

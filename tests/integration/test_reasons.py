@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""LiveMigratable in advance, on real hosts, beside what libvirt says when asked anyway.
+"""What keeps VMs where they are, on real hosts, beside what libvirt says when asked anyway.
+
+The preflight must name all that is planted, before anything moves.
 
 Each guest has one thing that keeps it where it is. First check mode must name it; then virsh
 is asked to migrate the same guest, and its answer is looked at too: either it refuses, or it
@@ -14,10 +16,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from demo import plays, traces
+from demo import plays, preflights, traces
+from demo.preflights import Seen
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Platform,
+)
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
@@ -90,6 +100,16 @@ KINDS = (
 )
 
 
+# For the preflight alone: they can all leave, or are off.
+LOCAL = GuestSpec("local", disks=[("local", 8)], uuid="11111111-2222-3333-4444-555555555501")
+OPS = GuestSpec("ops", uuid="11111111-2222-3333-4444-555555555502")
+SAVED = GuestSpec("saved", uuid="11111111-2222-3333-4444-555555555503")
+OTHERS = (LOCAL, OPS, SAVED)
+STRAY = "99999999-2222-3333-4444-555555555599"  # a VM that is nowhere
+MARK = "<vm><evictionRequested run='old' by='ann' reason='' at=''/></vm>"
+XMLNS = "https://virtops.example/xmlns/maintenance/1"
+
+
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """All guests on host-a; host-b has no network `dmz`, no medium, and less memory."""
@@ -106,14 +126,127 @@ def lab() -> Iterator[Lab]:
         host.virsh("net-define", "/dev/stdin", stdin=f"<network><name>dmz</name>{dmz}</network>")
         host.virsh("net-start", "dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
-        for kind in KINDS:
-            lab.run("host-a", kind.spec)
-        lab.wait_ticking([kind.spec.name for kind in KINDS], 180)
+        specs = [*(kind.spec for kind in KINDS), *OTHERS]
+        for spec in specs:
+            lab.run("host-a", spec)
+        lab.wait_ticking([spec.name for spec in specs], 300)
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
     finally:
         Lab.down(name)
+
+
+# The preflight. What it is given beside the hosts, by the name of the look.
+AGREE = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 0.2}]
+SKEWED = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 90.0}]
+UNKNOWN = {"name": "writers", "when": "name == 'ops' && dirty_rate > `100`"}
+LOOKS: dict[str, dict[str, Any]] = {
+    "as_it_is": {"measured": SKEWED, "controller_uuid": LOCAL.uuid},
+    "nobody_measured": {"rules": [UNKNOWN]},
+    "stop": {"measured": AGREE, "strategy": "None"},
+    "stop_allowed": {"measured": AGREE, "strategy": "None", "allow_stop": True},
+    "skip": {"measured": AGREE, "on_not_migratable": "skip"},
+    "owners": {"measured": AGREE, "strategy": "External"},
+}
+# code -> (the look that tells it, of what or of whom)
+TOLD = {
+    **{kind.reason: ("as_it_is", f"VM {kind.spec.name}") for kind in KINDS},
+    "LocalMedium": ("as_it_is", "VM medium"),
+    "StorageOnlyHere": ("as_it_is", "VM local"),
+    "ManagedSavePresent": ("as_it_is", "VM saved"),
+    "LeftoverMark": ("as_it_is", "VM ops"),
+    "LeftoverClaim": ("as_it_is", "node host-a"),
+    "InboundMigration": ("as_it_is", "node host-a"),
+    "StuckMigration": ("as_it_is", "VM ops"),
+    "CordonedByOthers": ("as_it_is", "node host-a"),
+    "ClockSkew": ("as_it_is", "host host-b"),
+    "RunsTheMaintenance": ("as_it_is", "node host-a"),
+    "NotChecked": ("nobody_measured", "node host-a"),
+    "Undecided": ("nobody_measured", "VM ops"),
+    "StopNotAllowed": ("stop", "VM ops"),
+    "StaysOff": ("stop_allowed", "VM ops"),
+    "SkippedByPolicy": ("skip", "VM shmem"),
+    "ExternalOwner": ("owners", "VM ops"),
+    "FleetTooFull": ("narrow", "node host-a"),
+    "MaintenanceUnderWay": ("cordoned", "node host-a"),
+    "VMCrashed": ("alone", "VM ops"),
+    "PeerUnreachable": ("alone", "host host-b"),
+    "LastSchedulableNode": ("alone", "node host-a"),
+}
+# What these hosts, and guests without KVM, cannot have. The tests on the facts plant it.
+NOT_HERE = frozenset(
+    f"{word}NotLiveMigratable"
+    for word in (
+        *("HostDevice", "SEV", "SecureExecution", "TDX", "HypervPassthrough", "CPUModel"),
+        *("PersistentReservation", "Pinning", "TPMState"),
+    )
+) | {
+    *("MachineTypeMissing", "HugepagesMissing", "SecretMissing", "NewerToOlder"),  # one machine
+    "PostCopyNotPermitted",  # QEMU is root here
+    *("RunningTwice", "PostCopyBroken"),  # libvirt forbids the one, one machine has no other
+    *("MigrationInFlight", "MigratableNotKnown"),  # for a moment
+    "TransientDomain",  # all guests are persistent
+}
+
+
+def _plant(lab: Lab) -> Callable[[], None]:
+    """What runs that are over, and other people, leave on hosts. Gives what takes it away."""
+    a, b = lab.host("host-a"), lab.host("host-b")
+    for host in (a, b):
+        path = "/var/lib/libvirt/virtops"
+        host.virsh("pool-define-as", traces.POOL, "dir", "--target", path)
+        host.virsh("pool-build", traces.POOL)
+        host.virsh("pool-start", traces.POOL)
+    volumes = [(a, "cordon"), (a, f"resv.{STRAY}.96.host-b"), (b, f"resv.{STRAY}.96.host-a")]
+    volumes += [(b, f"slot.{spec.uuid}.host-a") for spec in (LOCAL, OPS)]
+    for host, name in volumes:
+        host.virsh("vol-create-as", traces.POOL, name, "0")
+    lab.announce_stop("saved")
+    a.virsh("managedsave", "saved")
+    mark = ("metadata", "ops", XMLNS, "--live", "--config")
+    a.virsh(*mark, "--key", "virtops", "--set", MARK)
+
+    def away() -> None:
+        for host, name in volumes:
+            host.virsh("vol-delete", name, "--pool", traces.POOL)
+        a.virsh(*mark, "--remove")
+
+    return away
+
+
+@pytest.fixture(scope="module")
+def seen(lab: Lab) -> dict[str, Seen]:
+    """What the preflight says. It changes nothing."""
+    away = _plant(lab)
+    before = traces.snapshot(lab)
+    # Each of those that can leave fits, not all of them.
+    narrow = {"measured": AGREE, "peers": preflights.peers(lab, "host-a", 150)}
+    found = preflights.look(lab, "host-a", {**LOOKS, "narrow": narrow})
+    assert traces.snapshot(lab) == before
+    away()
+    found |= preflights.look(lab, "host-a", {"cordoned": {}}, state="cordoned")
+    lab.announce_stop("ops")
+    lab.host("host-a").exec("kill -9 $(cat /run/libvirt/qemu/ops.pid)")
+    lab.unplug("host-b")
+    try:
+        found |= preflights.look(lab, "host-a", {"alone": {}})
+    finally:
+        lab.plug("host-b")
+    lab.host("host-b").wait_ready()
+    return found
+
+
+@pytest.mark.parametrize("code", TOLD)
+def test_the_preflight_names_what_is_planted(seen: dict[str, Seen], code: str) -> None:
+    look, subject = TOLD[code]
+    rows = seen[look].of(code)
+    assert subject in [row[0] for row in rows], (rows, sorted(seen[look].codes))
+
+
+def test_every_code_of_this_platform_meets_libvirt_or_cannot() -> None:
+    codes = {check.value for check, info in CHECKS.items() if Platform.LIBVIRT in info.platforms}
+    assert codes - set(TOLD) == NOT_HERE
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     auth,
     names,
     preflight_asks,
+    runs_us,
     service,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
@@ -500,8 +501,10 @@ def test_our_own_pod_and_our_own_machine(still: Still, monkeypatch, tmp_path: Pa
     still.vm(vmi=firmware)
     assert still.told() == {}
     uuid = "11111111-2222-3333-4444-555555555555"
-    monkeypatch.setattr(preflight_asks, "own_uuid", lambda: uuid)
-    assert "VM default/vm is the machine" in still.told()[Check.RUNS_THE_MAINTENANCE]["message"]
+    monkeypatch.setattr(runs_us, "own_uuid", lambda: uuid)
+    row = still.told()[Check.RUNS_THE_MAINTENANCE]
+    assert "VM default/vm is the machine" in row["message"]
+    assert row["severity"] == "warning"  # the drain moves it last
     monkeypatch.undo()
     (tmp_path / "namespace").write_text("default")
     monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))

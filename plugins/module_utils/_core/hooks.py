@@ -48,7 +48,7 @@ def note(entry: VMRecord, hooks: Hooks) -> None:
 def unanswered(step: Step, entry: VMRecord) -> bool:
     """Has it a `before` that was not answered?"""
     answered = entry.hook_stage not in (HookStage.NONE.value, HookStage.ASKED.value)
-    return bool(entry.hook_before and not answered and step.policy.waits_for_hooks)
+    return bool(entry.hook_before and not answered and step.policy.in_turn)
 
 
 def held(step: Step, entry: VMRecord, target: str = "") -> bool:
@@ -69,7 +69,7 @@ def started_again(entry: VMRecord) -> None:
 
 def ask_after(step: Step) -> bool:
     """Ask for each `after` that is due. It is not the VM that waits, so the node says it."""
-    if not step.policy.waits_for_hooks:
+    if not step.policy.in_turn:
         return False
     entries = [step.record.vms[uuid] for uuid in step.order()]
     due = [entry for entry in entries if _closes(entry, step.situations[entry.uuid])]

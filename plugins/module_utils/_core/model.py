@@ -128,6 +128,7 @@ class VM:
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
     `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
+    `runs_us`: why it is taken for the machine that runs the maintenance; empty: it is not.
     """
 
     uuid: str
@@ -155,6 +156,7 @@ class VM:
     document: Mapping[str, Any] = field(default_factory=dict)
     needs: Needs = NO_NEEDS
     resident_mib: int = 0
+    runs_us: str = ""
 
     @property
     def active(self) -> bool:

@@ -36,7 +36,7 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     if entry.stop_way == Way.SAVE.value and is_saving(vm):
         # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
         entry.stop_run = step.record.run_id
-    if entry.stop_way and entry.stop_run == step.record.run_id:
+    if entry.stop_way and entry.stop_run == step.record.run_id and not _must_run(vm):
         stopping(step, uuid, vm)
         return
     entry.was_active = True
@@ -65,6 +65,11 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         _go(step, vm, entry, choice)
 
 
+def _must_run(vm: VM) -> bool:
+    """It runs us, and no save is under way that could only be watched."""
+    return vm.runs_us != "" and not is_saving(vm)
+
+
 def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
     """The attempts of this run."""
     return [a for a in entry.attempts if a.run_id == step.record.run_id]
@@ -82,6 +87,8 @@ def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
 
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     first = choice.findings[0] if choice.findings else None
+    if vm.runs_us and choice.way in (Way.MIGRATE, Way.EXTERNAL) and _others_first(step, vm, entry):
+        return
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
     elif choice.way is Way.BLOCK:
@@ -95,6 +102,19 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
     elif not hooks.held(step, entry):
         begin_stop(step, vm, entry, choice)
+
+
+def _others_first(step: Step, vm: VM, entry: VMRecord) -> bool:
+    """It runs us, and others have not gone yet: it waits, until the node's deadline at most."""
+    others = step.before_us()
+    if not others or not step.policy.in_turn or step.late():
+        return False
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    text = f"{vm.runs_us} It is moved last: {', '.join(sorted(others)[:3])}{more} first."
+    entry.ending = Ending.NONE.value
+    entry.waiting_since = None
+    entry.note(Finding(Reason.RUNS_THE_MAINTENANCE, text))
+    return True
 
 
 def _unmark(step: Step, vm: VM) -> None:

@@ -75,9 +75,21 @@ class PlannedMove:
 
 
 @dataclass(frozen=True)
+class OwnersMove:
+    """A VM that its owner has to move (External). place: where room is counted for it."""
+
+    vm: str
+    name: str
+    host: str
+    place: str
+    memory_mib: int
+
+
+@dataclass(frozen=True)
 class PlanStep:
     """Hosts that are emptied together. spare_mib: room that is left on all other hosts while they
-    are out; largest_mib: on the one that has most of it, which is `largest_on`."""
+    are out; largest_mib: on the one that has most of it, which is `largest_on`. fits_if: what
+    owners have to move, or the step does not fit."""
 
     number: int
     hosts: tuple[str, ...]
@@ -88,6 +100,7 @@ class PlanStep:
     largest_on: str
     second_moves: int = 0
     begins: float = 0.0
+    fits_if: tuple[OwnersMove, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,7 @@ class Plan:
         return {
             "fits": self.fits,
             "refusal": None if self.refusal is None else asdict(self.refusal),
+            "fits_if": [asdict(move) for step in self.steps for move in step.fits_if],
             "steps": [_step(step) for step in self.steps],
             "hosts_left": list(self.left),
             "moves": self.moves,
@@ -144,6 +158,7 @@ def _step(step: PlanStep) -> dict[str, Any]:
     row["hosts"] = list(step.hosts)
     row["duration"], row["begins"] = round(step.duration, 3), round(step.begins, 3)
     row["moves"] = [_move(move) for move in step.moves]
+    row["fits_if"] = [asdict(move) for move in step.fits_if]
     return row
 
 

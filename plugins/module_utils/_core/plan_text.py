@@ -12,6 +12,7 @@ from typing import Any
 _HEAD = ("VM", "what", "from", "to", "GiB", "start", "takes", "pause", "why")
 _LEFT = frozenset({0, 1, 2, 3, 8})
 WHY_WIDTH = 60
+_NAMED = 5
 
 
 def table(plan: Mapping[str, Any]) -> list[str]:
@@ -21,7 +22,8 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         second = f", {step['second_moves']} will move again" if step["second_moves"] else ""
         lines.append(
             f"Step {step['number']}: {', '.join(step['hosts'])}   "
-            f"{_count(len(step['moves']), 'VM')}{second}, takes {_time(step['duration'])}; "
+            f"{_count(len(step['moves']), 'VM')}{second}{_fits_if(step)}, "
+            f"takes {_time(step['duration'])}; "
             f"left meanwhile: {_gib(step['spare_mib'])} GiB, "
             f"at most {_gib(step['largest_mib'])} GiB on one host ("
             f"{step['largest_on'] or 'none'})"
@@ -44,11 +46,26 @@ def summary(plan: Mapping[str, Any]) -> str:
         )
     hosts = sum(len(step["hosts"]) for step in plan["steps"])
     return (
-        f"It fits: {_count(hosts, 'host')} in {_count(len(plan['steps']), 'step')}, "
+        f"It fits{_if(plan['fits_if'])}: {_count(hosts, 'host')} in "
+        f"{_count(len(plan['steps']), 'step')}, "
         f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} "
         f"({plan['moves_per_vm']:.2f} each), "
         f"{_time(plan['duration'])} for the transfers."
     )
+
+
+def _fits_if(step: Mapping[str, Any]) -> str:
+    return f", fits{_if(step['fits_if'])}" if step["fits_if"] else ""
+
+
+def _if(owned: Sequence[Mapping[str, Any]]) -> str:
+    """What the owners of VMs have to do, or it does not fit."""
+    names = list(dict.fromkeys(move["name"] for move in owned))
+    if not names:
+        return ""
+    who = "its owner moves" if len(names) == 1 else "their owners move"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f", if {who} {', '.join(names[:_NAMED])}{more}"
 
 
 def _predicted(plan: Mapping[str, Any]) -> bool:

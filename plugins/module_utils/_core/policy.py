@@ -137,7 +137,8 @@ class Rule:
 class Policy:
     """Everything that decides what a drain does. Times in seconds.
 
-    `waits_for_hooks` False: for a plan; they are taken to be answered.
+    `in_turn` False: it is asked whether VMs move, not when. So no VM waits for others, and hooks
+    are taken to be answered.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -156,7 +157,7 @@ class Policy:
     unknown_timeout: float = 60.0
     pending_timeout: float = 300.0
     drain_timeout: float = 3600.0
-    waits_for_hooks: bool = True
+    in_turn: bool = True
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:

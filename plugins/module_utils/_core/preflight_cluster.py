@@ -14,6 +14,7 @@ from .strategy import Choice, Way
 
 # Seconds. The clocks are read one after the other, over connections that take a second each.
 SKEW = 5.0
+_LISTED = 5
 
 
 def cluster_findings(facts: Facts) -> Iterator[Found]:
@@ -61,6 +62,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     ):
         if text:
             yield Found(check, subject, text)
+    yield from _runs_us(facts, choices)
     for text in own.others:
         yield Found(Check.OTHERS, subject, text)
     if own.cordoned_by_others:
@@ -79,6 +81,16 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield from _versions(facts)
         yield from _post_copy(facts, choices)
     yield from _clocks(facts)
+
+
+def _runs_us(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """A VM that runs us is moved last, which is no more than good to know, and never stopped."""
+    for uuid, choice in choices.items():
+        text = facts.observation.vms[uuid].runs_us
+        if text:
+            soft = choice.way in (Way.MIGRATE, Way.EXTERNAL)
+            text += " It is moved last." if soft else " It is never stopped."
+            yield Found(Check.RUNS_THE_MAINTENANCE, f"node {facts.node}", text, soft)
 
 
 def _twice(facts: Facts) -> Iterator[Found]:
@@ -153,12 +165,21 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
 
 
 def _clocks(facts: Facts) -> Iterator[Found]:
+    """Of hosts whose clock was not measured nothing is said but that."""
     known = {h.name: h.clock for h in facts.hosts if h.clock is not None}
+    dark = sorted(h.name for h in facts.hosts if h.clock is None)
+    if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
+        names = ", ".join(dark[:_LISTED])
+        more = f" and {len(dark) - _LISTED} more" if len(dark) > _LISTED else ""
+        text = f"The clocks of {names}{more}."
+        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
     if len(known) < 2:
         return
-    middle = sorted(known.values())[len(known) // 2]
+    # Whoever measured has a clock too: of two hosts that differ it tells which one is wrong.
+    clocks = sorted([*known.values(), 0.0])
+    middle = clocks[len(clocks) // 2]
     for name, clock in known.items():
         if abs(clock - middle) > SKEW:
             way = "ahead of" if clock > middle else "behind"
-            text = f"Its clock is {abs(clock - middle):.0f} s {way} the other hosts'."
+            text = f"Its clock is {abs(clock - middle):.0f} s {way} the others'."
             yield Found(Check.CLOCK_SKEW, f"host {name}", text)

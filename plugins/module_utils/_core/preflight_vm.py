@@ -88,6 +88,8 @@ def _way(facts: Facts, vm: VM, choice: Choice, tell: _Tell) -> Iterator[Found]:
     """What keeps it from migrating, and what policy says to that."""
     answered = choice.way not in _STAYS
     for finding in choice.findings:
+        if finding.reason is Reason.RUNS_THE_MAINTENANCE:
+            continue  # said of the node
         # KubeVirt tells a moment after the start, and the drain waits for it.
         waits = finding.reason is Reason.NOT_KNOWN_YET and facts.platform is Platform.KUBEVIRT
         soft = (answered or waits) and finding.reason is not Reason.SKIPPED

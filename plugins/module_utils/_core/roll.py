@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
+from .plan_model import OwnersMove, Plan, PlannedMove, PlanStep, RollRequest
 from .plan_rows import times
 from .roll_refusal import refuse
 from .roll_swap import swaps
-from .roll_trial import Fleet, Trial, size_of, try_step
+from .roll_trial import Fleet, Placed, Trial, size_of, try_step
 from .strategy import Way
 
 # Candidates that are looked at to fill up a step, and to find one with fewest second moves.
@@ -140,11 +140,16 @@ class _Roll:
         rows += [_later(row, seconds) for row in found]
         rows = [replace(row, order=order) for order, row in enumerate(rows, 1)]
         seconds += taken + (self._request.speeds.overhead if rows else 0.0)
+        owners = []
         for placed in [*trial.before, *trial.placed]:
             if placed.way == Way.EXTERNAL.value:
-                text = f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it."
+                owners.append(_owners(placed))
+                text = (
+                    f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it;"
+                    f" a place for it is counted on {placed.target}."
+                )
                 self._warnings[text] = None
-            if placed.moves:
+            elif placed.moves:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
         self._fleet.apply(trial)
@@ -160,11 +165,17 @@ class _Roll:
                 where,
                 trial.second,
                 self._clock,
+                tuple(owners),
             )
         )
         self._clock += seconds
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
+
+
+def _owners(placed: Placed) -> OwnersMove:
+    vm = placed.vm
+    return OwnersMove(vm.uuid, vm.name, vm.node, placed.target, vm.memory_mib)
 
 
 def _later(row: PlannedMove, seconds: float) -> PlannedMove:

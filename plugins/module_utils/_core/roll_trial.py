@@ -36,7 +36,8 @@ OFF = "off"
 
 @dataclass(frozen=True)
 class Placed:
-    """What `decide` answered for one VM."""
+    """What `decide` answered for one VM. Of one that its owner moves, `target` is a place that is
+    kept for it."""
 
     vm: VM
     way: str
@@ -184,28 +185,78 @@ def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:
 
 
 def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
-    """What the drain of these hosts at once would decide."""
-    policy = replace(fleet.request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
-    records = {host: _record(host, Intent.DRAINED) for host in hosts}
-    obs = fleet.observe(hosts)
-    decision = decide(obs, records, policy)
-    trial = Trial(list(hosts), [], [], 0, set())
-    trial.placed += placed_by(decision, obs)
-    acts = {placed.vm.uuid for placed in trial.placed}
-    for placed in list(trial.placed):
-        _check_convergence(trial, fleet, placed)
-    for host, record in decision.records.items():
-        _left(trial, fleet, record, acts)
-        for finding in decision.node_findings.get(host, ()):
-            # Of one that can be read it is said that it is not cordoned yet, and the like.
-            if not fleet.nodes[host].reachable:
-                _unreadable(trial, host, finding)
+    """What the drain of these hosts at once would decide, and a place for what owners move."""
+    trial, owned = _try(fleet, hosts)
+    if owned:
+        trial = _with_owners(fleet, trial, owned)
     for placed in trial.placed:
         if placed.moves and _is_to_come(fleet, placed.target, hosts):
             trial.second += 1
             trial.culprits.add(placed.vm.node)
     trial.culprits |= _over_budget(fleet, trial)
     return trial
+
+
+def _try(fleet: Fleet, hosts: Sequence[str]) -> tuple[Trial, list[Placed]]:
+    """(what `decide` answers, the VMs that it leaves to their owners)"""
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS, in_turn=False)
+    records = {host: _record(host, Intent.DRAINED) for host in hosts}
+    obs = fleet.observe(hosts)
+    decision = decide(obs, records, policy)
+    trial = Trial(list(hosts), [], [], 0, set())
+    trial.placed += placed_by(decision, obs)
+    acts = {placed.vm.uuid for placed in trial.placed}
+    owned: list[Placed] = []
+    for placed in list(trial.placed):
+        _check_convergence(trial, fleet, placed)
+    for host, record in decision.records.items():
+        owned += _left(trial, fleet, record, acts)
+        for finding in decision.node_findings.get(host, ()):
+            # Of one that can be read it is said that it is not cordoned yet, and the like.
+            if not fleet.nodes[host].reachable:
+                _unreadable(trial, host, finding)
+    return trial, owned
+
+
+def _with_owners(fleet: Fleet, trial: Trial, owned: Sequence[Placed]) -> Trial:
+    """Where an owner moves a VM is the owner's to say: here it is kept a place that fits it.
+
+    First in what the others leave. The largest may have to come first: then the other way round.
+    """
+    after = fleet.copy()
+    after.apply(trial)
+    places, without = _places(after, trial.hosts, owned)
+    if without:
+        ahead, left = _places(fleet, trial.hosts, owned)
+        kept = fleet.copy()
+        for placed in ahead:
+            kept.move(placed)
+        other = trial if left else _try(kept, trial.hosts)[0]
+        if other.fits and not left:
+            trial, places, without = other, ahead, []
+    trial.placed += places
+    trial.misfits += without
+    trial.culprits |= {vm.node for vm, _finding in without}
+    return trial
+
+
+def _places(
+    fleet: Fleet, out: Sequence[str], owned: Sequence[Placed]
+) -> tuple[list[Placed], list[tuple[VM, Finding]]]:
+    """(with a target each, those without one)"""
+    placement = fleet.placement(out)
+    places: list[Placed] = []
+    without: list[tuple[VM, Finding]] = []
+    for one in sorted(owned, key=lambda p: (-p.vm.memory_mib, p.vm.name)):
+        vm = one.vm  # its owner may move it while it is off as well
+        target = placement.pick(vm) or placement.pick(vm, cold=True)
+        if target is None:
+            why = placement.refusals(vm)
+            text = why[0].message if why else "What room there is others of this step take."
+            without.append((vm, Finding(Reason.NO_TARGET, f"For its owner to move it: {text}")))
+        else:
+            places.append(replace(one, target=target))
+    return places, without
 
 
 def placed_by(decision: Decision, obs: Observation) -> list[Placed]:
@@ -238,8 +289,10 @@ def _why(entry: VMRecord) -> str:
     return "; ".join(part for part in (text, told, entry.message or entry.reason) if part)
 
 
-def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> None:
-    """VMs for which there is nothing to do, or nothing that can be done."""
+def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> list[Placed]:
+    """VMs for which there is nothing to do, or nothing that can be done; given are those that
+    their owners move."""
+    owned = []
     for vm in fleet.on(record.node):
         if vm.uuid in acts:
             continue
@@ -249,12 +302,13 @@ def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> Non
             continue
         if entry.way == Way.EXTERNAL.value:
             why = f"{entry.strategy}, {entry.decided_by}; its owner moves it"
-            trial.placed.append(Placed(vm, Way.EXTERNAL.value, "", why))
+            owned.append(Placed(vm, Way.EXTERNAL.value, "", why))
             continue
         reason = Reason(entry.reason) if entry.reason else Reason.NO_TARGET
         sentence = entry.message or CATALOGUE[reason].sentence
         trial.misfits.append((vm, Finding(reason, sentence)))
         trial.culprits.add(record.node)
+    return owned
 
 
 def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
@@ -300,7 +354,7 @@ def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
 
 def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
     """Move one VM by itself, as virt_migration would, while `out` take no VMs."""
-    policy = replace(fleet.request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS, in_turn=False)
     nodes = {
         name: replace(node, cordoned=True) if name in out else node
         for name, node in fleet.nodes.items()

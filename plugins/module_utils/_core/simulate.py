@@ -82,7 +82,7 @@ def simulate(
         entry.attempts = [a for a in entry.attempts if not a.ended or a.ok]
     limit = start + policy.drain_timeout + policy.pending_timeout + policy.shutdown_timeout
     times: _Times = {}
-    engine = Engine(platform, replace(policy, waits_for_hooks=False), run)
+    engine = Engine(platform, replace(policy, in_turn=False), run)
     while True:
         outcome = engine.step()
         _note_times(outcome, times, platform.now() - start)

@@ -47,8 +47,21 @@ class Step:
         self._tried: dict[str, dict[str, list[float]]] = {}
 
     def order(self) -> list[str]:
-        """UUIDs in a stable order, so that a run is repeatable."""
-        return sorted(self.record.vms, key=lambda u: (self.record.vms[u].name, u))
+        """UUIDs in a stable order, so that a run is repeatable; what runs us comes last."""
+        vms = self.record.vms
+        return sorted(vms, key=lambda u: (self._runs_us(u), vms[u].name, u))
+
+    def _runs_us(self, uuid: str) -> bool:
+        vm = self.here.get(uuid)
+        return vm is not None and vm.runs_us != ""
+
+    def before_us(self) -> list[str]:
+        """Names of the VMs that have to go before the one that runs us, and have not yet."""
+        return [
+            entry.name
+            for uuid, entry in self.record.vms.items()
+            if entry.ending == Ending.NONE.value and not self._runs_us(uuid)
+        ]
 
     def do(self, what: Do, uuid: str = "", target: str = "", **more: object) -> None:
         """Collect one action."""

@@ -47,6 +47,7 @@ class Choice:
     hooks: Hooks = field(default_factory=Hooks)
 
 
+_NO_STOP = frozenset({Reason.STOP_NOT_ALLOWED, Reason.RUNS_THE_MAINTENANCE})
 _STOPS = {
     OnNotMigratable.SHUTDOWN: Way.SHUTDOWN,
     OnNotMigratable.SAVE: Way.SAVE,
@@ -87,19 +88,19 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     if strategy is EvictionStrategy.EXTERNAL:
         return result(Way.EXTERNAL)
     if strategy is EvictionStrategy.NONE:
-        return result(*_stop(Way.SHUTDOWN, allow_stop, ()))
+        return result(*_stop(vm, Way.SHUTDOWN, allow_stop, ()))
     if vm.migratable is None:
         return result(Way.WAIT, reasons or (Finding(Reason.NOT_KNOWN_YET),))
     if vm.migratable and not no_target:
         return result(Way.MIGRATE)
     if strategy is EvictionStrategy.LIVE_MIGRATE_IF_POSSIBLE:
         way = _STOPS.get(on_not, Way.SHUTDOWN)
-        return result(*_stop(way, allow_stop, reasons))
+        return result(*_stop(vm, way, allow_stop, reasons))
     if on_not is OnNotMigratable.SKIP:
         return result(Way.SKIP, (*reasons, Finding(Reason.SKIPPED)))
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
-    return result(*_stop(_STOPS[on_not], allow_stop, reasons))
+    return result(*_stop(vm, _STOPS[on_not], allow_stop, reasons))
 
 
 def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
@@ -123,18 +124,25 @@ def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) ->
 
 
 def strongest(choice: Choice) -> Finding | None:
-    """StopNotAllowed says what to do; the others say why it came to that."""
-    stop = [f for f in choice.findings if f.reason is Reason.STOP_NOT_ALLOWED]
-    why = [f for f in choice.findings if f.reason is not Reason.STOP_NOT_ALLOWED]
+    """StopNotAllowed and RunsTheMaintenance say what to do; the others why it came to that."""
+    stop = [f for f in choice.findings if f.reason in _NO_STOP]
+    why = [f for f in choice.findings if f.reason not in _NO_STOP]
     if stop and why:
         text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
-        sentence = CATALOGUE[Reason.STOP_NOT_ALLOWED].sentence
-        return Finding(Reason.STOP_NOT_ALLOWED, f"{sentence} It cannot migrate: {text}")
+        sentence = stop[0].message or CATALOGUE[stop[0].reason].sentence
+        return Finding(stop[0].reason, f"{sentence} It cannot migrate: {text}")
     return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
-def _stop(way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:
-    """A stop is done only where something allows it; else the VM blocks (promise 2)."""
+def _stop(
+    vm: VM, way: Way, allowed: bool, reasons: tuple[Finding, ...]
+) -> tuple[Way, tuple[Finding, ...]]:
+    """A stop is done only where something allows it; else the VM blocks (promise 2).
+
+    Nothing allows the stop of the machine that runs us: nobody would be left to carry on.
+    """
+    if vm.runs_us:
+        return Way.BLOCK, (Finding(Reason.RUNS_THE_MAINTENANCE, vm.runs_us), *reasons)
     if allowed:
         return way, reasons
     return Way.BLOCK, (*reasons, Finding(Reason.STOP_NOT_ALLOWED))

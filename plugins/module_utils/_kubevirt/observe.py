@@ -24,6 +24,7 @@ from .cluster import Cluster, another_node, read_cluster
 from .document import vmi_document
 from .metrics import DirtyRates, Source
 from .records import Instance
+from .runs_us import Ourselves
 from .waits import Waits
 from .watches import Watches
 
@@ -42,12 +43,14 @@ class Observer:
         node: str,
         instances: Callable[[], dict[str, Instance]],
         machines: bool = False,
+        controller_uuid: str = "",
         metrics: Source | None = None,
     ) -> None:
         """`machines`: rules ask for what only the VirtualMachines tell, so they are read.
-        `metrics`: who tells dirty rates."""
+        `metrics`: who tells dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
         self._client = client
         self.node = node
+        self._ourselves = Ourselves(client.server, controller_uuid)
         self._reads_machines = machines
         self._machines: dict[str, Obj | None] = {}
         self._instances = instances
@@ -230,6 +233,7 @@ class Observer:
             findings=findings,
             job=job,
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
+            runs_us="" if gone else self._ourselves.why(vmi),
         )
         if marked:
             self.evicted.pop(uuid, None)

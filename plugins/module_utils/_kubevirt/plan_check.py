@@ -39,9 +39,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
             request.policy,
             limits=limits(request.policy, cluster),
             migration=settings(cluster),
-            waits_for_hooks=False,
         )
-        unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL))
+        unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL), in_turn=False)
         decision = decide(obs, {request.node: record}, unlimited)
         return {**found, **add_times(found["vms"], *foresee(decision, obs, policy, known, speeds))}
     finally:

@@ -48,15 +48,16 @@ class KubeVirtPlatform:
         node: str,
         clock: Callable[[], float] = time.time,
         machines: bool = False,
+        controller_uuid: str = "",
         metrics: Source | None = None,
     ) -> None:
         """`machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells
-        dirty rates."""
+        dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
         self.client = client
         self.node = node
         self._clock = clock
         self.records = Records(client, node)
-        self.observer = Observer(client, node, self._instances, machines, metrics)
+        self.observer = Observer(client, node, self._instances, machines, controller_uuid, metrics)
         self._policies = Policies(client)
         self._record: NodeRecord | None = None
         self._nudged = 0.0

@@ -15,12 +15,12 @@ from .._core.model import VM, Node, Observation, OnNotMigratable, Reservation
 from .._core.preflight import check, record_text, result
 from .._core.preflight_facts import Budget, Facts, NodeSeen
 from .._core.preflight_words import Check, Platform, Severity
-from . import facts, names
+from . import facts, names, service
 from .client import Client
 from .cluster import read_cluster
-from .errors import AccessDenied, NodeUnknown
+from .errors import AccessDenied, KubeError, NodeUnknown
 from .metrics import DirtyRates
-from .preflight_asks import missing_rights, runs_us, try_evictions, webhook_trouble
+from .preflight_asks import missing_rights, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
     Read,
@@ -33,6 +33,7 @@ from .preflight_facts import (
 )
 from .preflight_targets import MIB, targets
 from .records import Records
+from .runs_us import Ourselves
 from .service import Request
 
 Obj = dict[str, Any]
@@ -79,13 +80,17 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
     tried = try_evictions(client, {} if webhook else running)
     takers = targets(found.nodes, found.pods, request.node)
     around = Around(found, node, takers, record)
+    us = Ourselves(client.server, request.controller_uuid)
     vms = {
-        facts.identity(vmi): vm_of(
-            vmi,
-            request.node,
-            known.default_strategy,
-            found.vms.get(facts.key(vmi)),
-            rates.of(vmi),
+        facts.identity(vmi): replace(
+            vm_of(
+                vmi,
+                request.node,
+                known.default_strategy,
+                found.vms.get(facts.key(vmi)),
+                rates.of(vmi),
+            ),
+            runs_us=us.why(vmi),
         )
         for vmi in here
     }
@@ -107,7 +112,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
             found.nodes,
             found.kubevirt,
             record_text(record),
-            runs_us(client, request.node, here, client.server),
+            _own_pod(client, request.node),
         ),
         vms=seen,
         cluster=cluster_seen(found, webhook or tried.webhook),
@@ -117,6 +122,17 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         missing=(*missing, *denied),
         unread=(*found.unread, *unread, *tried.unread),
     )
+
+
+def _own_pod(client: Client, node: str) -> str:
+    """Why the node is taken for the one on which our own pod is; empty: it is not."""
+    try:
+        service._refuse_own_node(client, node)
+    except service.RunsTheMaintenance as exc:
+        return str(exc)
+    except KubeError:
+        pass  # our own pod cannot be read: a reason less
+    return ""
 
 
 def _told(budgets: tuple[Budget, ...]) -> bool:

@@ -2,22 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Preflight: what the API says beforehand. Access reviews, evictions as a dry run, who we are.
+"""Preflight: what the API says beforehand. Access reviews, evictions as a dry run.
 
 Nothing here writes: a review is answered and not kept, and a dry run is not kept either.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from .._core.preflight_words import Check
-from . import facts, names, service
+from . import facts, names
 from .client import Client
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, evict
@@ -26,7 +24,6 @@ Obj = dict[str, Any]
 A = TypeVar("A")
 B = TypeVar("B")
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
 _AT_ONCE = 8
 _KV, _SUB = "kubevirt.io", "subresources.kubevirt.io"
 
@@ -183,52 +180,3 @@ def webhook_trouble(client: Client) -> str:
     except KubeError as exc:
         return "" if exc.code == 404 else str(exc)
     return ""
-
-
-# Who are we?
-
-
-def runs_us(client: Client, node: str, vmis: Iterable[Obj], server: str) -> str:
-    """Why the node is taken for the one that runs us; empty: it is not."""
-    try:
-        service._refuse_own_node(client, node)
-    except service.RunsTheMaintenance as exc:
-        return str(exc)
-    except KubeError:
-        pass  # our own pod cannot be read: a reason less
-    own, address = own_uuid(), own_address(server)
-    for vmi in vmis:
-        namespace, name = facts.key(vmi)
-        firmware = (vmi["spec"].get("domain") or {}).get("firmware") or {}
-        if own and str(firmware.get("uuid", "")).lower() == own:
-            return f"VM {namespace}/{name} is the machine that this runs on (the same UUID)."
-        for interface in facts.status(vmi).get("interfaces") or []:
-            told = interface.get("ipAddresses") or [interface.get("ipAddress")]
-            if address and address in told:
-                return f"VM {namespace}/{name} has the address {address}, from which this runs."
-    return ""
-
-
-def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the machine, as its firmware tells it; only root may read it."""
-    try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read().strip().lower()
-    except OSError:
-        return ""
-
-
-def own_address(server: str) -> str:
-    """The address from which the API is reached. No packet is sent for it."""
-    parts = urlsplit(server)
-    if not parts.hostname:
-        return ""
-    try:
-        family, kind, _proto, _name, where = socket.getaddrinfo(
-            parts.hostname, parts.port or 443, type=socket.SOCK_DGRAM
-        )[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(where)
-            return str(probe.getsockname()[0])
-    except OSError:
-        return ""

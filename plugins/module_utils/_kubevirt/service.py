@@ -68,6 +68,7 @@ class Request:
     `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
     nothing over. `hooks_done`: answers, as `needs` asked.
+    `controller_uuid`: of the machine that Ansible runs on, if that is not this one.
     """
 
     auth: dict[str, Any]
@@ -85,13 +86,18 @@ class Request:
     metrics: Source | None = None
     cursor: str | None = None
     hooks_done: Sequence[Mapping[str, Any]] = ()
+    controller_uuid: str = ""
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
     """`machines`: whatever the rules ask for."""
     machines = machines or request.machines
     return KubeVirtPlatform(
-        Client(request.auth), request.node, machines=machines, metrics=request.metrics
+        Client(request.auth),
+        request.node,
+        machines=machines,
+        metrics=request.metrics,
+        controller_uuid=request.controller_uuid,
     )
 
 
@@ -317,8 +323,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
-    policy = replace(request.policy, waits_for_hooks=False)
-    decision = decide(obs, {record.node: record}, policy)
+    decision = decide(obs, {record.node: record}, replace(request.policy, in_turn=False))
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in _QUIET]
     if old is None and request.intent is Intent.ACTIVE:

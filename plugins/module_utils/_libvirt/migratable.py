@@ -41,6 +41,13 @@ _SECURITY = {
 
 
 @dataclass(frozen=True)
+class MediumMissing(Finding):
+    """The target lacks the medium in a drive. dev: the drive."""
+
+    dev: str = ""
+
+
+@dataclass(frozen=True)
 class Runtime:
     """What libvirt knows of a domain beside its XML.
 
@@ -210,7 +217,13 @@ def _disk_findings(
             elif pool and not sight.on_target:
                 needed[pool] = needed.get(pool, 0) + sight.capacity
         if text:
-            yield Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}.")
+            text = f"Disk {disk.dev} ({disk.source}) {text}."
+            medium = disk.removable
+            yield (
+                MediumMissing(Reason.DISKS, text, disk.dev)
+                if medium
+                else Finding(Reason.DISKS, text)
+            )
     for pool, size in needed.items():
         facts = (target.pools or {}).get(pool)
         if facts is not None and size > facts.available:

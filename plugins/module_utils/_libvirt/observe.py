@@ -28,14 +28,23 @@ from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
 from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
+from .runs_us import Ourselves
 from .vm_facts import VMFacts, read_vm_facts, unreadable
 
 
 class Observer:
     """Reads one source host and its peers. Keeps static facts for the length of a slice."""
 
-    def __init__(self, source: Host, peers: Sequence[Host], boot_id: str, slots_on: str) -> None:
+    def __init__(
+        self,
+        source: Host,
+        peers: Sequence[Host],
+        boot_id: str,
+        slots_on: str,
+        controller_uuid: str = "",
+    ) -> None:
         self._source = source
+        self._ourselves = Ourselves(controller_uuid)
         self._peers = list(peers)
         self._boot_id = boot_id
         self._slots_on = slots_on
@@ -260,8 +269,14 @@ class Observer:
             resumable=domain.resumable,
             crashed=domain.crashed,
             resident_mib=domain.resident_mib,
+            runs_us=self._runs_us(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))
+
+    def _runs_us(self, domain: DomainNow) -> str:
+        return self._ourselves.why(
+            domain.uuid, domain.name, lambda: self._source.domain(domain.uuid)
+        )
 
 
 def _unanswered(facts: VMFacts, readable: AbstractSet[str]) -> bool:

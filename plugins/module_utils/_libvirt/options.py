@@ -51,6 +51,7 @@ RUN_SPEC: dict[str, Any] = {
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
     "slice": {"type": "int", "default": 8},
+    "controller_uuid": {"type": "str", "default": ""},
 }
 
 MIGRATION_SPEC: dict[str, Any] = {

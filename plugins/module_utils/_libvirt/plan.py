@@ -24,9 +24,9 @@ from .._core.report import accounted, rows
 from .cordon import by_others
 from .guest_memory import with_touched
 from .platform import LibvirtPlatform
-from .service import Request
+from .service import Request, platform_of
 
-# Limits say when a VM moves, not whether: for a plan they are left aside.
+# Limits and turns say when a VM moves, not whether: for a plan they are left aside.
 _NO_LIMITS = Limits(10**6, 10**6, 10**6)
 
 
@@ -35,9 +35,7 @@ def plan(request: Request) -> dict[str, Any]:
 
     Raises HostUnreachable, RecordError, StoreError.
     """
-    platform = LibvirtPlatform(
-        request.own, request.peers, request.slots_on, request.only, acts=False
-    )
+    platform = platform_of(request, acts=False)
     try:
         found, decision, obs, _old = _plan(platform, request)
         if request.intent is Intent.DRAINED:
@@ -75,7 +73,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         request.to,
     )
     obs = platform.observe(record)
-    policy = replace(request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
+    policy = replace(request.policy, limits=_NO_LIMITS, in_turn=False)
     decision = decide(obs, {record.node: record}, policy)
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in (Do.FORGET, Do.WATCH)]
@@ -109,7 +107,7 @@ def _phase(phase: NodePhase) -> str:
 
 def look(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    platform = platform_of(request, acts=False)
     try:
         told, _decision, obs, old = _plan(platform, request)
         return {
@@ -163,7 +161,7 @@ def migrations(request: Request) -> dict[str, Any]:
 
     Raises HostUnreachable, RecordError, StoreError.
     """
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    platform = platform_of(request, acts=False)
     try:
         record = platform.load()
         singles, ended = platform.singles()

@@ -39,6 +39,7 @@ class LibvirtPlatform:
     Opens connections when they are needed; `close` ends them. Raises HostUnreachable when
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
     `acts` False: it is only observed, and StoreError is raised for what cannot be looked at so.
+    `controller_uuid`: of the machine that Ansible runs on, which may be a VM of this host.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LibvirtPlatform:
         slots_on: str = "",
         only: str = "",
         acts: bool = True,
+        controller_uuid: str = "",
     ) -> None:
         self._prefix = record_prefix(only) if only else ""
         self.source = Host(own, acts=acts)
@@ -57,7 +59,11 @@ class LibvirtPlatform:
         with open(BOOT_ID, encoding="ascii") as stream:
             self.boot_id = stream.read().strip()
         self.observer = Observer(
-            self.source, list(self.peers.values()), self.boot_id, self.slots_on
+            self.source,
+            list(self.peers.values()),
+            self.boot_id,
+            self.slots_on,
+            controller_uuid,
         )
         self._actor = Actor(
             self.source,

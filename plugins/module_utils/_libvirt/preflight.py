@@ -22,14 +22,14 @@ from .._core.preflight_facts import (
     VMSeen,
 )
 from .._core.preflight_words import Check, Platform, Severity
-from .._core.reasons import Reason
 from .._core.record import NodeRecord
 from .connection import HostUnreachable, libvirt
 from .cordon import by_others
 from .host import Host, HostNow
+from .migratable import MediumMissing
 from .platform import LibvirtPlatform
-from .preflight_host import own_userfaultfd, permits_userfaultfd, qemu_is_root, runs_us
-from .service import Request
+from .preflight_host import own_userfaultfd, permits_userfaultfd, qemu_is_root
+from .service import Request, platform_of
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ def preflight(
     request: Request,
     severity: Mapping[Check, Severity],
     measured: Sequence[Measured] = (),
-    controller_uuid: str = "",
 ) -> dict[str, Any]:
     """Blockers and warnings. Only reads. Raises HostUnreachable, RecordError, StoreError,
     PolicyError when `measured` names a host that is none of the fleet."""
@@ -58,9 +57,9 @@ def preflight(
             raise PolicyError(
                 f"measured names {one.name}, which is neither node nor one of the peers"
             )
-    platform = LibvirtPlatform(request.own, request.peers, request.slots_on, acts=False)
+    platform = platform_of(request, acts=False)
     try:
-        facts = gather(platform, request, measured, controller_uuid)
+        facts = gather(platform, request, measured)
         return result(facts, check(facts, request.policy), severity)
     finally:
         platform.close()
@@ -70,7 +69,6 @@ def gather(
     platform: LibvirtPlatform,
     request: Request,
     measured: Sequence[Measured] = (),
-    controller_uuid: str = "",
 ) -> Facts:
     """Everything that one pass reads."""
     record = platform.load()
@@ -87,7 +85,6 @@ def gather(
         own=NodeSeen(
             cordoned_by_others=by_others(obs.nodes[node], record),
             record=record_text(record),
-            runs_us=_runs_us(platform.source, here, controller_uuid),
         ),
         vms={vm.uuid: vm_seen(vm, record, copied[vm.uuid]) for vm in here},
         hosts=tuple(_hosts(platform.hosts.values(), node, obs, measured)),
@@ -129,22 +126,11 @@ def _seconds(vm: VM) -> str:
 
 def _missed(vm: VM, volume: Mapping[str, Any]) -> bool:
     """A medium that a target says it does not have."""
-    if volume["device"] not in ("cdrom", "floppy") or not volume["source"]:
-        return False
     return any(
-        finding.reason is Reason.DISKS and finding.message.startswith(f"Disk {volume['target']} (")
+        isinstance(finding, MediumMissing) and finding.dev == volume["target"]
         for refused in vm.refused_by.values()
         for finding in refused
     )
-
-
-def _runs_us(source: Host, here: Iterable[VM], controller_uuid: str) -> str:
-    for vm in here:
-        if vm.active:
-            text = runs_us(lambda uuid=vm.uuid: source.domain(uuid), vm, controller_uuid)
-            if text:
-                return text
-    return ""
 
 
 def _hosts(

@@ -43,6 +43,7 @@ class Request:
 
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
     links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
+    `controller_uuid`: of the machine that Ansible runs on.
     """
 
     own: HostConfig
@@ -59,6 +60,7 @@ class Request:
     to: str = ""
     speeds: Mapping[str, Any] = field(default_factory=dict)
     hooks_done: Sequence[Mapping[str, Any]] = ()
+    controller_uuid: str = ""
 
 
 @contextmanager
@@ -70,6 +72,18 @@ def one_at_a_time() -> Iterator[None]:
         yield
 
 
+def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
+    """`acts` False: to look only."""
+    return LibvirtPlatform(
+        request.own,
+        request.peers,
+        request.slots_on,
+        request.only,
+        acts=acts,
+        controller_uuid=request.controller_uuid,
+    )
+
+
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
@@ -77,7 +91,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     libvirt errors of single VMs are results.
     """
     with one_at_a_time():
-        platform = LibvirtPlatform(request.own, request.peers, request.slots_on, request.only)
+        platform = platform_of(request)
         try:
             return _slice(platform, request)
         finally:
@@ -189,4 +203,4 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
     }
 
 
-__all__ = ["RecordError", "Request", "Superseded", "result", "run_slice"]
+__all__ = ["RecordError", "Request", "Superseded", "platform_of", "result", "run_slice"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
@@ -152,6 +153,32 @@ def test_the_first_step_is_what_the_drain_would_decide() -> None:
     ]
     moves = plan_roll(asked).steps[0].moves
     assert [(m.vm, m.way, m.target) for m in moves] == wanted
+
+
+def test_what_an_owner_moves_takes_its_room_along() -> None:
+    """Counted nowhere, two would be planned onto one host, and none onto the one that is free."""
+    vms = [guest("own-1", "a", 40, strategy="External"), guest("web-1", "b", 40)]
+    plan = plan_roll(small(vms, ["a", "b"]))
+    assert plan.fits and [step.hosts for step in plan.steps] == [("a",), ("b",)]
+    (own,), (web,) = (step.moves for step in plan.steps)
+    assert (own.way, own.target, web.target) == ("external", "c", "a")
+    assert (plan.moves, plan.vms_moved) == (1, 1)  # ours
+    owned = {"vm": own.vm, "name": "own-1", "host": "a", "place": "c", "memory_mib": 40 * GIB}
+    told = plan.to_dict()
+    assert told["fits_if"] == told["steps"][0]["fits_if"] == [owned]
+    assert told["steps"][1]["fits_if"] == []
+    table = plan_text.table({**told, "targets": ""})
+    assert "1 VM, fits, if its owner moves own-1, takes" in table[0]
+
+
+def test_owners_have_what_room_there_is_and_no_more() -> None:
+    vms = [guest(f"own-{n}", "a", 30, strategy="External") for n in range(5)]
+    fits = plan_roll(small(vms[:4], ["a"]))
+    assert sorted(move.target for move in fits.steps[0].moves) == ["b", "b", "c", "c"]
+    text = plan_text.summary(fits.to_dict())
+    assert "if their owners move own-0, own-1, own-2, own-3:" in text
+    full = plan_roll(small(vms, ["a"]))
+    assert full.refusal is not None and full.refusal.reason == "NoTargetWithCapacity"
 
 
 def test_what_a_host_says_of_a_vm_reaches_the_plan() -> None:

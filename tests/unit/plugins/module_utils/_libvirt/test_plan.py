@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     Intent,
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     Request,
@@ -63,7 +63,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     """Two hosts; on a, two VMs that can migrate and one that wants to be shut down."""
     vms = [vm(1, "a"), vm(2, "a"), vm(3, "a", declared_strategy="None", autostart=True)]
     found = fleet([("a", one) for one in vms], {"a": 8192, "b": 8192})
-    monkeypatch.setattr(plan, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
+    monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
     return found
 
 
@@ -185,6 +185,6 @@ def test_the_platform_is_opened_for_looking(function: str, monkeypatch: pytest.M
     def opened(*_args: Any, **more: Any) -> None:
         raise Opened(more["acts"])
 
-    monkeypatch.setattr(plan, "LibvirtPlatform", opened)
+    monkeypatch.setattr(service, "LibvirtPlatform", opened)
     with pytest.raises(Opened, match="False"):
         getattr(plan, function)(request(Intent.DRAINED))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +61,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
     HostFacts,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratable import (
+    MediumMissing,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
     Measured,
     gather,
@@ -77,6 +79,9 @@ CAPS = (
 )
 POLICY = Policy()
 POST_COPY = Policy(migration=MigrationSettings(post_copy=True))
+
+
+CLOCKS = tuple(Measured(name, 0.1) for name in "abc")
 
 
 class Reader:
@@ -98,7 +103,6 @@ class Fleet:
             name: HostFacts(libvirt_version=9000000, hypervisor_version=7002000) for name in "abc"
         }
         self.user = 64055
-        self.addresses: dict[str, Any] = {}
         self.copied: dict[str, tuple[str, ...]] = {}
         self.reads = {name: HostNow(name) for name in "abc"}
         self.reads["a"].domains = {
@@ -112,15 +116,10 @@ class Fleet:
     def look(
         self,
         policy: Policy = POLICY,
-        measured: tuple[Measured, ...] = (),
-        controller_uuid: str = "",
+        measured: tuple[Measured, ...] = CLOCKS,
     ) -> dict[Check, dict[str, Any]]:
         conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
-        domain = Reader(interfaceAddresses=lambda source, _flags: self.addresses.get(source, {}))
-        hosts = {
-            name: Reader(name=name, conn=conn, facts=self.facts[name], domain=lambda _uuid: domain)
-            for name in "abc"
-        }
+        hosts = {name: Reader(name=name, conn=conn, facts=self.facts[name]) for name in "abc"}
         observer = Reader(
             copied=lambda uuid: self.copied.get(uuid, ()),
             reads=self.reads,
@@ -137,7 +136,7 @@ class Fleet:
         own = HostConfig("a", "qemu:///system")
         peers = [HostConfig(name, f"qemu+tls://{name}/system") for name in "bc"]
         request = Request(own, peers, policy, Intent.DRAINED, "preflight")
-        facts = gather(platform, request, measured, controller_uuid)
+        facts = gather(platform, request, measured)
         rows = result(facts, check(facts, policy), {})["findings"]
         return {Check(row["code"]): row for row in rows}
 
@@ -145,7 +144,6 @@ class Fleet:
 @pytest.fixture
 def fleet(monkeypatch) -> Fleet:
     monkeypatch.setattr(preflight, "own_userfaultfd", lambda: 1)
-    monkeypatch.setattr(preflight_host, "ssh_client", lambda: "192.0.2.7")
     return Fleet()
 
 
@@ -176,8 +174,7 @@ def twice(fleet: Fleet) -> None:
 
 def medium(fleet: Fleet) -> None:
     volume = {"target": "sda", "device": "cdrom", "source": "/iso/tools.iso", "shared": False}
-    text = "Disk sda (/iso/tools.iso) is a medium that b does not have: eject it."
-    why = (Finding(Reason.DISKS, text),)
+    why = (MediumMissing(Reason.DISKS, "b does not have it: eject it.", "sda"),)
     fleet.vm(document={"volumes": [volume]}, refused_by={"b": why, "c": why})
 
 
@@ -216,7 +213,7 @@ def claim(fleet: Fleet) -> None:
 
 Look = Callable[[Fleet], dict[Check, dict[str, Any]]]
 SKEWED = (Measured("a", 0.2), Measured("b", 0.4), Measured("c", 90.0))
-CLOSED = (Measured("b", userfaultfd=0), Measured("c", userfaultfd=0))
+CLOSED = (Measured("a", 0.1), Measured("b", 0.1, 0), Measured("c", 0.1, 0))
 PLANTS: dict[Check, Callable[[Fleet], Any]] = {
     **{
         Check(reason.value): source(reason)
@@ -257,6 +254,9 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
     Check.RECORD: record,
     Check.CORDONED: cordon,
     Check.PEER_UNREACHABLE: unreachable,
+    Check.RUNS_THE_MAINTENANCE: lambda fleet: fleet.vm(
+        runs_us="It is us.", migratable=False, declared_strategy="None"
+    ),
 }
 
 
@@ -292,7 +292,6 @@ WITH: dict[Check, Look] = {
     Check.POST_COPY: lambda fleet: fleet.look(POST_COPY, CLOSED),
     Check.CLOCK_SKEW: lambda fleet: fleet.look(measured=SKEWED),
     Check.NOT_CHECKED: lambda fleet: fleet.look(POST_COPY),
-    Check.RUNS_THE_MAINTENANCE: lambda fleet: fleet.look(controller_uuid=UUID(1).upper()),
 }
 
 
@@ -326,7 +325,7 @@ def test_post_copy_needs_no_setting_where_qemu_is_root(fleet: Fleet) -> None:
 
 
 def test_one_target_that_permits_post_copy_is_enough(fleet: Fleet) -> None:
-    half = (Measured("b", userfaultfd=0), Measured("c", userfaultfd=-1))
+    half = (Measured("b", 0.1, 0), Measured("c", 0.1, -1))
     row = fleet.look(POST_COPY, half)[Check.POST_COPY]
     assert (row["severity"], row["subject"]) == ("warning", "host b")
 
@@ -367,27 +366,38 @@ def test_a_migration_of_the_run_that_stands_is_ours(fleet: Fleet) -> None:
     assert Check.IN_FLIGHT not in fleet.look()
 
 
-def test_the_guest_through_which_ssh_comes(fleet: Fleet) -> None:
-    fleet.addresses = {2: {"vnet0": {"addrs": [{"addr": "192.0.2.7"}]}}}
-    row = fleet.look()[Check.RUNS_THE_MAINTENANCE]
-    assert row["severity"] == "blocker" and "192.0.2.7" in row["message"]
-    fleet.addresses = {0: {"vnet0": {"addrs": None}}}
-    assert fleet.look() == {}
+def test_a_vm_that_runs_us_and_can_move_is_good_to_know(fleet: Fleet) -> None:
+    """The drain moves it last: that is no blocker."""
+    fleet.vm(runs_us="It is us.")
+    told = fleet.look()
+    row = told[Check.RUNS_THE_MAINTENANCE]
+    assert (row["severity"], row["message"]) == ("warning", "It is us. It is moved last.")
+    fleet.vm(declared_strategy="None")
+    told = fleet.look(Policy(allow_stop=True))
+    assert set(told) == {Check.RUNS_THE_MAINTENANCE}
+    row = told[Check.RUNS_THE_MAINTENANCE]
+    assert (row["severity"], row["message"]) == ("blocker", "It is us. It is never stopped.")
 
 
-def test_where_ssh_comes_from_is_found_above_sudo(tmp_path: Path) -> None:
-    for pid, parent, environ in (
-        (30, 20, b"SUDO_USER=ann\0"),
-        (20, 10, b"SSH_CONNECTION=192.0.2.7 5 192.0.2.1 22\0"),
-        (10, 1, b""),
+def test_of_two_clocks_the_one_that_the_controller_does_not_have_is_wrong(fleet: Fleet) -> None:
+    for clocks, wrong in (((0.1, 90.0), "b"), ((-90.0, 0.1), "a"), ((90.0, 90.2), "")):
+        told = fleet.look(measured=tuple(map(Measured, "ab", clocks)))
+        row = told.get(Check.CLOCK_SKEW, {"subject": "host "})
+        assert row["subject"] == f"host {wrong}"
+
+
+def test_clocks_that_nobody_measured_are_not_checked(fleet: Fleet) -> None:
+    """Silence would read as: they agree."""
+    for measured, dark in (
+        ((), "a, b, c"),
+        (CLOCKS[:1], "b, c"),
+        ((CLOCKS[0], Measured("b"), CLOCKS[2]), "b"),
     ):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "environ").write_bytes(environ)
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a ) b) S {parent} 0")
-    find = preflight_host.ssh_client
-    assert find({}, str(tmp_path), 30) == "192.0.2.7"
-    assert find({}, str(tmp_path), 10) == ""
-    assert find({"SSH_CONNECTION": "198.51.100.1 9 x 22"}, str(tmp_path), 30) == "198.51.100.1"
+        row = fleet.look(measured=measured)[Check.NOT_CHECKED]
+        assert (row["severity"], row["message"]) == ("warning", f"The clocks of {dark}.")
+    for name in "bc":
+        fleet.obs.nodes[name].reachable = False
+    assert Check.NOT_CHECKED not in fleet.look(measured=())
 
 
 def test_the_kernels_setting_and_qemus_user() -> None:
