@@ -190,6 +190,11 @@ counts:
   returned: success
   type: dict
   sample: {moved: 3, blocked: 0, total: 3}
+nudges:
+  description: The sum of RV(vms[].nudges).
+  returned: success
+  type: int
+  sample: 0
 pods:
   description:
     - The other pods of the node. Those of VMs are left out, finished ones among them.
@@ -287,6 +292,11 @@ vms:
       type: str
     attempts:
       description: Migrations that were tried.
+      type: int
+    nudges:
+      description:
+        - How often it stood marked without a migration of it, and a write to the Node made KubeVirt
+          go on. Counted over all runs until the node is restored.
       type: int
     handed_off:
       description:

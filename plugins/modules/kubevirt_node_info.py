@@ -207,6 +207,11 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    nudges:
+      description:
+        - How often it stood marked without a migration of it, and a write to the Node made KubeVirt
+          go on. Counted over all runs until the node is restored.
+      type: int
     handed_off:
       description:
         - When the guest changed its node, as KubeVirt tells it. The migration object may stay
@@ -283,10 +288,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import look
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
-    look,
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_check
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from kubesim.kinds import NODES, PDBS, PODS
 from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row
@@ -192,7 +192,7 @@ def test_a_kill_between_the_pods_loses_none_of_them(sim, operator) -> None:
 def test_a_plan_tells_the_pods_and_only_reads(sim, operator) -> None:
     add_pod(sim, "web", "n1")
     before = len(sim.log)
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
     assert pod_row(found, "web")["verdict"] == "pending"
     assert {call.method for call in sim.log[before:]} == {"GET"}
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")

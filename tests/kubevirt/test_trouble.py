@@ -14,7 +14,10 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    plan_check,
+    service,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
@@ -104,7 +107,7 @@ def test_a_node_that_does_not_exist(sim, operator) -> None:
 def test_no_server_is_one_clear_error(operator, tmp_path) -> None:
     nowhere = {**operator.auth, "kubeconfig": None, "host": "http://127.0.0.1:9", "api_key": "x"}
     with pytest.raises(KubeError, match="no answer"):
-        service.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere))
+        plan_check.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere), {})
 
 
 @pytest.mark.parametrize("version", [(1, 6), (1, 8)])

@@ -117,7 +117,9 @@ class Observer:
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
                 namespace, name = facts.key(vmi)
-                known[uuid] = Instance(namespace, name, uid, facts.owner(vmi) is None)
+                nudges = known[uuid].nudges if uuid in known else 0
+                bare = facts.owner(vmi) is None
+                known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
             signed = facts.request(vmi)
             if facts.mark(vmi) == self.node and signed.get("node") == self.node:
                 known[uuid].asked |= signed.get("run") in runs

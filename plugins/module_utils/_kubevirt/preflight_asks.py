@@ -191,7 +191,7 @@ def webhook_trouble(client: Client) -> str:
 def runs_us(client: Client, node: str, vmis: Iterable[Obj], server: str) -> str:
     """Why the node is taken for the one that runs us; empty: it is not."""
     try:
-        service._refuse_own_node(client, node)
+        service.refuse_own_node(client, node)
     except service.RunsTheMaintenance as exc:
         return str(exc)
     except KubeError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
-from . import facts, names
+from . import names
 from .auth import ConfigError
 from .carry import pack, unpack
 from .client import Client
@@ -30,7 +30,6 @@ from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
-from .tryout import try_out
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -95,7 +94,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
     try:
         if request.intent is Intent.DRAINED:
-            _refuse_own_node(client, request.node)
+            refuse_own_node(client, request.node)
         undo = request.intent is Intent.ACTIVE and not request.begun
         if undo and platform.load() is None:
             return _nothing_to_undo(platform, request)
@@ -136,7 +135,7 @@ def _slice(
     if untouched and request.intent is Intent.DRAINED:
         platform.observer.watches.ready(fresh=False)
         if pods.refused():  # nothing was asked for yet, and nothing is
-            found = _plan(platform, request)[0]
+            found = plan_now(platform, request)[0]
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
@@ -219,7 +218,7 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
         )
 
 
-def _refuse_own_node(client: Client, node: str) -> None:
+def refuse_own_node(client: Client, node: str) -> None:
     """Inside a pod, its host name is the pod's name."""
     try:
         with open(NAMESPACE_FILE, encoding="ascii") as stream:
@@ -243,6 +242,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
         "vms": [],
+        "nudges": 0,
         "pods": [],
         "counts": {},
         "certificate": None,
@@ -257,8 +257,13 @@ def _rows(
     found = []
     for row in rows(record, obs):
         one = known.get(row["uuid"], Instance("", "", ""))
-        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+        own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
+        found.append({**row, **own})
     return found
+
+
+def _nudges(vms: Sequence[Mapping[str, Any]]) -> int:
+    return sum(vm["nudges"] for vm in vms)
 
 
 def result(
@@ -276,13 +281,15 @@ def result(
     if emptied and others.phase is not NodePhase.EMPTY:
         phase, certificate = others.phase, None
         ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
+    vms = _rows(record, obs, known)
     return {
         "ended": ended.value,
         "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
         "changed": changed,
-        "vms": _rows(record, obs, known),
+        "vms": vms,
+        "nudges": _nudges(vms),
         "pods": others.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
@@ -293,20 +300,8 @@ def result(
     }
 
 
-def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
-
-    Raises what run_slice raises.
-    """
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
-    try:
-        found = _plan(platform, request)[0]
-        return try_out(platform.client, platform.observer, found)
-    finally:
-        platform.close()
-
-
-def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
+def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
+    """What a run would do now, per VM; and the record and the observation. Only reads."""
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
@@ -323,13 +318,15 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         findings += pods.findings
         if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
             acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
+    vms = _rows(planned, obs, platform.records.instances)
     found = {
         "ended": Ended.FINAL.value,
         "phase": phase.value,
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": _rows(planned, obs, platform.records.instances),
+        "vms": vms,
+        "nudges": _nudges(vms),
         "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,
@@ -342,52 +339,4 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     return found, (old, obs)
 
 
-def look(request: Request) -> dict[str, Any]:
-    """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=True)
-    try:
-        planned, (old, obs) = _plan(platform, request)
-        node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
-        return {
-            "node": request.node,
-            "boot_id": platform.boot_id,
-            "ready": obs.nodes[request.node].reachable,
-            "cordoned": obs.nodes[request.node].cordoned,
-            "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
-            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
-            "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
-            "target_exists": platform.observer.another_node(),
-            "inbound": [claim.owner for claim in obs.inbound],
-            "kubevirt": {
-                "version": ".".join(str(part) for part in cluster.version),
-                "default_strategy": cluster.default_strategy,
-                "parallel_migrations_per_cluster": cluster.cluster,
-                "parallel_outbound_migrations_per_node": cluster.outbound,
-                "upgrading": cluster.upgrading,
-            }
-            if cluster
-            else {},
-            "vms": planned["vms"],
-            "pods": planned["pods"],
-            "findings": planned["findings"],
-            "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else _record_row(old),
-            "changed": False,
-        }
-    finally:
-        platform.close()
-
-
-def _record_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "run_id": record.run_id,
-        "intent": record.intent,
-        "requester": record.requester,
-        "reason": record.reason,
-        "started": record.started_wall,
-        "cordoned_by_us": record.cordoned_by_us,
-        "runs": list(record.runs),
-    }
-
-
-__all__ = ["FAILURES", "Request", "look", "plan", "run_slice"]
+__all__ = ["FAILURES", "Request", "plan_now", "refuse_own_node", "run_slice"]
