@@ -78,7 +78,8 @@ def preflight() -> str:
     for check in Check:
         info = CHECKS[check]
         where = ", ".join(platform.value for platform in info.platforms)
-        words = (info.about.value, info.severity.value, info.plane.value)
+        about = ", ".join(one.value for one in (info.about, *info.also))
+        words = (about, info.severity.value, info.plane.value)
         texts = (info.sentence, info.remedy, info.decides)
         lines.append(f"| `{check.value}` | {where} | {' | '.join((*words, *texts))} |")
     return "\n".join(lines) + "\n"

@@ -29,6 +29,7 @@ from .preflight_facts import (
     vm_of,
     vm_seen,
 )
+from .preflight_pods import other_pods
 from .preflight_targets import MIB, targets
 from .records import Records
 from .service import Request
@@ -89,6 +90,7 @@ def gather(client: Client, request: Request) -> Facts:
         if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
             answer = None  # the budget's own object says it better
         seen[uuid] = replace(one, tried=answer)
+    others = other_pods(client, found.pods, request.node, request.pods, record is not None)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
         platform=Platform.KUBEVIRT,
@@ -106,8 +108,9 @@ def gather(client: Client, request: Request) -> Facts:
         targets=tuple(sorted(target.name for target in takers)),
         room_mib=_room(takers),
         stuck=tuple(stuck(found)),
-        missing=(*missing, *denied),
-        unread=(*found.unread, *unread, *tried.unread),
+        missing=(*missing, *denied, *others.missing),
+        unread=(*found.unread, *unread, *tried.unread, *others.unread),
+        pods=others.pods,
     )
 
 
