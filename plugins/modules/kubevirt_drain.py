@@ -41,10 +41,10 @@ options:
     type: str
     choices: [drained, cordoned, active]
     default: drained
-  begun:
-    description: Set by the action plugin from the second slice on.
-    type: bool
-    default: false
+  lock_namespace:
+    description: Namespace of the Lease that lets one run at a time work on a node.
+    type: str
+    default: default
   cursor:
     description:
       - Set by the action plugin. What the slice before handed over, empty for the first. It saves
@@ -52,8 +52,12 @@ options:
     type: str
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.slice
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.stops
+  - virtops.maintenance._kubernetes.course
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
@@ -406,12 +410,15 @@ def main() -> None:
                 "choices": ["drained", "cordoned", "active"],
                 "default": "drained",
             },
-            "begun": {"type": "bool", "default": False},
+            "lock_namespace": {"type": "str", "default": "default"},
             "cursor": {"type": "str"},
             "speeds": SPEEDS_SPEC,
             **AUTH_SPEC,
-            **options.POLICY_SPEC,
             **options.RUN_SPEC,
+            **options.SLICE_SPEC,
+            **options.POLICY_SPEC,
+            **options.STOP_SPEC,
+            **options.COURSE_SPEC,
         },
         supports_check_mode=True,
     )

@@ -17,8 +17,9 @@ author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
-  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.stops
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
@@ -301,7 +302,7 @@ def main() -> None:
             "node": {"type": "str", "required": True},
             **AUTH_SPEC,
             **options.POLICY_SPEC,
-            **options.RUN_SPEC,
+            **options.STOP_SPEC,
         },
         supports_check_mode=True,
     )
@@ -314,9 +315,7 @@ def main() -> None:
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent.DRAINED,
-            run_id=options.run_id(params),
-            requester=options.requester(params),
-            reason=params["reason"],
+            run_id="info",
         )
         result = look(request)
     except (PolicyError, RecordError, *FAILURES) as exc:

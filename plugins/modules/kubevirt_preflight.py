@@ -22,15 +22,12 @@ author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 options:
-  node:
-    description: Name of the node.
-    type: str
-    required: true
   severity:
     description:
       - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
