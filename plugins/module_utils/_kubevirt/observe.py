@@ -53,7 +53,7 @@ class Observer:
         self._away = Away(client, node, self.watches, instances)
         self._target: tuple[float, bool] = (-1e9, True)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
-        self._waits = Waits(client, node, self.watches)
+        self._waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -200,7 +200,9 @@ class Observer:
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = self._ours(known, migration)
-            waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
+            waits = self._waits.finding(
+                vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
+            )
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())
