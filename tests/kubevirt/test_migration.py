@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
     AccessDenied,
+    Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
     plan_migration,
@@ -26,7 +27,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
     MigrationRefused,
     MigrationRequest,
-    Superseded,
     VMNotHere,
     Want,
 )

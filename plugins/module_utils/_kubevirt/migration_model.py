@@ -34,10 +34,6 @@ class MigrationRefused(Exception):
     """What is asked for cannot be: said before anything is touched."""
 
 
-class Superseded(Exception):
-    """Another run took the VM over."""
-
-
 class Want(str, Enum):
     MIGRATED = "migrated"
     ABORTED = "aborted"
@@ -209,7 +205,6 @@ __all__ = [
     "Asked",
     "MigrationRefused",
     "MigrationRequest",
-    "Superseded",
     "VMNotHere",
     "View",
     "Want",

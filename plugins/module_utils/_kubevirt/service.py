@@ -24,7 +24,7 @@ from . import names
 from .auth import ConfigError
 from .carry import pack, unpack
 from .client import Client
-from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
 from .lock import Lock
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
@@ -36,10 +36,6 @@ NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 SAVE_EVERY = 30.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
-
-
-class Superseded(Exception):
-    """Another run took the node over."""
 
 
 class RunsTheMaintenance(Exception):
