@@ -63,7 +63,7 @@ def reasons() -> str:
         "Every VM that stays, every migration that failed and every host that is not drained has",
         "one of these. `control`: it was decided or refused before bytes moved. `data`: something",
         "failed while they moved. The message in a result names the particulars.\n",
-        "Made from `plugins/module_utils/_core/reasons.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/reason_catalogue.py` by `make reference`.\n",
         "| reason | plane | it means | what to do |",
         "|---|---|---|---|",
     ]

@@ -4,7 +4,7 @@
 
 """The words of the preflight: what may stand in the way of a drain, and how bad that is.
 
-A code that is also a reason of the drain (reasons.py) has the same name, so that what is told
+A code that is also a reason of the drain (reason_words.py) has the same name, so that what is told
 beforehand and what is told afterwards can be compared.
 """
 

@@ -62,7 +62,7 @@ def test_every_error_that_a_module_documents_or_an_operator_meets_is_in_it() -> 
         name = f"ansible_collections.virtops.maintenance.plugins.modules.{path.stem}"
         documented = yaml.safe_load(importlib.import_module(name).RETURN)
         assert documented["error"]["sample"] in told, path.stem
-    assert "| kubevirt, libvirt | Another run took the" in tool.run_errors()
+    assert "| `Superseded` | kubevirt, libvirt | Another run took over. " in tool.run_errors()
 
 
 def test_the_fields_of_the_document_are_current() -> None:
