@@ -278,7 +278,9 @@ vms:
       description: Name of the MigrationPolicy that applies, empty if none does or before hand-off.
       type: str
     reason:
-      description: Typed reason, empty if nothing is wrong.
+      description:
+        - Typed reason, empty if nothing is wrong. While it waits, what for, in the words of
+          M(virtops.maintenance.kubevirt_migration_info).
       type: str
     plane:
       description: V(control) or V(data).

@@ -215,6 +215,15 @@ def test_what_is_under_way_is_taken_over(sim, one) -> None:
     assert sim.requests("POST", "virtualmachineinstancemigrations") == []
 
 
+def test_a_second_loop_is_named_while_it_moves(sim, one) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    request = one.begin("Running")
+    mark(sim)
+    found = run_migration(replace(request, seconds=1.0))
+    assert vm(found)["reason"] == "TwoLoops"
+    assert "an eviction from n1 asks to move it too" in vm(found)["message"]
+
+
 def test_an_evacuation_is_taken_over(sim, one) -> None:
     sim.add_vm("vm", "n1")
     mark(sim)

@@ -27,7 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.erro
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES
-from kubesim.reading import evictions, row
+from kubesim.reading import add_pod, evictions, row
 
 
 def test_a_missing_right_is_named(sim, operator) -> None:
@@ -102,6 +102,26 @@ def test_a_node_that_is_not_ready_is_not_drained(sim, operator) -> None:
 def test_a_node_that_does_not_exist(sim, operator) -> None:
     with pytest.raises(NodeUnknown, match="n9"):
         service.run_slice(replace(operator.request(Intent.DRAINED, "r", 1.0), node="n9"))
+
+
+@pytest.mark.parametrize("host", ["job", "n1"], ids=["pod network", "network of the node"])
+def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
+    sim, operator, monkeypatch, tmp_path, host
+) -> None:
+    sim.add_vm("vm", "n1")
+    add_pod(sim, "job", "n1")
+    (tmp_path / "namespace").write_text("default", encoding="ascii")
+    monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))
+    monkeypatch.setenv("HOSTNAME", host)
+    before = len(sim.log)
+    for run in (service.run_slice, lambda request: plan_check.plan(request, {})):
+        with pytest.raises(service.RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
+            run(operator.request(Intent.DRAINED, "r", 1.0))
+    assert {call.method for call in sim.log[before:]} <= {"GET"}
+    assert plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
+    monkeypatch.setenv("HOSTNAME", "elsewhere")
+    add_pod(sim, "elsewhere", "n2")
+    assert operator.drain()["phase"] == "Drained"
 
 
 def test_no_server_is_one_clear_error(operator, tmp_path) -> None:

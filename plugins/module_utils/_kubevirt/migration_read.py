@@ -13,6 +13,7 @@ from typing import Any
 
 from .._core.reasons import Finding, Reason
 from . import facts, migration_api, names
+from .askers import two_loops
 from .cache import Cache
 from .client import Client
 from .cluster import Cluster, can_cancel, read_cluster, takes_vms
@@ -190,7 +191,8 @@ class Reader:
         if current is None:
             return None
         before = [m for m in view.migrations if facts.final(m)]
-        return self._waits.waits_for(view.vmi, [*before, current], self.cluster)
+        found = self._waits.waits_for(view.vmi, [*before, current], self.cluster)
+        return found or two_loops(view.vmi, current)
 
     def _event(self, migration: Obj | None) -> str:
         """Why it failed: before the hand-off only an event tells."""

@@ -22,7 +22,7 @@ from .cluster import Cluster
 from .migration_policy import DEFAULTS
 from .platform import KubeVirtPlatform
 from .preflight_limits import amount
-from .service import Request, plan_now
+from .service import Request, plan_now, refuse_own_node
 from .tryout import try_out
 
 _ALL = 10**6
@@ -37,6 +37,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     speeds = speeds_of(known, KUBEVIRT)
     platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
     try:
+        if request.intent is Intent.DRAINED:
+            refuse_own_node(platform.client, request.node)
         found, (_old, obs) = plan_now(platform, request)
         found = try_out(platform.client, platform.observer, found)
         cluster = platform.observer.cluster

@@ -215,16 +215,18 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
 
 
 def refuse_own_node(client: Client, node: str) -> None:
-    """Inside a pod, its host name is the pod's name."""
+    """Inside a pod, its host name is the pod's name; with the network of the node, the node's."""
     try:
         with open(NAMESPACE_FILE, encoding="ascii") as stream:
             namespace = stream.read().strip()
     except OSError:
         return
-    pod = client.find(names.pod(namespace, os.environ.get("HOSTNAME", "")))
-    if pod is not None and (pod.get("spec") or {}).get("nodeName") == node:
+    host = os.environ.get("HOSTNAME", "")
+    pod = client.find(names.pod(namespace, host)) if host != node else None
+    if host == node or (pod is not None and (pod.get("spec") or {}).get("nodeName") == node):
+        what = f"pod {namespace}/{host}" if host != node else f"a pod of namespace {namespace}"
         raise RunsTheMaintenance(
-            f"This runs in pod {namespace}/{pod['metadata']['name']} on {node} itself. "
+            f"This runs in {what} on {node} itself. "
             "Cordon the node, start the job again so that it runs elsewhere, then drain."
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._core.reasons import Finding, Reason
 from . import facts
-from .askers import asked_by
+from .askers import asked_by, two_loops
 from .migration_policy import too_slow
 from .migration_report import told
 from .waiting import LIMITS, MIGRATION, Found, Known, named, not_begun, not_known, source_of, waits
@@ -53,7 +53,8 @@ def _migration(known: Known) -> Found:
     elif facts.deleted(current):
         found.append((MIGRATION, _aborting(current), subject))
     else:
-        found += waits(known)
+        twice = two_loops(vmi, current)
+        found += [*waits(known), *([(MIGRATION, twice, subject)] if twice else [])]
     return found
 
 
