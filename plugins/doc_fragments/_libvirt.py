@@ -220,7 +220,9 @@ options:
         type: bool
         default: false
       parallel_connections:
-        description: Connections of one migration. V(0) uses one.
+        description:
+          - Connections of one migration. V(0) uses one.
+          - Does not go with O(migration.post_copy), which QEMU before 10.1 cannot do together.
         type: int
         default: 0
       compression:
@@ -354,6 +356,18 @@ options:
           - Default is V(block).
         type: str
         choices: [block, match, next]
+  measure_dirty_rate:
+    description:
+      - Seconds for which the memory of the running VMs is watched, V(1) to V(60), to fill
+        C(dirty_rate) of their documents. Rules can ask for it, and the times of check mode and of
+        plans take it. V(0) measures nothing.
+      - All VMs of the host are measured at once, by their QEMU (virDomainStartDirtyRateCalc). It
+        samples pages and changes nothing in the guest. A measurement of the last ten minutes is
+        taken as it is, so that one call of a run waits and the next do not.
+      - A VM that cannot be measured has C(dirty_rate) none. O(rules[].unknown) says what this
+        means to a rule.
+    type: int
+    default: 0
   max_attempts:
     description: How often one VM's migration is tried in one run.
     type: int

@@ -260,5 +260,6 @@ class Observation:
     held: frozenset[str] = frozenset()
     save_errors: dict[str, Finding] = field(default_factory=dict)
     cluster_in_flight: int = 0  # slots taken in the whole fleet
+    slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True
     now: float = 0.0

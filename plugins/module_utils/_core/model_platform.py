@@ -10,6 +10,7 @@ another run go on, break something, or end this one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -163,6 +164,7 @@ class ModelPlatform:
         """A copy of its domains as they are now; its claims; on the node itself, its VMs."""
         if machine.name == self.slots_on:
             obs.cluster_in_flight = len(machine.slots)
+            obs.slots_of = Counter(owner for _vm, owner in machine.slots)
         for claim in machine.claims.values():
             if claim.owner == self.node:
                 obs.claims[claim.vm] = claim

@@ -171,6 +171,17 @@ def start(step: Step) -> None:
             priority=choice.priority,
             settings=choice.migration,
         )
+    if not leaving and step.policy.limits.cluster <= step.obs.cluster_in_flight:
+        _told_to_wait(step)
+
+
+def _told_to_wait(step: Step) -> None:
+    """Others have all places of the fleet. A host that died keeps its own, so they are named."""
+    taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
+    limit = step.policy.limits.cluster
+    text = f"All {limit} places of the fleet are taken ({taken}). A host that died keeps its own."
+    for vm, _choice in step.wanted:
+        step.record.vms[vm.uuid].note(Finding(Reason.WAITING_FOR_SLOT, text))
 
 
 def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:

@@ -33,6 +33,7 @@ class HostConfig:
     `uri`: how this host is reached from the host that is being worked on; the source's
     libvirtd dials the same one. `roll_rank`: its position in the roll. `shared_paths`: where the
     administrator says that every host sees the same data. `labels`, `taints`: for placement.
+    `measure_seconds`: how long its VMs' dirty rates are measured; 0: not at all.
     """
 
     name: str
@@ -45,6 +46,7 @@ class HostConfig:
     shared_paths: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    measure_seconds: int = 0
 
 
 @dataclass
@@ -58,6 +60,7 @@ class DomainNow:
     job: Job | None = None
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
+    dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
 
 
 @dataclass

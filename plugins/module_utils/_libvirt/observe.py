@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,9 @@ from .._core.model import (
 )
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from .connection import libvirt
+from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
+from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
 from .vm_facts import VMFacts, read_vm_facts, unreadable
 
@@ -38,6 +40,7 @@ class Observer:
         self._boot_id = boot_id
         self._slots_on = slots_on
         self._vm_facts: dict[str, VMFacts] = {}
+        self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
@@ -91,12 +94,15 @@ class Observer:
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
-        obs.cluster_in_flight = len(slots.slots) if slots else 0
+        taken = slots.slots if slots else []
+        obs.cluster_in_flight = len(taken)
+        obs.slots_of = Counter(slot.source for slot in taken)
         for peer in self._peers:
             self._sight(peer, reads[peer.name], wanted, record, obs)
         obs.inbound = [
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
+        self._measure(mine)
         for uuid, domain in mine.domains.items():
             vm, answered = self._vm(domain, reads)
             obs.full = obs.full and answered
@@ -105,6 +111,25 @@ class Observer:
         outgoing = {u for u, v in obs.vms.items() if v.job is not None and v.job.outgoing}
         obs.nodes[self._source.name].outbound = len(outgoing | held)
         return obs
+
+    def _measure(self, mine: HostNow) -> None:
+        """Dirty rates of the source's running VMs, once a slice each, where it was asked for."""
+        seconds = self._source.config.measure_seconds
+        if not seconds or mine.error:
+            return
+        new = [
+            d.uuid
+            for d in mine.domains.values()
+            if d.state is State.RUNNING and d.job is None and d.uuid not in self._dirty_rates
+        ]
+        if new:
+            try:
+                found = measure(self._source.conn, new, seconds)
+            except (HostUnreachable, libvirt.libvirtError):
+                found = {}  # the connection broke, which the next read of the host tells
+            self._dirty_rates.update({uuid: found.get(uuid) for uuid in new})
+        for uuid, domain in mine.domains.items():
+            domain.dirty_rate = self._dirty_rates.get(uuid)
 
     def _whose_cordon(self, record: NodeRecord, obs: Observation) -> None:
         """Where it cannot be read the record is believed; it is read again before it is removed."""

@@ -18,6 +18,7 @@ from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
 from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
+from .dirty_rate import LONGEST
 from .host import HostConfig
 from .store_names import can_name_a_node
 
@@ -123,6 +124,7 @@ POLICY_SPEC: dict[str, Any] = {
     },
     "migration": {"type": "dict", "default": {}, "options": MIGRATION_SPEC},
     "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
+    "measure_dirty_rate": {"type": "int", "default": 0},
     "max_attempts": {"type": "int", "default": 3},
     "backoff": {"type": "float", "default": 5.0},
     "shutdown_timeout": {"type": "float", "default": 120.0},
@@ -143,11 +145,17 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
         if not path.startswith("/"):
             # An empty one would stand for every path there is.
             raise PolicyError(f"shared_paths names {path!r}: an absolute path is expected")
+    seconds = params.get("measure_dirty_rate") or 0
+    if not 0 <= seconds <= LONGEST:
+        raise PolicyError(
+            f"measure_dirty_rate is {seconds}: seconds from 1 to {LONGEST} are expected, or 0"
+        )
     return HostConfig(
         name=name,
         uri=params["uri"],
         memory_mib=params["memory"],
         shared_paths=tuple(params["shared_paths"]),
+        measure_seconds=seconds,
     )
 
 

@@ -156,6 +156,7 @@ def _facts(
             findings=findings,
             method=method,
             sights=sights,
+            dirty_rate_mib=domain.dirty_rate,
         ),
         copied=disks_to_copy(spec, shared),
         cold_findings=cold_findings(

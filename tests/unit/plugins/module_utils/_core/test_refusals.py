@@ -151,6 +151,19 @@ def test_a_queue_is_waited_in_to_the_nodes_deadline_which_names_it() -> None:
     assert seconds > POLICY.drain_timeout
 
 
+def test_whoever_holds_all_places_of_the_fleet_is_named() -> None:
+    """A host that died in the middle of its drain keeps its places, and nobody gives them back."""
+    made = two(vm(1, "a"))
+    gone = {(f"gone{n}", "z") for n in range(POLICY.limits.cluster - 1)}
+    made.machines["a"].slots = gone | {("other", "y")}
+    outcome, asked, _seconds = drain(made)
+    assert ended(outcome) == ("blocked", "DeadlineExceeded")
+    message = outcome.record.vms["u1"].message
+    assert "WaitingForSlot" in message
+    assert f"y 1, z {POLICY.limits.cluster - 1}" in message
+    assert not asked
+
+
 def test_one_grant_ends_the_count_of_refusals() -> None:
     """Refused for a while, granted, failed, refused again: no refusal lasted long."""
     made = two(vm(1, "a"))

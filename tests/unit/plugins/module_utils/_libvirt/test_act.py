@@ -310,13 +310,16 @@ def order(**changed: Any) -> MoveOrder:
 
 @pytest.mark.parametrize("method", list(MigrationMethod))
 @pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize(
+    ("more", "flag"), [({"post_copy": True}, "POSTCOPY"), ({"parallel_connections": 2}, "PARALLEL")]
+)
 def test_the_flags_are_live_peer_to_peer_and_never_unsafe(
-    world: World, method: MigrationMethod, persistent: bool
+    world: World, method: MigrationMethod, persistent: bool, more: dict[str, Any], flag: str
 ) -> None:
-    settings = MigrationSettings(auto_converge=True, post_copy=True, parallel_connections=2)
+    settings = MigrationSettings(auto_converge=True, **more)
     flags = migrate.flags_of(order(method=method, persistent=persistent, settings=settings))
     binding = world.binding
-    for wanted in ("LIVE", "PEER2PEER", "AUTO_CONVERGE", "POSTCOPY", "PARALLEL"):
+    for wanted in ("LIVE", "PEER2PEER", "AUTO_CONVERGE", flag):
         assert flags & getattr(binding, f"VIR_MIGRATE_{wanted}"), wanted
     assert not flags & binding.VIR_MIGRATE_UNSAFE
     assert bool(flags & binding.VIR_MIGRATE_UNDEFINE_SOURCE) is persistent

@@ -142,10 +142,9 @@ def names_of(value: int, names: list[str]) -> set[str]:
                     "auto_converge": True,
                     "post_copy": True,
                     "compression": ["zlib"],
-                    "parallel_connections": 2,
                 },
             },
-            {"AUTO_CONVERGE", "POSTCOPY", "COMPRESSED", "PARALLEL"},
+            {"AUTO_CONVERGE", "POSTCOPY", "COMPRESSED"},
         ),
     ],
 )

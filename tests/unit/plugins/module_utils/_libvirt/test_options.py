@@ -53,6 +53,7 @@ def test_defaults_make_a_policy() -> None:
         ({"limits": {"cluster": 0, "outbound": 2, "inbound": 2}}, "limits.cluster"),
         ({"max_attempts": 0}, "max_attempts"),
         ({"migration": {"parallel_connections": 2, "compression": ["mt"]}}, "compression=mt"),
+        ({"migration": {"parallel_connections": 2, "post_copy": True}}, "post_copy does not go"),
         ({"drain_timeout": 0}, "drain_timeout"),
         ({"drain_timeout": float("nan")}, "drain_timeout"),
         ({"backoff": -5.0}, "backoff must be 0 seconds or more"),

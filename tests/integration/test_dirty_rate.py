@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What guests write, measured by their real QEMU, and a rule that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from demo import plays, traces
+
+from lab import GuestSpec, Lab, need_lab
+from lab.names import lab_name
+
+pytestmark = pytest.mark.lab
+
+HERE = {"maintenance_hosts": "host-a"}
+WRITES = 12
+RULES = [
+    {"name": "busy", "when": f"dirty_rate > `{WRITES // 2}`", "on_not_migratable": "skip"},
+    {"name": "quiet", "when": f"dirty_rate <= `{WRITES // 2}`", "priority": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Two hosts; on host-a one guest that writes all the time, and one that does not."""
+    need_lab()
+    name = f"{lab_name()[:20]}-dirty"
+    Lab.down(name)
+    try:
+        lab = Lab.up(name, 2)
+        busy = GuestSpec("busy", memory_mib=256, dirty_mib_s=WRITES, dirty_region_mib=64)
+        lab.run("host-a", busy)
+        lab.run("host-a", GuestSpec("quiet", memory_mib=256, fill_mib=32))
+        lab.wait_ticking(["busy", "quiet"], 120)
+        yield lab
+    finally:
+        Lab.down(name)
+
+
+def test_without_a_measurement_the_rule_cannot_be_told(lab: Lab) -> None:
+    """First, since QEMU keeps what was measured."""
+    ended = plays.run(lab, "drain", {**HERE, "drain_rules": RULES}, "--check")
+    assert {row["reason"] for row in ended.last["vms"]} == {"Undecided"}, ended.text
+    assert "dirty_rate" in ended.vm("busy")["message"]
+
+
+def test_a_rule_tells_who_writes_from_who_does_not(lab: Lab) -> None:
+    before = traces.snapshot(lab)
+    measured = {**HERE, "drain_rules": RULES, "maintenance_measure_dirty_rate": 2}
+    ended = plays.run(lab, "drain", measured, "--check")
+    assert ended.code == 0, ended.text
+    decided = {row["name"]: row["decided_by"] for row in ended.last["vms"]}
+    assert decided == {name: f"default, with rule {name}" for name in ("busy", "quiet")}
+    assert traces.snapshot(lab) == before
+    # What was measured stands with QEMU: the document has it, and the guest's own word is near.
+    told = lab.host("host-a").virsh("domstats", "--dirtyrate", "busy")
+    rate = int(told.partition("megabytes_per_second=")[2].split()[0])
+    assert WRITES * 0.5 <= rate <= WRITES * 2, told
