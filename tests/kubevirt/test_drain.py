@@ -202,6 +202,24 @@ def test_each_write_that_woke_kubevirt_is_counted_over_slices_and_restarts(sim, 
     assert operator.restore()["nudges"] == 0 and clean(sim)
 
 
+def test_for_a_vm_that_has_gone_kubevirt_is_not_woken(sim, operator) -> None:
+    """It stood marked and without a migration, and then somebody stopped it."""
+    sim.add_vm("vm", "n1", run_strategy="Manual")
+    sim.add_vm("stays", "n1")
+    sim.world.paused.add("evacuation")
+    marked: list[str] = []
+
+    def stop(change) -> None:
+        if change.kind is VMIS and change.obj["status"].get("evacuationNodeName") and not marked:
+            marked.append(change.obj["metadata"]["name"])
+            sim.world.later(8.0, sim.world.store.delete, VMIS, "default", "vm")
+
+    sim.call(lambda: sim.world.on_change(stop))
+    found = operator.slice(Intent.DRAINED, 5.0)
+    sim.world.paused.clear()
+    assert (row(found, "vm")["nudges"], row(found, "stays")["nudges"]) == (0, 1)
+
+
 def test_the_certificate_waits_for_the_source_pods(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     pod = next(p for p in sim.all(PODS))["metadata"]["name"]

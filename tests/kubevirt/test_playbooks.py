@@ -210,6 +210,32 @@ def test_a_pod_that_the_drain_refuses_is_told_by_the_preflight(sim, plays) -> No
     assert sim.node_of("vm") != "n1" and "PodNotManaged" not in done.stdout
 
 
+def test_one_node_that_cannot_be_read_keeps_none_of_the_others(sim, plays, tmp_path) -> None:
+    """A damaged record on one node, no rights at all for another one's account."""
+    for node in ("n1", "n2", "n3"):
+        sim.add_vm(f"vm-{node}", node)
+    notes = {"virtops.maintenance/record": "{"}
+    sim.edit(NODES, "n2", lambda o: o["metadata"].setdefault("annotations", {}).update(notes))
+    sim.api.access.rules["nobody"] = []
+    nobody = str(sim.kubeconfig(tmp_path / "nobody", "nobody"))
+    info = {
+        "virtops.maintenance.kubevirt_node_info": {
+            "node": "{{ inventory_hostname }}",
+            "kubeconfig": "{{ (inventory_hostname == 'n3') | ternary(nobody, omit) }}",
+        },
+        "delegate_to": "localhost",
+        "register": "node",
+    }
+    told = {"ansible.builtin.debug": {"msg": "VMS {{ node.vms | map(attribute='name') | list }}"}}
+    play = {"hosts": "all", "gather_facts": False, "tasks": [info, told]}
+    (tmp_path / "look.yml").write_text(json.dumps([play]), encoding="utf-8")
+    done = plays.run(str(tmp_path / "look.yml"), nobody=nobody)
+    assert done.returncode != 0 and done.stdout.count("VMS ['default/vm-n1']") == 1, done.stdout
+    assert "the record is not readable" in done.stdout
+    assert "Not allowed: get nodes" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:
     """Blockers first, a line each, with the remedy."""
     sim.add_vm("stuck", "n1", not_migratable_reason="HostDeviceNotLiveMigratable")

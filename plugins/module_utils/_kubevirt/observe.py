@@ -88,6 +88,7 @@ class Observer:
         obs.nodes[self.node] = self._node(node)
         if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
+        self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
         held = set()
         pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
