@@ -228,4 +228,7 @@ class Waits:
         return found
 
     def _vmi(self, namespace: str, name: str) -> Obj | None:
-        return self._client.find(names.kubevirt(namespace, "virtualmachineinstances", name))
+        try:
+            return self._client.find(names.kubevirt(namespace, "virtualmachineinstances", name))
+        except KubeError:
+            return None  # its holder is named without its node
