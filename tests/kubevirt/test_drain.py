@@ -10,6 +10,8 @@ import json
 import threading
 import time
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
@@ -238,11 +240,12 @@ def test_the_certificate_is_read_and_not_remembered(sim, operator) -> None:
     assert len(plain) >= 2
 
 
-def test_a_migration_object_that_stays_open_is_told_as_moved(sim, operator) -> None:
+@pytest.mark.parametrize("kind", ["MigrationRequired", "HotVCPUChange", "HotMemoryChange"])
+def test_a_migration_object_that_stays_open_is_told_as_moved(sim, operator, kind) -> None:
     """The guest has moved; KubeVirt keeps the object Running until the condition is gone."""
     sim.add_vm("vm", "n1")
-    required = {"type": "MigrationRequired", "status": "True"}
-    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(required), "default")
+    keeps = {"type": kind, "status": "True"}
+    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(keeps), "default")
     found = operator.drain()
     vm = row(found, "vm")
     assert (found["phase"], vm["verdict"], vm["phase"]) == ("Drained", "moved", "Succeeded")

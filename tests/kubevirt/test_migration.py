@@ -107,14 +107,10 @@ def foreign(sim: Kubesim) -> None:
     sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
 
 
-def keep_open(sim: Kubesim) -> None:
+def keep_open(sim: Kubesim, kind: str = "MigrationRequired", status: str = "True") -> None:
     """What leaves a migration object Running after the guest has moved."""
-    sim.edit(
-        VMIS,
-        "vm",
-        lambda o: o["status"]["conditions"].append({"type": "MigrationRequired", "status": "True"}),
-        "default",
-    )
+    keeps = {"type": kind, "status": status}
+    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(keeps), "default")
 
 
 def full(sim: Kubesim) -> None:
@@ -275,13 +271,18 @@ def test_what_the_migration_before_left_on_the_vmi_is_not_believed(sim, one) -> 
     assert row["handed_off"] == "" and sim.node_of("vm") == here
 
 
-def test_a_migration_object_that_stays_open_is_told_as_moved(sim, one) -> None:
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("MigrationRequired", "True"), ("HotVCPUChange", "False"), ("HotMemoryChange", "True")],
+)
+def test_a_migration_object_that_stays_open_is_told_as_moved(sim, one, kind, status) -> None:
+    """HotVCPUChange counts for KubeVirt as soon as it is there."""
     sim.add_vm("vm", "n1")
-    keep_open(sim)
+    keep_open(sim, kind, status)
     found = one.migrate()
     row = vm(found)
     assert (found["phase"], row["verdict"], row["phase"]) == ("Migrated", "moved", "Succeeded")
-    assert row["reason"] == "MigrationObjectStays" and "MigrationRequired" in row["message"]
+    assert row["reason"] == "MigrationObjectStays" and kind in row["message"]
     assert row["handed_off"] and row["handed_off"] in row["message"]
     assert [m["status"]["phase"] for m in sim.all(VMIMS)] == ["Running"]
 
