@@ -169,6 +169,7 @@ sabotage: deps ## plant faults in the product and the lab; each must be caught b
 
 ##@ The lab
 
+demo: export MAKE_BEGAN := $(shell date +%s)
 demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no VM was hurt
 	$(RUN) tests/demo/run.py $(DEMO_ARGS)
 

@@ -58,6 +58,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._kubernetes.stops
   - virtops.maintenance._kubernetes.course
+  - virtops.maintenance._metrics
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
@@ -104,6 +105,18 @@ EXAMPLES = r"""
     node: node-1
     pods:
       selector: kubevirt.io=virt-launcher
+
+- name: VMs that write much to their memory go last
+  virtops.maintenance.kubevirt_drain:
+    node: node-1
+    metrics:
+      url: https://thanos-querier.openshift-monitoring.svc:9091
+      token: "{{ metrics_token }}"
+    rules:
+      - name: memory writers
+        when: dirty_rate > `100`
+        priority: -5
+        unknown: next
 
 - name: Put it back, or abort a drain
   virtops.maintenance.kubevirt_drain:
@@ -371,6 +384,13 @@ vms:
     remedy:
       description: What to do.
       type: str
+warnings:
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure
@@ -393,6 +413,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
@@ -413,6 +436,7 @@ def main() -> None:
             "lock_namespace": {"type": "str", "default": "default"},
             "cursor": {"type": "str"},
             "speeds": SPEEDS_SPEC,
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.RUN_SPEC,
             **options.SLICE_SPEC,
@@ -428,6 +452,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            metrics=options.metrics(params, always=module.check_mode),
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent(params["state"]),

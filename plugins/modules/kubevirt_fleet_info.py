@@ -20,6 +20,7 @@ author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.info
   - virtops.maintenance._attributes.kubevirtgroup
@@ -28,6 +29,14 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Read the cluster
   virtops.maintenance.kubevirt_fleet_info:
+  register: cluster
+
+- name: Read what its VMs write to their memory, too
+  virtops.maintenance.kubevirt_fleet_info:
+    metrics:
+      url: https://thanos-querier.openshift-monitoring.svc:9091
+      token: "{{ metrics_token }}"
+      ca_cert: /etc/ssl/openshift-service-ca.pem
   register: cluster
 
 - name: Plan a roll over two nodes
@@ -75,6 +84,13 @@ unread:
   returned: success
   type: list
   elements: str
+warnings:
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure
@@ -84,8 +100,12 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
     read_fleet,
 )
@@ -93,10 +113,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.serv
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=AUTH_SPEC, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"metrics": METRICS_SPEC, **AUTH_SPEC}, supports_check_mode=True
+    )
     try:
-        result = read_fleet(options.auth(module))
-    except FAILURES as exc:
+        metrics = options.metrics(module.params, always=True)
+        result = read_fleet(options.auth(module), metrics)
+    except (PolicyError, *FAILURES) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)
 

@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._kubernetes.stops
+  - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
@@ -273,6 +274,13 @@ vms:
     remedy:
       description: What to do.
       type: str
+warnings:
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure
@@ -289,6 +297,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import look
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
@@ -300,6 +311,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
             **options.STOP_SPEC,
@@ -312,6 +324,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            metrics=options.metrics(params, always=True),
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent.DRAINED,

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
@@ -126,6 +127,13 @@ vms_checked:
   description: How many VMs of the node were looked at.
   returned: success
   type: int
+warnings:
+  description:
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
+      its answer.
+  returned: when the server of metrics did not tell
+  type: list
+  elements: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure
@@ -145,6 +153,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    METRICS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
     preflight,
 )
@@ -159,6 +170,7 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "severity": {"type": "dict", "default": {}},
+            "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
         },
@@ -172,6 +184,7 @@ def main() -> None:
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),
+            metrics=options.metrics(params, always=False),
             intent=Intent.DRAINED,
             run_id="preflight",
         )

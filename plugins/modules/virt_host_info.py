@@ -272,8 +272,9 @@ documents:
       type: bool
     dirty_rate:
       description:
-        - MiB/s in which the guest writes to its memory, if it was measured. On libvirt
-          measure_dirty_rate has QEMU measure it. On KubeVirt it is null.
+        - MiB/s in which the guest writes to its memory, if it was measured. On libvirt the option
+          C(measure_dirty_rate) has QEMU measure it. On KubeVirt a Prometheus tells it, if the
+          option C(metrics) names one; else it is null.
         - None if it is not known.
       type: float
 vms:

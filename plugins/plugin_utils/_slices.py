@@ -39,8 +39,12 @@ def run_slices(
     )
     changed = False
     before: str | None = None
+    warnings: list[Any] = []  # of all slices, each one once
     while True:
         result = _reach(call, module_args, display)
+        warnings += [text for text in result.get("warnings") or () if text not in warnings]
+        if warnings:
+            result["warnings"] = warnings
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
             return {**result, "changed": changed or bool(result.get("changed"))}
         if "cursor" in result:

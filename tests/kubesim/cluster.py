@@ -24,6 +24,7 @@ from .clock import Clock
 from .evacuation import EvacuationController
 from .handler import Handler
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
+from .metrics import PREFIX
 from .migrations import MigrationController
 from .nodelife import NodeLifecycle
 from .nodes import NodeAgent
@@ -151,6 +152,11 @@ class Kubesim:
     @property
     def url(self) -> str:
         return f"{'https' if self.certificates else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Of the Prometheus that collects its metrics."""
+        return f"{self.url}/{PREFIX}"
 
     @property
     def trust(self) -> ssl.SSLContext | None:

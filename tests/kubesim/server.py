@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from . import admission, discovery, virtapi, watching
+from . import admission, discovery, metrics, virtapi, watching
 from .access import Access
 from .answers import ApiError, check_name, expired, status
 from .faults import Faults
@@ -60,6 +60,7 @@ class Server:
         self.world = world
         self.access = Access(world)
         self.faults = Faults()
+        self.metrics = metrics.Metrics(world)
         self.streams_lists = True  # the feature gate WatchList: on but in 1.33, from 1.32
         self.log: list[Call] = []
         self.on_call: list[Callable[[Call], None]] = []
@@ -109,6 +110,8 @@ class Server:
         user = self.access.who(request.headers.get("Authorization", ""))
         self.faults.check(request.method, request.path)
         parts = [part for part in request.path.split("/") if part]
+        if parts[:1] == [metrics.PREFIX]:
+            return self.metrics.answer(parts[1:], request.query.get("query", ""))
         if parts[:1] == ["apis"] and parts[1:2] == ["subresources.kubevirt.io"]:
             return await self._subresource(request, user, parts[3:])
         if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:

@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     options,
     service,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from kubesim import Kubesim
@@ -67,6 +68,7 @@ class Operator:
         seconds: float,
         pods: PodOptions | None = None,
         rules: Any = (),
+        metrics: Source | None = None,
         **policy: Any,
     ) -> Any:
         settings = {"limits": options._KUBEVIRTS, "backoff": 0.5, **policy}
@@ -81,6 +83,7 @@ class Operator:
             seconds,
             pods=pods or PodOptions(),
             machines=options.asks_the_machine({"rules": rules}),
+            metrics=metrics,
         )
 
     def slice(self, intent: Intent, seconds: float = 5.0, run_id: str = "", **policy: Any) -> Any:

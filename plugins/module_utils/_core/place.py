@@ -12,6 +12,11 @@ discourage; beside the VMs that it wants to be near; and what the profile says.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from typing import Any
+
 from .model import VM, Node, Observation
 from .needs import NO_NEEDS, disliked, unmet
 from .policy import Limits, Placing, Profile
@@ -20,6 +25,11 @@ from .reasons import Finding, Reason
 # A profile's score is the room, times this; the least is best.
 _SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
 _Key = tuple[int, int, int, int, int, str]
+# Nodes that are named where none fits, and how many are looked at for that.
+_TOLD, _LOOKED_AT = 5, 20
+_FEW = 20
+# (to come in the roll, score, name, room in MiB, node)
+_Place = tuple[bool, int, str, int, Node]
 
 
 class Placement:
@@ -48,23 +58,57 @@ class Placement:
         self._booked_in: dict[str, int] = {}
         self._booked_groups: dict[tuple[str, str], int] = {}
         # Best first, group, needs and what is booked left aside.
-        self._order: list[tuple[bool, int, str, Node]] | None = None
+        self._order: list[_Place] | None = None
+        self._roomiest: list[tuple[int, str, Node]] = []
+        self._places: dict[str, tuple[int, str, Node]] = {}
+        self._fitting: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._names = frozenset(n.name for n in self._nodes)
 
     def refusals(self, vm: VM, cold: bool = False) -> tuple[Finding, ...]:
         """Why no node can take the VM, reservations and limits left aside. Empty: one can.
 
         `cold`: it is moved while it is off.
         """
-        for node in self._nodes:
-            if node.room_mib + node.reserved_mib >= vm.memory_mib and not self.refuses(
-                vm, node, cold
-            ):
+        may = self._may(vm, cold)
+        for whole, name, node in self._roomiest_first(may):
+            if -whole < vm.memory_mib:
+                break
+            if name in may and not self.refuses(vm, node, cold):
                 return ()
         return self._explain(vm, cold)
 
+    def _roomiest_first(self, may: AbstractSet[str]) -> list[tuple[int, str, Node]]:
+        """(less its room with reservations left aside, name, node): the first that is too small
+        ends a search. Of few, or of all."""
+        if not self._roomiest:
+            self._roomiest = sorted(
+                (n.committed_mib - n.reserved_mib - n.capacity_mib + n.reserve_mib, n.name, n)
+                for n in self._nodes
+            )
+            self._places = {place[1]: place for place in self._roomiest}
+        return sorted(self._places[name] for name in may) if len(may) < _FEW else self._roomiest
+
+    def _may(self, vm: VM, cold: bool) -> AbstractSet[str]:
+        """Names of the nodes that are worth a closer look (`refuses`): most VMs of a fleet want
+        the same, so what they want is compared with each node's labels and taints once."""
+        needs = vm.needs
+        key = (tuple(sorted(needs.selector.items())), needs.affinity, needs.tolerations)
+        if key not in self._fitting:
+            self._fitting[key] = frozenset(
+                n.name for n in self._nodes if not unmet(needs, n.labels, n.taints)
+            )
+        return self._fitting[key].difference(_refusing(vm, cold))
+
     def has_room(self, vm: VM) -> bool:
         """Has a node room for it now, whatever the inbound limit says?"""
-        return any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
+        may = self._may(vm, cold=False)
+        return any(
+            room >= vm.memory_mib
+            and name in may
+            and self.room(node) >= vm.memory_mib
+            and not self.refuses(vm, node)
+            for _to_come, _score, name, room, node in self._best_first()
+        )
 
     def room(self, node: Node) -> int:
         """MiB that are left on it after what was booked in this step."""
@@ -72,9 +116,7 @@ class Placement:
 
     def refuses(self, vm: VM, node: Node, cold: bool = False) -> tuple[Finding, ...]:
         """Why this node never takes the VM, however much room it has. Empty: it may."""
-        refusing = vm.refused_by
-        if cold and vm.cold_refused_by is not None:
-            refusing = vm.cold_refused_by
+        refusing = _refusing(vm, cold)
         if refusing.get(node.name):
             return refusing[node.name]
         text = ""
@@ -107,58 +149,92 @@ class Placement:
         if not self._nodes:
             return (Finding(Reason.NO_TARGET, "No other host is uncordoned and reachable."),)
         found: dict[Reason, Finding] = {}
-        unfit: list[str] = []
-        small: list[str] = []
-        for node in self._nodes:
-            refused = self.refuses(vm, node, cold)
-            if not refused:
-                small.append(f"{node.name} has room for {max(0, node.room_mib)} MiB")
-            for finding in refused:
-                if finding.reason is Reason.NO_TARGET:
-                    unfit.append(finding.message.rstrip("."))
-                else:
+        typed = set()
+        for name, findings in _refusing(vm, cold).items():
+            for finding in findings if name in self._names else ():
+                if finding.reason is not Reason.NO_TARGET:
                     found.setdefault(finding.reason, finding)
-        if small or unfit or not found:
-            text = f"The VM needs {vm.memory_mib} MiB: " + "; ".join([*small, *unfit][:5]) + "."
+                    typed.add(name)
+        if len(typed) < len(self._nodes):
+            text = f"The VM needs {vm.memory_mib} MiB: {self._examples(vm, cold, typed)}."
             found.setdefault(Reason.NO_TARGET, Finding(Reason.NO_TARGET, text))
         return tuple(found.values())
 
+    def _examples(self, vm: VM, cold: bool, but: Collection[str]) -> str:
+        """What is wrong with some of the nodes: those that are only too small first."""
+        unfit: list[str] = []
+        small: list[str] = []
+        for node in islice((n for n in self._nodes if n.name not in but), _LOOKED_AT):
+            refused = self.refuses(vm, node, cold)
+            if refused:
+                unfit.append(refused[0].message.rstrip("."))
+            else:
+                small.append(f"{node.name} has room for {max(0, node.room_mib)} MiB")
+            if len(small) == _TOLD:
+                break
+        return "; ".join([*small, *unfit][:_TOLD])
+
     def pick(self, vm: VM, cold: bool = False) -> str | None:
         """A target with room and a free inbound place now, booked for this step; else None."""
-        if self._order is None:
-            sign = self._sign
-            self._order = sorted(
-                (
-                    n.roll_rank is not None and not n.roll_done,
-                    sign * (n.capacity_mib - n.reserve_mib - n.committed_mib),  # room_mib, faster
-                    n.name,
-                    n,
-                )
-                for n in self._nodes
-            )
         # With HIGH a booked node becomes better than it was sorted, so all are looked at.
         early = self._placing.profile is not Profile.HIGH
-        nearest = -(1 << 30) if vm.needs.near else 0
-        best: tuple[_Key, Node] | None = None
-        for to_come, score, name, node in self._order:
-            if best is not None and early and (to_come, 0, 0, nearest, score, name) > best[0]:
+        may = self._may(vm, cold)
+        best: tuple[_Key, str] | None = None
+        for place in self._beside(vm.needs.near) if vm.needs.near else ():
+            best = self._better(best, place, vm, may, cold)
+        for place in self._best_first():
+            to_come, score, name, _room, _node = place
+            if best is not None and early and (to_come, 0, 0, 0, score, name) > best[0]:
                 break  # nothing that follows can be better
-            if self.room(node) < vm.memory_mib or self.refuses(vm, node, cold):
-                continue
-            if node.inbound + self._booked_in.get(node.name, 0) >= self._limits.inbound:
-                continue
-            key = self._key(vm, node)
-            if best is None or key < best[0]:
-                best = (key, node)
+            best = self._better(best, place, vm, may, cold)
         if best is None:
             return None
-        name = best[1].name
+        self._book(vm, best[1])
+        return best[1]
+
+    def _better(
+        self,
+        best: tuple[_Key, str] | None,
+        place: _Place,
+        vm: VM,
+        may: AbstractSet[str],
+        cold: bool,
+    ) -> tuple[_Key, str] | None:
+        _to_come, _score, name, room, node = place
+        if room < vm.memory_mib or name not in may:
+            return best
+        if self.room(node) < vm.memory_mib or self.refuses(vm, node, cold):
+            return best
+        if node.inbound + self._booked_in.get(name, 0) >= self._limits.inbound:
+            return best
+        key = self._key(vm, node)
+        return (key, name) if best is None or key < best[0] else best
+
+    def _beside(self, group: str) -> list[_Place]:
+        """The nodes that have a VM of the group, or will have after this step."""
+        return [
+            place
+            for place in self._best_first()
+            if place[4].group_counts.get(group) or (place[2], group) in self._booked_groups
+        ]
+
+    def _best_first(self) -> list[_Place]:
+        """(to come, score, name, room, node) without what is booked, which only takes room."""
+        if self._order is None:
+            sign, order = self._sign, []
+            for node in self._nodes:
+                room = node.capacity_mib - node.reserve_mib - node.committed_mib  # room_mib, faster
+                to_come = node.roll_rank is not None and not node.roll_done
+                order.append((to_come, sign * room, node.name, room, node))
+            self._order = sorted(order)
+        return self._order
+
+    def _book(self, vm: VM, name: str) -> None:
         self._booked[name] = self._booked.get(name, 0) + vm.memory_mib
         self._booked_in[name] = self._booked_in.get(name, 0) + 1
         if vm.group:
             group = (name, vm.group)
             self._booked_groups[group] = self._booked_groups.get(group, 0) + 1
-        return name
 
     def _key(self, vm: VM, node: Node) -> _Key:
         """Smaller is better. A node still to be drained would mean a second move."""
@@ -176,6 +252,10 @@ class Placement:
 
     def _score(self, node: Node, booked: int) -> int:
         return self._sign * (node.room_mib - booked)
+
+
+def _refusing(vm: VM, cold: bool) -> Mapping[str, tuple[Finding, ...]]:
+    return vm.cold_refused_by if cold and vm.cold_refused_by is not None else vm.refused_by
 
 
 def _to_come(node: Node) -> int:

@@ -219,7 +219,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
 
 def _refusals(name: str, key: str, raw: Mapping[str, Any]) -> dict[str, tuple[Finding, ...]]:
     rows = raw.get(key) or {}
-    return {str(host): _from_rows(f"{key} of {name}", why) for host, why in rows.items()}
+    return {str(host): _from_rows(f"{key} of {name}", why) for host, why in rows.items() if why}
 
 
 def _state(name: str, raw: Any) -> State:

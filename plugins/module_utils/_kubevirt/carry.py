@@ -40,6 +40,8 @@ class Carry:
     cluster: Obj | None = None
     cluster_read: float = 0.0
     streams_lists: bool = True
+    rates: dict[str, float] = field(default_factory=dict)
+    rates_answered: float = 0.0
 
 
 def pack(carry: Carry) -> str:

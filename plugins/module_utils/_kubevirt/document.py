@@ -24,8 +24,9 @@ _DEVICES = ("disk", "cdrom", "floppy", "lun")
 _CLAIMS = ("persistentVolumeClaim", "dataVolume")
 
 
-def vmi_document(vmi: Obj, machine: Obj | None) -> dict[str, Any]:
-    """`machine`: its VirtualMachine; None for a bare instance. Memory in MiB."""
+def vmi_document(vmi: Obj, machine: Obj | None, dirty_rate: float | None = None) -> dict[str, Any]:
+    """`machine`: its VirtualMachine; None for a bare instance. Memory in MiB, `dirty_rate` in
+    MiB/s; None where no metrics tell it."""
     namespace, name = facts.key(vmi)
     able, found = facts.migratable(vmi)
     domain = vmi["spec"].get("domain") or {}
@@ -53,7 +54,7 @@ def vmi_document(vmi: Obj, machine: Obj | None) -> dict[str, Any]:
         "run_strategy": strategy,
         "persistent": facts.owner(vmi) is not None,
         "agent_connected": facts.is_true(vmi, "AgentConnected"),
-        "dirty_rate": None,
+        "dirty_rate": dirty_rate,
     }
 
 

@@ -22,6 +22,7 @@ from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, another_node, read_cluster
 from .document import vmi_document
+from .metrics import DirtyRates, Source
 from .records import Instance
 from .waits import Waits
 from .watches import Watches
@@ -41,13 +42,16 @@ class Observer:
         node: str,
         instances: Callable[[], dict[str, Instance]],
         machines: bool = False,
+        metrics: Source | None = None,
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell, so they are read."""
+        """`machines`: rules ask for what only the VirtualMachines tell, so they are read.
+        `metrics`: who tells dirty rates."""
         self._client = client
         self.node = node
         self._reads_machines = machines
         self._machines: dict[str, Obj | None] = {}
         self._instances = instances
+        self.rates = DirtyRates(metrics, node)
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
@@ -76,6 +80,8 @@ class Observer:
             self.cluster = read_cluster(self._client)
         self.watches.ready(fresh=quiet)
         vmis = {facts.identity(v): v for v in self.watches.vmis.items()}
+        if vmis:
+            self.rates.refresh(now)
         entries = record.vms if record is not None else {}
         self._remember(vmis, record)
         known = self._instances()
@@ -228,7 +234,7 @@ class Observer:
             migratable=able,
             findings=findings,
             job=job,
-            document=vmi_document(vmi, self._machine(uuid)),
+            document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
         )
         if marked:
             self.evicted.pop(uuid, None)

@@ -17,6 +17,7 @@ from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Policy, PolicyError
 from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
 from .auth import secrets_of, settings
+from .metrics import Source, source_of
 from .pods import PodOptions
 
 RUN_SPEC: dict[str, Any] = {
@@ -133,6 +134,16 @@ def asks_the_machine(params: Mapping[str, Any]) -> bool:
     """Must the VirtualMachines be read, because a rule asks for what only they tell?"""
     texts = [rule.get("when") or "" for rule in params.get("rules") or []]
     return any(word in text for text in texts for word in _OF_THE_MACHINE)
+
+
+def metrics(params: Mapping[str, Any], always: bool) -> Source | None:
+    """Who is asked for dirty rates: nobody if only rules would want them, and none does.
+
+    Raises PolicyError.
+    """
+    source = source_of(params.get("metrics"))
+    texts = [rule.get("when") or "" for rule in params.get("rules") or []]
+    return source if always or any("dirty_rate" in text for text in texts) else None
 
 
 def pods(params: Mapping[str, Any]) -> PodOptions:

@@ -17,12 +17,10 @@ from .._core.plan_speeds import KUBEVIRT, speeds_of
 from .._core.policy import Limits, MigrationSettings, Policy
 from .._core.record import Intent, NodeRecord
 from . import facts, names
-from .client import Client
 from .cluster import Cluster
 from .migration_policy import DEFAULTS
-from .platform import KubeVirtPlatform
 from .preflight_limits import amount
-from .service import Request, plan_now, refuse_own_node
+from .service import Request, connect, plan_now, refuse_own_node
 from .tryout import try_out
 
 _ALL = 10**6
@@ -35,7 +33,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     `known`: the option `speeds`. Raises what run_slice raises, and PolicyError.
     """
     speeds = speeds_of(known, KUBEVIRT)
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
+    platform = connect(request)
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
@@ -79,7 +77,7 @@ def settings(cluster: Cluster) -> MigrationSettings:
 
 def look(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=True)
+    platform = connect(request, machines=True)
     try:
         planned, (old, obs) = plan_now(platform, request)
         node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
@@ -108,6 +106,7 @@ def look(request: Request) -> dict[str, Any]:
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
             "changed": False,
+            **platform.observer.rates.told,
         }
     finally:
         platform.close()

@@ -13,6 +13,7 @@ the rule that keeps VMs of one kind on different nodes; zones of volumes; CPU th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from .._core.reasons import Reason
 from . import facts, names
 from .client import Client
 from .cluster import read_cluster
+from .metrics import DirtyRates, Source
 from .plan_check import limits, settings
 from .preflight_facts import Read, read, vm_of
 from .preflight_limits import amount, budgets_of, pod_needs
@@ -38,19 +40,23 @@ _MOVES = ("LiveMigrate", "External")
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-def read_fleet(auth: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists only. Raises KubeError for what a plan cannot do without."""
+def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[str, Any]:
+    """Lists only. `metrics`: who tells dirty rates. Raises KubeError for what a plan cannot do
+    without."""
     client = Client(dict(auth))
     try:
         cluster = read_cluster(client)
         found = read(client)
     finally:
         client.close()
+    rates = DirtyRates(metrics)
+    if found.vmis:
+        rates.refresh(time.time())
     policy = Policy()
     allowed = limits(replace(policy, limits=replace(policy.limits, outbound=10**6)), cluster)
     how = settings(cluster)
     return {
-        **fleet_of(found, cluster.default_strategy),
+        **fleet_of(found, cluster.default_strategy, rates),
         "limits": {"cluster": allowed.cluster, "outbound": allowed.outbound, "inbound": 10**6},
         "migration": {
             "bandwidth": how.bandwidth_mib,
@@ -62,11 +68,13 @@ def read_fleet(auth: Mapping[str, Any]) -> dict[str, Any]:
         },
         "unread": found.unread,
         "changed": False,
+        **rates.told,
     }
 
 
-def fleet_of(found: Read, default_strategy: str) -> dict[str, Any]:
-    """Pure: the objects of one pass in the plan's plain form."""
+def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None) -> dict[str, Any]:
+    """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told."""
+    rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
     pods = _launchers(found)
     others = dict.fromkeys(nodes, 0.0)
@@ -87,7 +95,7 @@ def fleet_of(found: Read, default_strategy: str) -> dict[str, Any]:
         key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs])
         if key not in refused:
             refused[key] = _refused(targets, asked)
-        rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key]))
+        rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key], rates))
     return {
         "hosts": [_host_row(node, others[name]) for name, node in sorted(nodes.items())],
         "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),
@@ -150,10 +158,11 @@ def _vm_row(
     found: Read,
     default_strategy: str,
     refused: Mapping[str, Sequence[Mapping[str, str]]],
+    rates: DirtyRates,
 ) -> dict[str, Any]:
     node = str(facts.status(vmi)["nodeName"])
     machine = found.vms.get(facts.key(vmi)) if facts.owner(vmi) is not None else None
-    vm = vm_of(vmi, node, default_strategy, machine)
+    vm = vm_of(vmi, node, default_strategy, machine, rates.of(vmi))
     requested = int(pod_needs(pod).get("memory", 0.0) / MIB + 0.999)
     return {
         "name": vm.name,

@@ -22,6 +22,7 @@ from .carry import Carry, slim
 from .client import Client
 from .cluster import Cluster
 from .errors import NodeUnknown
+from .metrics import Source
 from .observe import Observer
 from .policies import Policies, foresee
 from .records import Instance, Records
@@ -47,13 +48,15 @@ class KubeVirtPlatform:
         node: str,
         clock: Callable[[], float] = time.time,
         machines: bool = False,
+        metrics: Source | None = None,
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell."""
+        """`machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells
+        dirty rates."""
         self.client = client
         self.node = node
         self._clock = clock
         self.records = Records(client, node)
-        self.observer = Observer(client, node, self._instances, machines)
+        self.observer = Observer(client, node, self._instances, machines, metrics)
         self._policies = Policies(client)
         self._record: NodeRecord | None = None
         self._nudged = 0.0
@@ -116,6 +119,7 @@ class KubeVirtPlatform:
         self.records.instances = {u: Instance(**raw) for u, raw in carry.instances.items()}
         self.records.pods = carry.pods
         self.client.streams_lists = carry.streams_lists
+        self.observer.rates.resume(carry.rates, carry.rates_answered)
         if carry.cluster and 0 <= self.now() - carry.cluster_read < _CLUSTER:
             version = tuple(carry.cluster["version"])
             self.observer.cluster = Cluster(**{**carry.cluster, "version": version})
@@ -142,6 +146,8 @@ class KubeVirtPlatform:
             cluster=asdict(cluster) if cluster else None,
             cluster_read=self._cluster_read,
             streams_lists=self.client.streams_lists,
+            rates=self.observer.rates.values,
+            rates_answered=self.observer.rates.answered,
         )
 
     def save(self, record: NodeRecord) -> None:

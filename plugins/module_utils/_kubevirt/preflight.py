@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from . import facts, names
 from .client import Client
 from .cluster import read_cluster
 from .errors import AccessDenied, NodeUnknown
+from .metrics import DirtyRates
 from .preflight_asks import missing_rights, runs_us, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
@@ -42,16 +44,16 @@ _ANYWHERE, _HUGE = "", 10**9
 def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str, Any]:
     """Blockers and warnings. Raises KubeError, NodeUnknown, RecordError; what the account may not
     read is a finding."""
-    client = Client(request.auth)
+    client, rates = Client(request.auth), DirtyRates(request.metrics, request.node)
     try:
-        found = gather(client, request)
-        return result(found, check(found, request.policy), severity)
+        found = gather(client, request, rates)
+        return {**result(found, check(found, request.policy), severity), **rates.told}
     finally:
         client.close()
 
 
-def gather(client: Client, request: Request) -> Facts:
-    """Everything that one pass reads and asks."""
+def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
+    """Everything that one pass reads and asks. `rates`: not asked yet."""
     policy = request.policy
     stops = policy.allow_stop or policy.on_not_migratable is OnNotMigratable.SHUTDOWN
     try:
@@ -65,6 +67,8 @@ def gather(client: Client, request: Request) -> Facts:
         raise NodeUnknown(f"There is no node {request.node} in this cluster.")
     record = Records(client, request.node).load(node)
     here, pods, arriving = _vms_here(found, request.node)
+    if here:
+        rates.refresh(time.time())
     spaces = sorted({facts.key(vmi)[0] for vmi in here})
     missing, unread = missing_rights(client, spaces, stops, known.version)
     webhook = webhook_trouble(client)
@@ -78,7 +82,11 @@ def gather(client: Client, request: Request) -> Facts:
     around = Around(found, node, takers, record)
     vms = {
         facts.identity(vmi): vm_of(
-            vmi, request.node, known.default_strategy, found.vms.get(facts.key(vmi))
+            vmi,
+            request.node,
+            known.default_strategy,
+            found.vms.get(facts.key(vmi)),
+            rates.of(vmi),
         )
         for vmi in here
     }

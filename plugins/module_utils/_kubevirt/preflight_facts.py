@@ -247,7 +247,13 @@ def _since(migration: Obj) -> float:
 # The VMs
 
 
-def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None) -> VM:
+def vm_of(
+    vmi: Obj,
+    node: str,
+    default_strategy: str,
+    machine: Obj | None,
+    dirty_rate: float | None = None,
+) -> VM:
     """The core's VM, as the drain sees it. `machine`: its VirtualMachine, if it has one."""
     able, findings = facts.migratable(vmi)
     namespace, name = facts.key(vmi)
@@ -264,7 +270,7 @@ def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None) -> VM
         method=facts.method(vmi),
         migratable=able,
         findings=findings,
-        document=vmi_document(vmi, machine),
+        document=vmi_document(vmi, machine, dirty_rate),
     )
 
 

@@ -26,6 +26,7 @@ from .carry import pack, unpack
 from .client import Client
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
 from .lock import Lock
+from .metrics import Source
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
@@ -58,8 +59,9 @@ FAILURES: tuple[type[Exception], ...] = (
 class Request:
     """Who wants what of which node. `begun`: an earlier slice has written the record.
 
-    `machines`: rules ask for what only the VirtualMachines tell. `cursor`: what the slice before
-    handed over, empty for the first; None: this one hands nothing over.
+    `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
+    `cursor`: what the slice before handed over, empty for the first; None: this one hands
+    nothing over.
     """
 
     auth: dict[str, Any]
@@ -74,7 +76,16 @@ class Request:
     lock_namespace: str = "default"
     pods: PodOptions = field(default_factory=PodOptions)
     machines: bool = False
+    metrics: Source | None = None
     cursor: str | None = None
+
+
+def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
+    """`machines`: whatever the rules ask for."""
+    machines = machines or request.machines
+    return KubeVirtPlatform(
+        Client(request.auth), request.node, machines=machines, metrics=request.metrics
+    )
 
 
 def run_slice(request: Request) -> dict[str, Any]:
@@ -83,8 +94,8 @@ def run_slice(request: Request) -> dict[str, Any]:
     Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
     RunsTheMaintenance, KubernetesMissing.
     """
-    client = Client(request.auth)
-    platform = KubeVirtPlatform(client, request.node, machines=request.machines)
+    platform = connect(request)
+    client = platform.client
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
@@ -138,6 +149,7 @@ def _slice(
     outcome, others, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
+    found.update(platform.observer.rates.told)
     if request.cursor is not None and found["ended"] == Ended.OUT_OF_TIME.value:
         text = outcome.record.to_json()
         found["cursor"] = pack(platform.hand_over(lock.held, text, saved))
@@ -333,8 +345,9 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         and not obs.nodes[record.node].our_cordon,
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
+        **platform.observer.rates.told,
     }
     return found, (old, obs)
 
 
-__all__ = ["FAILURES", "Request", "plan_now", "refuse_own_node", "run_slice"]
+__all__ = ["FAILURES", "Request", "connect", "plan_now", "refuse_own_node", "run_slice"]

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from jinja2.nativetypes import NativeEnvironment
 
 from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
     eviction_strategy,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles" / "rules"
@@ -34,12 +36,15 @@ DISK = {
 CARD = {"kind": "pci", "source": "0000:3b:02.1"}
 
 
-def ready(name: str) -> list[dict[str, Any]]:
+def ready(name: str, platform: str = "libvirt") -> list[dict[str, Any]]:
     values = yaml.safe_load((SETS / f"{name}.yml").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))
     limit = str(defaults["rules_memory_writers_dirty_rate"])
     rules = values[f"rules_{name}"]
     for rule in rules:
+        if isinstance(rule.get("migration"), str):
+            template = NativeEnvironment().from_string(rule["migration"])
+            rule["migration"] = template.render(rules_platform=platform)
         rule["when"] = rule["when"].replace("{{ rules_memory_writers_dirty_rate }}", limit)
     return rules
 
@@ -117,6 +122,14 @@ def test_settings_of_the_memory_writers() -> None:
     (row,) = eviction_strategy([document(labels=labels)], ready("memory_writers"))
     assert row["migration"]["on_timeout"] == "post_copy"
     assert not row["migration"]["auto_converge"]
+
+
+def test_on_kubevirt_memory_writers_only_go_last() -> None:
+    """A rule with settings is refused there."""
+    rules = ready("memory_writers", "kubevirt")
+    assert [rule["migration"] for rule in rules] == [{}, {}]
+    policy = options.policy({"rules": rules, "on_not_migratable": "block", "limits": {}})
+    assert [rule.priority for rule in policy.rules] == [-5, -5]
 
 
 def test_all_sets_go_together() -> None:

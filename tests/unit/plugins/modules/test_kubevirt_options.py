@@ -23,6 +23,7 @@ ASKS = {
     "kubevirt_migration": ("run_migration", "plan_migration"),
     "kubevirt_migration_info": ("waiting",),
     "kubevirt_eviction_strategy": ("declare",),
+    "kubevirt_fleet_info": ("read_fleet",),
 }
 # Two values of an option, where its type does not give them.
 BASE = {"run_id": "r1", "requester": "me", "strategy": "None", "name": ["vm"]}
@@ -33,6 +34,7 @@ OTHER: dict[str, Any] = {
     "severity": {"ClockSkew": "ignore"},
     "added_node_selector": {"zone": "east"},
     "speeds": {"link": 1},
+    "metrics": {"url": "https://metrics"},
     "label_selectors": ["tier=db"],
 }
 
@@ -92,11 +94,20 @@ def test_every_option_changes_what_is_asked_for(name: str, monkeypatch: Any) -> 
     module = importlib.import_module(f"{PLUGINS}.modules.{name}")
     plain = {c: asked(module, name, c, monkeypatch, {}) for c in (False, True)}
     for key, spec in plain[False]["spec"].items():
-        if key in AUTH_SPEC:
+        if key in AUTH_SPEC or (key == "metrics" and "rules" in plain[False]["spec"]):
             continue
         given = {key: option(spec, key)}
         told = {c: asked(module, name, c, monkeypatch, given) for c in (False, True)}
         assert any(told[c]["asked"] != plain[c]["asked"] for c in told), f"{key} has no effect"
+
+
+@pytest.mark.parametrize("name", ["kubevirt_drain", "kubevirt_node_info", "kubevirt_preflight"])
+def test_metrics_are_asked_for_where_a_rule_wants_them(name: str, monkeypatch: Any) -> None:
+    module = importlib.import_module(f"{PLUGINS}.modules.{name}")
+    rules = [{"name": "busy", "when": "dirty_rate > `100`", "strategy": "None"}]
+    given = {"metrics": OTHER["metrics"], "rules": rules}
+    request = asked(module, name, False, monkeypatch, given)["asked"][0]
+    assert request.metrics.url == "https://metrics"
 
 
 @pytest.mark.parametrize("name", ["kubevirt_node_info", "kubevirt_preflight"])

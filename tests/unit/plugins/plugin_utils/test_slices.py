@@ -54,6 +54,13 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
+def test_warnings_of_all_slices_are_told_once() -> None:
+    first = {**slice_of("Draining", "out_of_time"), "warnings": ["a"]}
+    second = {**slice_of("Draining", "out_of_time"), "warnings": ["a", "b"]}
+    assert Host(first, second, slice_of("Drained")).run()["warnings"] == ["a", "b"]
+    assert "warnings" not in Host(slice_of("Drained")).run()
+
+
 def test_slice_after_slice_as_one_run() -> None:
     host = Host(slice_of("Draining", "out_of_time", changed=True), slice_of("Drained"))
     result = host.run()
