@@ -108,7 +108,13 @@ result = list(until(client, [o["uuid"] for o in orders]).values())
 
 
 def test_moves_and_writes_the_outcome(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
-    orders = [guest("keeps", autostart=True), guest("passing", persistent=False)]
+    """With every setting that QEMU can be given, in two migrations: not all go together."""
+    one = {"auto_converge": True, "post_copy": True, "compression": ["xbzrle"]}
+    two = {"parallel_connections": 2, "bandwidth_mib": 200, "max_downtime_ms": 400}
+    orders = [
+        {**guest("keeps", autostart=True), "settings": one},
+        {**guest("passing", persistent=False), "settings": two},
+    ]
     told = on(lab, "host-a", MOVE, orders=orders)
     assert sorted(o["ok"] for o in told) == [True, True], told
     stands = outcome(lab, orders[0])

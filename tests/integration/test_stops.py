@@ -106,3 +106,35 @@ def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> No
     assert ended.vm(deaf)["verdict"] == "stopped"
     assert traces.autostarted(host) == []
     _restore(lab, deaf)
+
+
+def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(
+    lab: Lab, deaf: str
+) -> None:
+    host = lab.host("host-a")
+    forced = {**HERE, "drain_strategy": "None", "drain_allow_stop": True, "drain_force_stop": True}
+    ended = plays.run(lab, "drain", forced)
+    assert ended.code == 0, ended.text
+    assert ended.vm(deaf)["verdict"] == "stopped"
+    assert traces.running(host) == traces.autostarted(host) == []
+    _restore(lab, deaf)
+
+
+def test_what_is_off_is_listed_and_moved_only_when_asked(lab: Lab) -> None:
+    """Its definition goes; it is started nowhere."""
+    source, target = lab.hosts.values()
+    lab.define("host-a", GuestSpec("asleep", disks=[("shared", 8)], autostart=True))
+    try:
+        ended = plays.run(lab, "drain", HERE)
+        assert ended.code == 0, ended.text
+        assert ended.vm("asleep")["verdict"] == "off"
+        assert "asleep" in source.virsh("list", "--all", "--name").split()
+        ended = plays.run(lab, "drain", {**HERE, "drain_move_inactive": True})
+        assert ended.code == 0, ended.text
+        assert "asleep" not in source.virsh("list", "--all", "--name").split()
+        assert "asleep" in target.virsh("list", "--all", "--name").split()
+        assert traces.running(source) == traces.running(target) == []
+        assert traces.autostarted(target) == ["asleep"]
+        assert plays.run(lab, "restore", {"maintenance_hosts": "host-a"}).code == 0
+    finally:
+        lab.remove_guest("asleep")

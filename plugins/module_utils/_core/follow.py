@@ -121,7 +121,11 @@ def claim_is_left(step: Step, uuid: str) -> bool:
     if claim is None or uuid in step.unsure or situation in _NOT_YET:
         return False
     if entry.cold_target == claim.target:
-        done = situation is Situation.COLD_ARRIVED and not entry.was_active
+        done = (
+            situation is Situation.COLD_ARRIVED
+            and not entry.was_active
+            and not lacks_autostart(entry, step.there(uuid))
+        )
         given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
         back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
         gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
@@ -129,6 +133,11 @@ def claim_is_left(step: Step, uuid: str) -> bool:
             return False  # a cold migration is under way
     step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
     return True
+
+
+def lacks_autostart(entry: VMRecord, seen: Sighting) -> bool:
+    """A definition that we made there does not have it: libvirt keeps it beside the definition."""
+    return entry.cold_target == seen.node and entry.persistent and seen.autostart != entry.autostart
 
 
 def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:

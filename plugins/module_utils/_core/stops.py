@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from .actions import Do
+from .follow import lacks_autostart
 from .model import VM
 from .reasons import Finding, Reason
 from .record import Ending, VMRecord
@@ -203,7 +204,10 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
             return
         step.must(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
     elif not entry.was_active:
-        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
+        if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
+            step.must(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
+        else:
+            entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
     elif seen.crashed:
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))

@@ -200,7 +200,9 @@ class Observer:
             autostart, persistent, marked = False, True, False
             key = (uuid, peer.name)
             entry = record.vms.get(uuid) if record else None
-            if domain.state in (State.RUNNING, State.PAUSED) and key not in self.clean:
+            runs = domain.state in (State.RUNNING, State.PAUSED)
+            brought = entry is not None and not entry.was_active and entry.cold_target == peer.name
+            if (runs or brought) and key not in self.clean:
                 try:
                     autostart, persistent, marked = peer.arrival(uuid)
                 except libvirt.libvirtError:

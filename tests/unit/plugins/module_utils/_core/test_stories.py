@@ -144,6 +144,18 @@ def test_a_stop_is_undone_on_restore_with_autostart_and_definition() -> None:
             assert not made.machines["a"].cordons
 
 
+def test_what_is_off_keeps_its_autostart_when_it_is_moved() -> None:
+    made = two(vm(1, "a", state=State.SHUTOFF, autostart=True))
+    policy = replace(POLICY, move_inactive=True)
+    assert ended(run(made, policy)) == ("cold_moved", "")
+    domain = made.machines["b"].domains["u1"]
+    assert (domain.state, domain.autostart) == (State.SHUTOFF, True)
+    assert not any(machine.claims for machine in made.machines.values())
+    domain.autostart = False  # somebody does not want it any more
+    run(made, policy)
+    assert domain.autostart is False
+
+
 @pytest.mark.parametrize("marked", [True, False])
 def test_autostart_and_marks_after_a_move(marked: bool) -> None:
     made = two(vm(1, "a", autostart=True, marked=marked))
