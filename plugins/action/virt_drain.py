@@ -8,7 +8,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
+    check_hooks,
+    check_rules,
+)
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 
 MODULE = "virtops.maintenance.virt_drain"
@@ -23,6 +26,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
+        check_hooks(self._task.args)
 
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)

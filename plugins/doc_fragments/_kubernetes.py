@@ -197,6 +197,25 @@ options:
         description:
           - Refused. KubeVirt takes these settings from its own object and from MigrationPolicies.
         type: dict
+      hooks:
+        description:
+          - Task files that the role C(drain) runs for the VM. It is not touched until V(before) was
+            answered, and the node is not drained until V(after) was.
+          - Paths on the controller, absolute or from where Ansible is started. They are checked
+            before anything is done.
+          - Without the role see RV(virtops.maintenance.kubevirt_drain#module:needs) and
+            O(virtops.maintenance.kubevirt_drain#module:hooks_done).
+          - Only M(virtops.maintenance.kubevirt_drain) waits for them. They are left aside in plans
+            and preflights.
+        type: dict
+        suboptions:
+          before:
+            description: Run before the VM is moved, stopped, or left to its owner.
+            type: str
+          after:
+            description:
+              - Run when the VM has arrived or was stopped, and again when a restore has started it.
+            type: str
       unknown:
         description:
           - What to do with a VM for which O(rules[].when) cannot be told, because a value is not

@@ -347,6 +347,25 @@ options:
               - A migration in post-copy is never aborted.
             type: str
             choices: [abort, post_copy, pause]
+      hooks:
+        description:
+          - Task files that the role C(drain) runs for the VM. It is not touched until V(before) was
+            answered, and the host is not drained until V(after) was.
+          - Paths on the controller, absolute or from where Ansible is started. They are checked
+            before anything is done.
+          - Without the role see RV(virtops.maintenance.virt_drain#module:needs) and
+            O(virtops.maintenance.virt_drain#module:hooks_done).
+          - Only M(virtops.maintenance.virt_drain) waits for them. They are left aside in plans, in
+            preflights, and for one VM that is asked to move.
+        type: dict
+        suboptions:
+          before:
+            description: Run before the VM is moved, stopped, or left to its owner.
+            type: str
+          after:
+            description:
+              - Run when the VM has arrived or was stopped, and again when a restore has started it.
+            type: str
       unknown:
         description:
           - What to do with a VM for which O(rules[].when) cannot be told, because a value is not

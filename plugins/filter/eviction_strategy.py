@@ -86,7 +86,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: One entry a VM, with C(name), C(uuid), C(strategy), C(way), C(decided_by),
-    C(priority), C(migration), and C(reason), C(message), C(remedy) if something is in the way.
+    C(priority), C(hooks), C(migration), and C(reason), C(message), C(remedy) if something is in
+    the way.
   type: list
   elements: dict
 """

@@ -41,6 +41,20 @@ options:
     type: str
     choices: [drained, cordoned, active]
     default: drained
+  begun:
+    description:
+      - Set by the action plugin from the second slice on. Set it, with O(run_id), when the same run
+        is called again with O(hooks_done).
+    type: bool
+    default: false
+  hooks_done:
+    description:
+      - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
+      - They are written into the record on the node, and are not asked for again. The roles
+        C(drain) and C(restore) do all this.
+    type: list
+    elements: dict
+    default: []
   lock_namespace:
     description: Namespace of the Lease that lets one run at a time work on a node.
     type: str
@@ -147,7 +161,9 @@ phase:
   type: str
   sample: Drained
 ended:
-  description: V(final), or V(out_of_time) when the slice was over first.
+  description:
+    - V(final), V(out_of_time) when the slice was over first, or V(needs) when hooks wait. The
+      task fails then, and RV(ignore:msg) says what to do.
   returned: success
   type: str
   sample: final
@@ -197,6 +213,46 @@ certificate:
       description: Namespace and name of the other pods that had to go. None of them is left.
       type: list
       elements: str
+needs:
+  description:
+    - Hooks that have to be run before it can go on. Give the list back as O(hooks_done).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: V(hook).
+      type: str
+    hook:
+      description: V(before) or V(after).
+      type: str
+    tasks:
+      description: The task file, as the rule has it.
+      type: str
+    name:
+      description: Name of the VM, without its namespace.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    node:
+      description: The node that is drained or restored.
+      type: str
+    target:
+      description: Where the VM will go, as far as that is known, or where it is now.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description: How it is accounted for, V(pending) before anything was done.
+      type: str
+    decided_by:
+      description: The rule.
+      type: str
 findings:
   description: Reasons that concern the node itself.
   returned: success
@@ -372,6 +428,9 @@ vms:
     predicted_pause_ms:
       description: In check mode, how long the guest would stand still. None if it stays off.
       type: float
+    hooks:
+      description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
+      type: dict
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -434,6 +493,7 @@ def main() -> None:
                 "default": "drained",
             },
             "lock_namespace": {"type": "str", "default": "default"},
+            "hooks_done": {"type": "list", "elements": "dict", "default": []},
             "cursor": {"type": "str"},
             "speeds": SPEEDS_SPEC,
             "metrics": METRICS_SPEC,
@@ -463,6 +523,7 @@ def main() -> None:
             begun=params["begun"],
             cursor=params["cursor"],
             lock_namespace=params["lock_namespace"],
+            hooks_done=params["hooks_done"],
         )
         if module.check_mode:
             result = plan(request, params["speeds"])

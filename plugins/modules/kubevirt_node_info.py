@@ -262,6 +262,9 @@ vms:
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
       type: dict
+    hooks:
+      description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
+      type: dict
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str

@@ -31,9 +31,19 @@ options:
     choices: [drained, cordoned, active]
     default: drained
   begun:
-    description: Set by the action plugin from the second slice on.
+    description:
+      - Set by the action plugin from the second slice on. Set it, with O(run_id), when the same run
+        is called again with O(hooks_done).
     type: bool
     default: false
+  hooks_done:
+    description:
+      - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
+      - They are written into the record on the host, and are not asked for again. The roles
+        C(drain) and C(restore) do all this.
+    type: list
+    elements: dict
+    default: []
 extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
@@ -112,7 +122,9 @@ phase:
   type: str
   sample: Drained
 ended:
-  description: V(final), or V(out_of_time) when the slice was over first.
+  description:
+    - V(final), V(out_of_time) when the slice was over first, or V(needs) when hooks wait. The
+      task fails then, and RV(ignore:msg) says what to do.
   returned: success
   type: str
   sample: final
@@ -154,6 +166,46 @@ certificate:
     vms:
       description: UUID to where the VM is.
       type: dict
+needs:
+  description:
+    - Hooks that have to be run before it can go on. Give the list back as O(hooks_done).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: V(hook).
+      type: str
+    hook:
+      description: V(before) or V(after).
+      type: str
+    tasks:
+      description: The task file, as the rule has it.
+      type: str
+    name:
+      description: Name of the VM.
+      type: str
+    uuid:
+      description: Its UUID.
+      type: str
+    namespace:
+      description: Empty on libvirt.
+      type: str
+    node:
+      description: The host that is drained or restored.
+      type: str
+    target:
+      description: Where the VM will go, as far as that is known, or where it is now.
+      type: str
+    way:
+      description: What is done with it, for example V(migrate) or V(shutdown).
+      type: str
+    verdict:
+      description: How it is accounted for, V(pending) before anything was done.
+      type: str
+    decided_by:
+      description: The rule.
+      type: str
 findings:
   description: Reasons that concern the host itself.
   returned: success
@@ -266,6 +318,9 @@ vms:
     predicted_pause_ms:
       description: In check mode, how long the guest would stand still. None if it stays off.
       type: float
+    hooks:
+      description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
+      type: dict
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str
@@ -315,6 +370,7 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            "hooks_done": {"type": "list", "elements": "dict", "default": []},
             "speeds": SPEEDS_SPEC,
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
@@ -337,6 +393,7 @@ def main() -> None:
                 seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
                 speeds=params["speeds"],
+                hooks_done=params["hooks_done"],
             )
             result = plan(request) if module.check_mode else run_slice(request)
     except Failed as exc:

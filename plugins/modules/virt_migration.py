@@ -213,6 +213,9 @@ vms:
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.
       type: dict
+    hooks:
+      description: Empty. Hooks of a rule belong to a drain; see O(rules[].hooks).
+      type: dict
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str

@@ -99,6 +99,9 @@ migrations:
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.
       type: dict
+    hooks:
+      description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
+      type: dict
     reason:
       description: Typed reason, empty if nothing is wrong.
       type: str

@@ -112,7 +112,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 def foreseen(result: Mapping[str, Any]) -> list[str]:
     """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
-    times = {vm["name"]: _times(vm) for vm in result.get("vms", [])}
+    times = {vm["name"]: _times(vm) + _hooks(vm) for vm in result.get("vms", [])}
     lines = []
     for act in planned:
         text = f"{act['vm'] or result['node']}  would {act['do']}"
@@ -131,6 +131,11 @@ def _times(vm: Mapping[str, Any]) -> str:
     seconds, pause = vm.get("predicted_duration"), vm.get("predicted_pause_ms")
     text = "" if seconds is None else f"  about {seconds:.1f} s"
     return text if pause is None else f"{text}, pause {pause:.0f} ms"
+
+
+def _hooks(vm: Mapping[str, Any]) -> str:
+    """The hooks that would be run for it."""
+    return "".join(f"  {hook}: {tasks}" for hook, tasks in vm.get("hooks", {}).items())
 
 
 def would_not(result: Mapping[str, Any], wanted: str) -> str:
@@ -157,6 +162,18 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
     lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
     for finding in result.get("findings", []):
         lines.append(f"{finding['reason']}: {finding['message']} {finding['remedy']}")
+    return "\n".join(lines)
+
+
+def unanswered(result: Mapping[str, Any], wanted: str) -> str:
+    """Which hooks wait, and what has to be done with them."""
+    lines = [f"{_what(result)} is {result['phase']}, not {wanted}: hooks wait for an answer."]
+    lines += [f"{need['name']}: hook {need['hook']}: {need['tasks']}" for need in result["needs"]]
+    state = "drain" if wanted == "Drained" else "restore"
+    lines.append(
+        f"The role {state} runs them. Without it: run the tasks for each of `needs`, then call "
+        f"again with run_id={result['run_id']}, begun=true, and hooks_done as `needs` is."
+    )
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,3 +36,20 @@ def check_rules(args: Mapping[str, Any]) -> None:
         return
     except PolicyError as exc:
         raise AnsibleActionFail(str(exc)) from exc
+
+
+def check_hooks(args: Mapping[str, Any]) -> None:
+    """Raises AnsibleActionFail for a hook without its task file, before anything is done.
+
+    Called after check_rules. What that could not look at for want of jmespath, the host refuses.
+    """
+    rules = args.get("rules") or []
+    for number, rule in enumerate(rules if isinstance(rules, (list, tuple)) else []):
+        hooks = rule.get("hooks") if isinstance(rule, Mapping) else None
+        for hook, path in hooks.items() if isinstance(hooks, Mapping) else ():
+            if isinstance(path, str) and not os.path.isfile(path):
+                raise AnsibleActionFail(
+                    f"rules[{number}] ({rule.get('name')}), hooks.{hook}: there is no file "
+                    f"{os.path.abspath(path)} on the controller. Give an absolute path, or one "
+                    "from where Ansible is started. Nothing was done."
+                )

@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, foreseen, summary, would_not
+from ._progress import Progress, foreseen, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -25,7 +25,9 @@ PAUSES = (1.0, 5.0, 15.0)
 def run_slices(
     call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool
 ) -> dict[str, Any]:
-    """Call the module until it is final. `good`: wanted state -> the phase that reaches it.
+    """Call the module until it is final or needs an answer.
+
+    `good`: wanted state -> the phase that reaches it.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
     """
@@ -58,11 +60,16 @@ def run_slices(
             _tell(display, result, good[str(module_args.get("state") or next(iter(good)))])
             return result
         progress.update(result)
-        if result.get("ended") == "final":
+        if result.get("ended") in ("final", "needs"):
             break
         module_args["begun"] = True
+        module_args.pop("hooks_done", None)  # they stand in the record now
     state = str(module_args.get("state") or next(iter(good)))
-    if result["phase"] != good[state]:
+    if result.get("ended") == "needs":
+        # A failure: who does not know of hooks must not go on as if the host were empty.
+        result["failed"] = True
+        result["msg"] = unanswered(result, good[state])
+    elif result["phase"] != good[state]:
         result["failed"] = True
         result["msg"] = summary(result, good[state])
     return result

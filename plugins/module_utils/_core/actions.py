@@ -12,7 +12,7 @@ from enum import Enum
 from .model import MigrationMethod
 from .policy import MigrationSettings
 from .reasons import Finding
-from .record import NodeRecord
+from .record import Hook, NodeRecord
 from .verdict import Situation
 
 
@@ -66,6 +66,15 @@ class Action:
         return self.do is Do.MIGRATE or cold
 
 
+@dataclass(frozen=True)
+class Need:
+    """A hook that the caller has to answer. `vm` is a UUID; `target`: where it goes or went."""
+
+    hook: Hook
+    vm: str
+    target: str = ""
+
+
 class NodePhase(str, Enum):
     """Phase of a node. Final: DRAINED (with a certificate), BLOCKED, CORDONED, ACTIVE."""
 
@@ -90,7 +99,8 @@ FINAL = frozenset(
 class Decision:
     """`records` are new objects; `decide` never changes what it was given.
 
-    `read_again`: what was read must be read once more, at once, to be believed.
+    `read_again`: what was read must be read once more, at once, to be believed. `needs`: what
+    has to be answered before it can go on.
     """
 
     records: dict[str, NodeRecord]
@@ -98,6 +108,7 @@ class Decision:
     actions: list[Action] = field(default_factory=list)
     situations: dict[str, Situation] = field(default_factory=dict)
     node_findings: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    needs: list[Need] = field(default_factory=list)
     read_again: bool = False
 
     @property

@@ -9,7 +9,7 @@ Undoes only what the record says we did.
 
 from __future__ import annotations
 
-from . import follow, stops
+from . import follow, hooks, stops
 from .actions import Do, NodePhase
 from .model import VM, State
 from .reasons import Finding, Reason
@@ -40,6 +40,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
             entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
         waiting |= pending
         failed |= entry.ending in _BAD or _moved_on(step, entry)
+    asked = hooks.ask_after(step)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
     ours = node.our_cordon
@@ -49,6 +50,8 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         if not step.waits_for_node():
             return NodePhase.BLOCKED
         step.do(Do.UNCORDON)
+        return NodePhase.RESTORING
+    if asked:  # the record stays until they are answered
         return NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
@@ -159,5 +162,7 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
 
 
 def _start(step: Step, uuid: str, what: Do, node: str) -> None:
-    step.record.vms[uuid].start_tries += 1
+    entry = step.record.vms[uuid]
+    entry.start_tries += 1
+    hooks.started_again(entry)
     step.must(what, uuid, node, Reason.CANNOT_START)

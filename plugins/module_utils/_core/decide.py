@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from . import bringback, follow, moves, stops
+from . import bringback, follow, hooks, moves, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import problems
 from .model import VM, Observation, State
@@ -234,7 +234,7 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
 def _phase(step: Step) -> NodePhase:
     record, obs = step.record, step.obs
     endings = {entry.ending for entry in record.vms.values()}
-    if Ending.NONE.value in endings:
+    if hooks.ask_after(step) or Ending.NONE.value in endings:
         record.waiting_since = None
         return NodePhase.DRAINING
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}

@@ -64,6 +64,7 @@ class Ended(str, Enum):
 
     FINAL = "final"
     OUT_OF_TIME = "out_of_time"
+    NEEDS = "needs"  # a hook has to be answered; what is under way goes on
 
 
 @dataclass
@@ -115,7 +116,7 @@ class Engine:
         self.done: list[Action] = []
 
     def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False) -> Slice:
-        """Step until the phase is final or the platform's clock passes `deadline`.
+        """Step until the phase is final, a hook is due, or the platform's clock passes `deadline`.
 
         `until_empty`: or until a full read found the node empty, without the second one.
         """
@@ -123,7 +124,7 @@ class Engine:
         while True:
             last = self._last
             outcome = self.step()
-            if outcome.ended is Ended.FINAL:
+            if outcome.ended is not Ended.OUT_OF_TIME:
                 self._save()
                 return outcome
             if until_empty and outcome.phase is NodePhase.EMPTY:
@@ -181,6 +182,8 @@ class Engine:
         # A final phase is one after which nothing is left to be done, FORGET excepted.
         quiet = all(a.do is Do.FORGET for a in actions) and not refused
         ended = Ended.FINAL if decision.final and quiet else Ended.OUT_OF_TIME
+        if decision.needs:
+            ended = Ended.NEEDS
         findings = decision.node_findings.get(node, ())
         if self._record.finding is not None and phase in _NOT_DONE:
             findings = (self._record.finding, *findings)

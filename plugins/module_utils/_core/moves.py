@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from . import hooks
 from .actions import Do
 from .follow import take_outcome
 from .model import VM
@@ -46,7 +47,10 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
+    hooks.note(entry, choice.hooks)
     if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
+        if hooks.held(step, entry):
+            return
         entry.stop_run = step.record.run_id
         stopping(step, uuid, vm)
         return
@@ -87,7 +91,7 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         _wait(step, vm, entry, choice)
     elif step.late() or step.refused_long(entry):
         entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
-    else:
+    elif not hooks.held(step, entry):
         begin_stop(step, vm, entry, choice)
 
 
@@ -99,6 +103,8 @@ def _unmark(step: Step, vm: VM) -> None:
 def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     """Wait for the owner (External) or for knowledge, up to a deadline of our own."""
     external = choice.way is Way.EXTERNAL
+    if external and not step.late() and hooks.held(step, entry):
+        return
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
     finding = (
         Finding(Reason.EXTERNAL_TIMED_OUT)
@@ -144,13 +150,19 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 
 
 def start(step: Step) -> None:
-    """Give out the free places: higher priority first, then larger VMs (they fit last)."""
+    """Give out the free places: higher priority first, then larger VMs (they fit last).
+
+    Among its equals a VM that waits for its hook comes last: it is asked for when the place is
+    free, and keeps that, so that no more of them stand prepared than can move.
+    """
     # Also where one VM alone is asked for: the others that leave the node take places too.
     leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
     room = min(step.policy.limits.outbound - leaving, step.cluster_room)
-    step.wanted.sort(key=lambda w: (-w[1].priority, -w[0].memory_mib, w[0].name))
+    entries = step.record.vms
+    waits = {vm.uuid: hooks.unanswered(step, entries[vm.uuid]) for vm, _choice in step.wanted}
+    step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -w[0].memory_mib, w[0].name))
     for vm, choice in step.wanted:
-        entry = step.record.vms[vm.uuid]
+        entry = entries[vm.uuid]
         if room <= 0:
             break
         target = step.pick(vm)
@@ -162,6 +174,8 @@ def start(step: Step) -> None:
             continue
         room -= 1
         step.cluster_room -= 1
+        if hooks.held(step, entry, target):
+            continue
         step.do(
             Do.MIGRATE,
             vm.uuid,

@@ -107,6 +107,14 @@ class MigrationSettings:
 
 
 @dataclass(frozen=True)
+class Hooks:
+    """Task files that are run around what happens to a VM. Empty: none."""
+
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
 class Rule:
     """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
 
@@ -121,12 +129,16 @@ class Rule:
     allow_stop: bool | None = None
     priority: int | None = None
     migration: MigrationSettings | None = None
+    hooks: Hooks | None = None
     explain: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything that decides what a drain does. Times in seconds."""
+    """Everything that decides what a drain does. Times in seconds.
+
+    `waits_for_hooks` False: for a plan; they are taken to be answered.
+    """
 
     rules: tuple[Rule, ...] = ()
     default_strategy: EvictionStrategy = EvictionStrategy.LIVE_MIGRATE
@@ -144,6 +156,7 @@ class Policy:
     unknown_timeout: float = 60.0
     pending_timeout: float = 300.0
     drain_timeout: float = 3600.0
+    waits_for_hooks: bool = True
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:

@@ -137,6 +137,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The policy says to leave this VM where it is.",
         "The node cannot be certified as drained with this VM on it.",
     ),
+    Reason.HOOK_PENDING: _c(
+        "A hook of the VM's rule was not answered yet.",
+        "The roles drain and restore run it. Else run its tasks, then call with hooks_done.",
+    ),
     Reason.MIGRATION_FAILED: _d(
         "The migration failed; the VM runs on at the source.",
         "See the message and the logs of libvirtd on both hosts.",

@@ -53,6 +53,7 @@ class Reason(str, Enum):
     NOT_KNOWN_YET = "MigratableNotKnown"
     UNDECIDED = "Undecided"
     SKIPPED = "SkippedByPolicy"
+    HOOK_PENDING = "HookPending"
     # While it runs.
     MIGRATION_FAILED = "MigrationFailed"
     COMPLETION_TIMEOUT = "CompletionTimeout"

@@ -35,6 +35,22 @@ class Intent(str, Enum):
     MIGRATED = "migrated"  # one VM only; the node is not cordoned
 
 
+class Hook(str, Enum):
+    """Which hook of a VM: before anything is done with it, or after that."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class HookStage(str, Enum):
+    """How far a VM is with its hooks: none, `before` asked for (it may have been run), answered."""
+
+    NONE = ""
+    ASKED = "asked"
+    BEFORE = "before"
+    AFTER = "after"
+
+
 class Ending(str, Enum):
     """How a VM is accounted for. NONE: not yet."""
 
@@ -109,6 +125,9 @@ class VMRecord:
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
     refused_since: float | None = None  # its claims are refused, one after the other
+    hook_before: str = ""  # task files, as the rules had them when it was last decided about
+    hook_after: str = ""
+    hook_stage: str = HookStage.NONE.value
     ending: str = Ending.NONE.value
     at: str = ""
     reason: str = ""

@@ -37,6 +37,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
         "duration": round(last.seconds, 3) if last else 0.0,
         "pause_ms": last.downtime_ms if last else None,
+        "hooks": _hooks(entry),
     }
     if vm is not None and vm.job is not None:
         row["progress"] = _progress(vm.job)
@@ -44,6 +45,11 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
     finding = entry.finding or (last.finding if last and not last.ok else None)
     row.update(_finding(finding))
     return row
+
+
+def _hooks(entry: VMRecord) -> dict[str, str]:
+    files = {"before": entry.hook_before, "after": entry.hook_after}
+    return {hook: tasks for hook, tasks in files.items() if tasks}
 
 
 def _finding(finding: Finding | None) -> dict[str, str]:

@@ -185,7 +185,7 @@ def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:
 
 def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
     """What the drain of these hosts at once would decide."""
-    policy = replace(fleet.request.policy, limits=_NO_LIMITS)
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
     records = {host: _record(host, Intent.DRAINED) for host in hosts}
     obs = fleet.observe(hosts)
     decision = decide(obs, records, policy)
@@ -233,7 +233,9 @@ def _placed(decision: Decision, vm: VM, action: Action) -> Placed:
 def _why(entry: VMRecord) -> str:
     """Who decided it, and what stands against a migration."""
     text = f"{entry.strategy}, {entry.decided_by}" if entry.strategy else ""
-    return "; ".join(part for part in (text, entry.message or entry.reason) if part)
+    hooks = ["before"] * bool(entry.hook_before) + ["after"] * bool(entry.hook_after)
+    told = f"hooks {' and '.join(hooks)}" if hooks else ""
+    return "; ".join(part for part in (text, told, entry.message or entry.reason) if part)
 
 
 def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> None:
@@ -298,7 +300,7 @@ def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
 
 def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
     """Move one VM by itself, as virt_migration would, while `out` take no VMs."""
-    policy = replace(fleet.request.policy, limits=_NO_LIMITS)
+    policy = replace(fleet.request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
     nodes = {
         name: replace(node, cordoned=True) if name in out else node
         for name, node in fleet.nodes.items()

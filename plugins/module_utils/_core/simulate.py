@@ -10,7 +10,7 @@ The same loop and the same decisions as on real hosts; only the platform is the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
 from .actions import NodePhase
@@ -82,7 +82,7 @@ def simulate(
         entry.attempts = [a for a in entry.attempts if not a.ended or a.ok]
     limit = start + policy.drain_timeout + policy.pending_timeout + policy.shutdown_timeout
     times: _Times = {}
-    engine = Engine(platform, policy, run)
+    engine = Engine(platform, replace(policy, waits_for_hooks=False), run)
     while True:
         outcome = engine.step()
         _note_times(outcome, times, platform.now() - start)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .model import VM, EvictionStrategy, OnNotMigratable
-from .policy import MigrationSettings, Policy, Rule
+from .policy import Hooks, MigrationSettings, Policy, Rule
 from .reasons import CATALOGUE, Finding, Reason
 
 
@@ -44,6 +44,7 @@ class Choice:
     findings: tuple[Finding, ...] = ()
     priority: int = 0
     migration: MigrationSettings = field(default_factory=MigrationSettings)
+    hooks: Hooks = field(default_factory=Hooks)
 
 
 _STOPS = {
@@ -73,9 +74,10 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
         decided_by = f"{decided_by}, with rule {rule.name}"
     priority = rule.priority if rule and rule.priority is not None else 0
     migration = rule.migration if rule and rule.migration is not None else policy.migration
+    hooks = rule.hooks if rule and rule.hooks is not None else Hooks()
 
     def result(way: Way, findings: tuple[Finding, ...] = ()) -> Choice:
-        return Choice(way, strategy, decided_by, findings, priority, migration)
+        return Choice(way, strategy, decided_by, findings, priority, migration, hooks)
 
     if bad is not None:
         return result(Way.BLOCK, (bad,))
@@ -102,7 +104,8 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
 
 def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
     """For one VM that a person asked to move. Its eviction strategy is not asked: that is for
-    when its node is emptied. It may move while it is off, and is not stopped for good."""
+    when its node is emptied, and so are hooks. It may move while it is off, and is not stopped
+    for good."""
     on_not = policy.on_not_migratable
     if on_not is not OnNotMigratable.COLD_MIGRATE:
         on_not = OnNotMigratable.BLOCK
@@ -110,7 +113,10 @@ def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) ->
         policy,
         default_strategy=EvictionStrategy.LIVE_MIGRATE,
         on_not_migratable=on_not,
-        rules=tuple(replace(r, strategy=None, on_not_migratable=None) for r in policy.rules),
+        rules=tuple(
+            replace(rule, strategy=None, on_not_migratable=None, hooks=None)
+            for rule in policy.rules
+        ),
     )
     choice = choose(replace(vm, declared_strategy=None), bare, no_target)
     return replace(choice, decided_by="asked for")

@@ -15,7 +15,7 @@ from typing import Any
 
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Policy, PolicyError
-from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
+from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .auth import secrets_of, settings
 from .metrics import Source, source_of
 from .pods import PodOptions
@@ -39,6 +39,7 @@ RULE_SPEC: dict[str, Any] = {
     "allow_stop": {"type": "bool"},
     "priority": {"type": "int"},
     "migration": {"type": "dict"},
+    "hooks": {"type": "dict", "options": {hook: {"type": "str"} for hook in HOOKS}},
     "unknown": {"type": "str", "choices": list(UNKNOWN_ANSWERS)},
 }
 # What becomes of each VM and pod.

@@ -15,11 +15,12 @@ from .._core.engine import begin
 from .._core.plan_rows import add_times, foresee
 from .._core.plan_speeds import KUBEVIRT, speeds_of
 from .._core.policy import Limits, MigrationSettings, Policy
-from .._core.record import Intent, NodeRecord
+from .._core.record import Intent
 from . import facts, names
 from .cluster import Cluster
 from .migration_policy import DEFAULTS
 from .preflight_limits import amount
+from .report import record_row
 from .service import Request, connect, plan_now, refuse_own_node
 from .tryout import try_out
 
@@ -47,6 +48,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
             request.policy,
             limits=limits(request.policy, cluster),
             migration=settings(cluster),
+            waits_for_hooks=False,
         )
         unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL))
         decision = decide(obs, {request.node: record}, unlimited)
@@ -104,21 +106,9 @@ def look(request: Request) -> dict[str, Any]:
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else _record_row(old),
+            "record": None if old is None else record_row(old),
             "changed": False,
             **platform.observer.rates.told,
         }
     finally:
         platform.close()
-
-
-def _record_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "run_id": record.run_id,
-        "intent": record.intent,
-        "requester": record.requester,
-        "reason": record.reason,
-        "started": record.started_wall,
-        "cordoned_by_us": record.cordoned_by_us,
-        "runs": list(record.runs),
-    }

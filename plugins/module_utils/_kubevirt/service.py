@@ -15,11 +15,11 @@ from typing import Any
 from .._core.actions import Action, Do, NodePhase
 from .._core.decide import decide
 from .._core.engine import Ended, Engine, Slice, begin
-from .._core.model import Observation
+from .._core.hooks import answer
 from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
-from .._core.report import counts, rows
+from .._core.report import counts
 from . import names
 from .auth import ConfigError
 from .carry import pack, unpack
@@ -31,6 +31,7 @@ from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
+from .report import needs, nudges, vm_rows
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -61,7 +62,7 @@ class Request:
 
     `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
-    nothing over.
+    nothing over. `hooks_done`: answers, as `needs` asked.
     """
 
     auth: dict[str, Any]
@@ -78,6 +79,7 @@ class Request:
     machines: bool = False
     metrics: Source | None = None
     cursor: str | None = None
+    hooks_done: Sequence[Mapping[str, Any]] = ()
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
@@ -92,7 +94,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
     Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
-    RunsTheMaintenance, KubernetesMissing.
+    RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
     client = platform.client
@@ -146,6 +148,9 @@ def _slice(
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
+    if request.hooks_done:
+        answer(record, request.hooks_done)
+        saved = ("", float("-inf"))  # so that the first step writes them
     outcome, others, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
@@ -253,27 +258,13 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "changed": request.begun,  # what had begun is undone
         "vms": [],
         "nudges": 0,
+        "needs": [],
         "pods": [],
         "counts": {},
         "certificate": None,
         "findings": [],
         "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
     }
-
-
-def _rows(
-    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
-) -> list[dict[str, Any]]:
-    found = []
-    for row in rows(record, obs):
-        one = known.get(row["uuid"], Instance("", "", ""))
-        own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
-        found.append({**row, **own})
-    return found
-
-
-def _nudges(vms: Sequence[Mapping[str, Any]]) -> int:
-    return sum(vm["nudges"] for vm in vms)
 
 
 def result(
@@ -291,15 +282,16 @@ def result(
     if emptied and others.phase is not NodePhase.EMPTY:
         phase, certificate = others.phase, None
         ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
-    vms = _rows(record, obs, known)
+    vms = vm_rows(record, obs, known)
     return {
         "ended": ended.value,
         "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": changed,
+        "changed": changed or bool(request.hooks_done),
         "vms": vms,
-        "nudges": _nudges(vms),
+        "nudges": nudges(vms),
+        "needs": needs(outcome, known),
         "pods": others.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
@@ -315,7 +307,8 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
-    decision = decide(obs, {record.node: record}, replace(request.policy))
+    policy = replace(request.policy, waits_for_hooks=False)
+    decision = decide(obs, {record.node: record}, policy)
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in _QUIET]
     if old is None and request.intent is Intent.ACTIVE:
@@ -328,7 +321,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         findings += pods.findings
         if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
             acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
-    vms = _rows(planned, obs, platform.records.instances)
+    vms = vm_rows(planned, obs, platform.records.instances)
     found = {
         "ended": Ended.FINAL.value,
         "phase": phase.value,
@@ -336,7 +329,8 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         "run_id": record.run_id,
         "changed": bool(acts),
         "vms": vms,
-        "nudges": _nudges(vms),
+        "nudges": nudges(vms),
+        "needs": [],
         "pods": pods.rows,
         "counts": counts(planned),
         "certificate": None,

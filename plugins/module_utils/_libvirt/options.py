@@ -16,7 +16,7 @@ from typing import Any
 from .._core import needs_text
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
-from .._policy.rules import UNKNOWN_ANSWERS, compile_rules
+from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
 from .dirty_rate import LONGEST
 from .host import HostConfig
@@ -86,6 +86,7 @@ RULE_SPEC: dict[str, Any] = {
             for name, spec in MIGRATION_SPEC.items()
         },
     },
+    "hooks": {"type": "dict", "options": {hook: {"type": "str"} for hook in HOOKS}},
     "unknown": {"type": "str", "choices": list(UNKNOWN_ANSWERS)},
 }
 

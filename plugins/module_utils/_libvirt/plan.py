@@ -74,7 +74,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         request.to,
     )
     obs = platform.observe(record)
-    policy = replace(request.policy, limits=_NO_LIMITS)
+    policy = replace(request.policy, limits=_NO_LIMITS, waits_for_hooks=False)
     decision = decide(obs, {record.node: record}, policy)
     planned = decision.records[record.node]
     acts = [a for a in decision.actions if a.do not in (Do.FORGET, Do.WATCH)]
@@ -92,6 +92,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         "run_id": record.run_id,
         "changed": bool(acts),
         "vms": vms,
+        "needs": [],
         "counts": counts(planned),
         "certificate": None,
         "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._core import hooks
 from .._core.actions import Do, NodePhase
 from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
@@ -41,7 +42,7 @@ class Request:
     """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
 
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
-    links and VMs, for the times that check mode foresees.
+    links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
     """
 
     own: HostConfig
@@ -57,6 +58,7 @@ class Request:
     only: str = ""
     to: str = ""
     speeds: Mapping[str, Any] = field(default_factory=dict)
+    hooks_done: Sequence[Mapping[str, Any]] = ()
 
 
 @contextmanager
@@ -71,7 +73,8 @@ def one_at_a_time() -> Iterator[None]:
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
-    Raises HostUnreachable, RecordError, Superseded; libvirt errors of single VMs are results.
+    Raises HostUnreachable, RecordError, Superseded, and PolicyError for an answer to no hook;
+    libvirt errors of single VMs are results.
     """
     with one_at_a_time():
         platform = LibvirtPlatform(request.own, request.peers, request.slots_on, request.only)
@@ -100,6 +103,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         request.to,
         fresh=not request.begun,
     )
+    hooks.answer(record, request.hooks_done)  # its first step writes them
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
@@ -147,6 +151,7 @@ def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, A
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
         "vms": [],
+        "needs": [],
         "counts": {},
         "certificate": None,
         "findings": [],
@@ -163,8 +168,9 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "phase": outcome.phase.value,
         "node": request.own.name,
         "run_id": request.run_id,
-        "changed": bool(done),
+        "changed": bool(done or request.hooks_done),
         "vms": rows(outcome.record, outcome.observation),
+        "needs": hooks.needs(outcome.decision, outcome.record),
         "counts": counts(outcome.record),
         "certificate": certificate,
         "findings": [finding.to_dict() for finding in outcome.findings],

@@ -34,6 +34,7 @@ def choice_for(document: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
         "way": choice.way.value,
         "decided_by": choice.decided_by,
         "priority": choice.priority,
+        "hooks": {hook: tasks for hook, tasks in vars(choice.hooks).items() if tasks},
         "reason": finding.get("reason", ""),
         "message": finding.get("message", ""),
         "remedy": finding.get("remedy", ""),

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import MigrationSettings, PolicyError, Rule
+from .._core.policy import Hooks, MigrationSettings, PolicyError, Rule
+from .._core.record import Hook
 from .expression import Expression, ExpressionError, compile_expression, mark
 from .settings import BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migration_settings
 
@@ -26,13 +27,10 @@ KEYS = (
     "allow_stop",
     "priority",
     "migration",
+    "hooks",
     "unknown",
 )
-# What one would look for here and is elsewhere.
-_ELSEWHERE = {
-    "hooks": "rules have no hooks; strategy External leaves a VM to its owner, and the playbook "
-    "rolling_maintenance runs maintenance_tasks on the empty host"
-}
+HOOKS = tuple(hook.value for hook in Hook)
 _YES = ("true", "yes", "on", "1")
 _NO = ("false", "no", "off", "0")
 
@@ -110,8 +108,6 @@ class _RuleText:
 
     def _known(self, key: str, given: Iterable[Any], known: Sequence[str]) -> None:
         for name in given:
-            if name in _ELSEWHERE and not key:
-                self.fail(str(name), _ELSEWHERE[name])
             if name not in known:
                 near = difflib.get_close_matches(str(name), known, 1)
                 hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
@@ -147,6 +143,7 @@ class _RuleText:
             allow_stop=self._boolean("allow_stop", given.get("allow_stop")),
             priority=self._number("priority", given.get("priority")),
             migration=self._migration(base),
+            hooks=self._hooks(),
             explain=_explanation(expression, reader),
         )
 
@@ -176,6 +173,21 @@ class _RuleText:
             return migration_settings(values, base)
         except PolicyError as exc:
             raise RuleError(f"{self.place}: {exc}") from None
+
+    def _hooks(self) -> Hooks | None:
+        raw = self._given.get("hooks")
+        if raw is None:
+            return None
+        if not isinstance(raw, Mapping):
+            self.fail("hooks", f"it must be a mapping, not {type(raw).__name__}")
+        given = {key: value for key, value in raw.items() if value is not None}
+        self._known("hooks", given, HOOKS)
+        for key, value in given.items():
+            if not isinstance(value, str) or not value.strip():
+                self.fail(f"hooks.{key}", f"it is the path of a task file, not {value!r}")
+        if not given:
+            self.fail("hooks", "it is empty: before or after is expected")
+        return Hooks(**given)
 
     # Values: strict, but as tolerant as Ansible's own options about text from templates.
 

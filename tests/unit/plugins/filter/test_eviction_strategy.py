@@ -50,6 +50,12 @@ def test_the_options_are_those_of_the_drain() -> None:
     assert row["way"] == "skip"
 
 
+def test_hooks_are_told() -> None:
+    rules = [{**RULES[0], "hooks": {"before": "out.yml"}}]
+    rows = eviction_strategy([WEB, CARD], rules)
+    assert [row["hooks"] for row in rows] == [{}, {"before": "out.yml"}]
+
+
 def test_what_is_not_known_is_said() -> None:
     (row,) = eviction_strategy([WEB], [{"name": "hot", "when": "dirty_rate > `5`"}])
     assert (row["way"], row["reason"]) == ("block", "Undecided")

@@ -36,6 +36,7 @@ OTHER: dict[str, Any] = {
     "speeds": {"link": 1},
     "metrics": {"url": "https://metrics"},
     "label_selectors": ["tier=db"],
+    "hooks_done": [{"uuid": "u", "hook": "before"}],
 }
 
 

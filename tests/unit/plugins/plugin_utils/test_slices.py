@@ -74,6 +74,32 @@ def test_another_phase_than_the_wanted_one_fails() -> None:
     assert Host(slice_of("Blocked")).run()["failed"] is True
 
 
+NEED = {"kind": "hook", "hook": "before", "tasks": "out.yml", "name": "web", "uuid": "u1"}
+
+
+def test_hooks_that_wait_end_it_as_a_failure_that_says_what_to_do() -> None:
+    """Who does not know of hooks must not go on as if the host were empty."""
+    answer = {**slice_of("Draining", "needs"), "needs": [NEED], "run_id": "r1"}
+    host = Host(answer)
+    result = host.run()
+    assert result["failed"] is True and result["needs"] == [NEED]
+    assert len(host.calls) == 1
+    assert result["msg"].splitlines()[:2] == [
+        "host-a is Draining, not Drained: hooks wait for an answer.",
+        "web: hook before: out.yml",
+    ]
+    assert "run_id=r1, begun=true, and hooks_done as `needs` is" in result["msg"]
+
+
+def test_an_answer_is_given_once() -> None:
+    """It stands in the record then; the VM may have come back, and wait for its next hook."""
+    host = Host(slice_of("Draining", "out_of_time"), slice_of("Drained"))
+    args = {"state": "drained", "run_id": "r1", "begun": True, "hooks_done": [NEED]}
+    run_slices(host.call, args, GOOD, False)
+    assert [call.get("hooks_done") for call in host.calls] == [[NEED], None]
+    assert args["hooks_done"] == [NEED]
+
+
 def test_a_connection_that_comes_back_is_carried_on_with(slept: list[float]) -> None:
     gone = AnsibleConnectionFailure("no route to host")
     host = Host(slice_of("Draining", "out_of_time"), gone, gone, slice_of("Drained"))

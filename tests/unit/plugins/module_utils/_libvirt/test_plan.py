@@ -19,8 +19,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_pl
     ModelPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Hooks,
     Limits,
     PolicyError,
+    Rule,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
@@ -28,7 +30,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    Request,
+    _slice,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     fleet,
@@ -121,6 +126,36 @@ def test_check_mode_names_what_would_stay(made: Fleet) -> None:
     found = unchanged(made, lambda: plan.plan(asked))
     assert found["would_stay"] == ["vm3"]
     assert "would_stay" not in plan.plan(request(Intent.ACTIVE))
+
+
+WEB = Rule("web", lambda _document: True, hooks=Hooks("out.yml", "back.yml"))
+
+
+def test_check_mode_names_hooks_and_waits_for_none(made: Fleet) -> None:
+    asked = replace(request(Intent.DRAINED), policy=replace(ALLOWED, rules=(WEB,)))
+    found = unchanged(made, lambda: plan.plan(asked))
+    files = {"before": "out.yml", "after": "back.yml"}
+    assert [row["hooks"] for row in found["vms"]] == [files] * 3
+    assert (found["ended"], found["needs"], found["would_stay"]) == ("final", [], [])
+    acts = {act["vm"]: act["do"] for act in found["planned"] if act["vm"]}
+    assert acts == {"vm1": "migrate", "vm2": "migrate", "vm3": "shutdown"}
+
+
+def test_a_slice_waits_and_goes_on_with_the_answers(made: Fleet) -> None:
+    """The answers are in the record before anything is done with a VM."""
+    asked = replace(request(Intent.DRAINED), policy=replace(ALLOWED, rules=(WEB,)))
+    platform: Any = Platform(made, "a")
+    first = _slice(platform, asked)
+    assert (first["ended"], len(first["needs"])) == ("needs", 3)
+    with pytest.raises(PolicyError, match=r"hooks_done\[0\].hook is 'x'"):
+        _slice(platform, replace(asked, begun=True, hooks_done=[{"uuid": "u1", "hook": "x"}]))
+    saved: list[dict[str, str]] = []
+    platform.fails = lambda _action: saved.append(
+        {uuid: entry.hook_stage for uuid, entry in platform.load().vms.items()}
+    )
+    more = _slice(platform, replace(asked, begun=True, hooks_done=first["needs"]))
+    assert saved and set(saved[0].values()) == {"before"}
+    assert more["run_id"] == first["run_id"] and more["needs"] != first["needs"]
 
 
 def test_a_wrong_speed_is_named(made: Fleet) -> None:

@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Hooks,
     MigrationSettings,
     Policy,
 )
@@ -67,6 +68,7 @@ def test_everything_that_a_rule_can_say() -> None:
                     "on_timeout": "post_copy",
                     "progress_timeout": 9,
                 },
+                hooks={"before": "out.yml", "after": None},
                 unknown="next",
             )
         ],
@@ -76,6 +78,7 @@ def test_everything_that_a_rule_can_say() -> None:
     assert made.on_not_migratable is OnNotMigratable.SAVE
     assert made.allow_stop is True
     assert made.priority == 7
+    assert made.hooks == Hooks(before="out.yml")
     assert made.migration == MigrationSettings(
         bandwidth_mib=100,
         post_copy=True,
@@ -150,8 +153,16 @@ def test_a_changed_document_is_read_anew() -> None:
         (["x"], r"rules\[0\]: it must be a mapping"),
         ([{"when": "name"}], r"rules\[0\], name: a rule needs one"),
         ([rule(strateg="None")], r"rules\[0\] \(one\): there is no key 'strateg'; did you mean"),
-        ([rule(hooks=[])], r"\(one\), hooks: rules have no hooks; strategy External"),
-        ([rule(hook=[])], "no key 'hook'; known are name, when"),
+        ([rule(hooks=[])], r"\(one\), hooks: it must be a mapping, not list"),
+        ([rule(hooks={})], r"\(one\), hooks: it is empty: before or after is expected"),
+        ([rule(hooks={"before": None})], r"hooks: it is empty"),
+        ([rule(hooks={"befor": "x.yml"})], r"hooks: there is no key 'befor'; did you mean before"),
+        ([rule(hooks={"during": "x.yml"})], r"no key 'during'; known are before, after"),
+        ([rule(hooks={"before": 5})], r"hooks\.before: it is the path of a task file, not 5"),
+        ([rule(hooks={"after": ["x.yml"]})], r"hooks\.after: it is the path of a task file"),
+        ([rule(hooks={"after": " "})], r"hooks\.after: it is the path of a task file, not ' '"),
+        ([rule(hook=[])], "no key 'hook'; did you mean hooks"),
+        ([rule(xyz=[])], "no key 'xyz'; known are name, when"),
         ([rule(strategy="Livemigrate")], r"\(one\), strategy: .*did you mean LiveMigrate"),
         ([rule(on_not_migratable="stop")], "on_not_migratable: it is one of block"),
         ([rule(unknown=True)], "unknown: it is one of block, match, next, not True"),
