@@ -97,10 +97,6 @@ requirements:
 
     RUN = r"""
 options:
-  node:
-    description: Name of the node.
-    type: str
-    required: true
   run_id:
     description:
       - Identifies the run in annotations.
@@ -114,16 +110,28 @@ options:
     description: Why, for the annotations.
     type: str
     default: ''
+"""
+
+    SLICE = r"""
+options:
   slice:
     description:
       - Seconds after which one call hands back, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
     default: 15
-  lock_namespace:
-    description: Namespace of the Lease that lets one run at a time work on a node.
+  begun:
+    description: Set by the action plugin from the second slice on.
+    type: bool
+    default: false
+"""
+
+    NODE = r"""
+options:
+  node:
+    description: Name of the node.
     type: str
-    default: default
+    required: true
 """
 
     POLICY = r"""
@@ -145,22 +153,6 @@ options:
         true of VMs of strategy V(None), which KubeVirt stops when they are evicted.
     type: bool
     default: false
-  force_stop:
-    description:
-      - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is switched
-        off. Its pod is then given one second. One whose eviction was refused was not asked.
-    type: bool
-    default: false
-  limits:
-    description:
-      - How many migrations are asked for at once. Default is all, since KubeVirt queues by its own
-        limits and uses them best so.
-    type: dict
-    default: {}
-    suboptions:
-      outbound:
-        description: From this node. More than KubeVirt's own limit changes nothing.
-        type: int
   rules:
     description:
       - What to do with which VMs, in order. The first rule that matches a VM decides; what it does
@@ -274,6 +266,36 @@ options:
             waits for all.
         type: int
         default: 0
+"""
+
+    STOPS = r"""
+options:
+  force_stop:
+    description:
+      - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is switched
+        off. Its pod is then given one second. One whose eviction was refused was not asked.
+    type: bool
+    default: false
+  shutdown_timeout:
+    description:
+      - Seconds for a guest to shut down, from when it was asked. KubeVirt itself ends it after its
+        C(terminationGracePeriodSeconds).
+    type: float
+    default: 300.0
+"""
+
+    COURSE = r"""
+options:
+  limits:
+    description:
+      - How many migrations are asked for at once. Default is all, since KubeVirt queues by its own
+        limits and uses them best so.
+    type: dict
+    default: {}
+    suboptions:
+      outbound:
+        description: From this node. More than KubeVirt's own limit changes nothing.
+        type: int
   max_attempts:
     description:
       - How often one VM's migration is tried in one run. KubeVirt's own retries count.
@@ -286,12 +308,6 @@ options:
         more by itself.
     type: float
     default: 5.0
-  shutdown_timeout:
-    description:
-      - Seconds for a guest to shut down, from when it was asked. KubeVirt itself ends it after its
-        C(terminationGracePeriodSeconds).
-    type: float
-    default: 300.0
   external_timeout:
     description: Seconds to wait for the owner of a VM with strategy V(External).
     type: float

@@ -55,6 +55,10 @@ options:
     type: list
     elements: dict
     default: []
+  lock_namespace:
+    description: Namespace of the Lease that lets one run at a time work on a node.
+    type: str
+    default: default
   cursor:
     description:
       - Set by the action plugin. What the slice before handed over, empty for the first. It saves
@@ -71,8 +75,12 @@ options:
     default: ''
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.slice
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.stops
+  - virtops.maintenance._kubernetes.course
   - virtops.maintenance._metrics
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
@@ -264,6 +272,11 @@ counts:
   returned: success
   type: dict
   sample: {moved: 3, blocked: 0, total: 3}
+nudges:
+  description: The sum of RV(vms[].nudges).
+  returned: success
+  type: int
+  sample: 0
 pods:
   description:
     - The other pods of the node. Those of VMs are left out, finished ones among them.
@@ -375,6 +388,11 @@ vms:
       description: Who asked for it. Empty for one that somebody else asked for.
       type: str
       sample: alice@ctl
+    nudges:
+      description:
+        - How often it stood marked without a migration of it, and a write to the Node made KubeVirt
+          go on. Counted over all runs until the node is restored.
+      type: int
     handed_off:
       description:
         - When the guest changed its node, as KubeVirt tells it. The migration object may stay
@@ -496,15 +514,18 @@ def main() -> None:
                 "choices": ["drained", "cordoned", "active"],
                 "default": "drained",
             },
-            "begun": {"type": "bool", "default": False},
+            "lock_namespace": {"type": "str", "default": "default"},
             "hooks_done": {"type": "list", "elements": "dict", "default": []},
             "cursor": {"type": "str"},
             "controller_uuid": {"type": "str", "default": ""},
             "speeds": SPEEDS_SPEC,
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
-            **options.POLICY_SPEC,
             **options.RUN_SPEC,
+            **options.SLICE_SPEC,
+            **options.POLICY_SPEC,
+            **options.STOP_SPEC,
+            **options.COURSE_SPEC,
         },
         supports_check_mode=True,
     )

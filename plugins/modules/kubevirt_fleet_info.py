@@ -91,6 +91,11 @@ warnings:
   returned: when the server of metrics did not tell
   type: list
   elements: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
 """
 
 from ansible.module_utils.basic import AnsibleModule

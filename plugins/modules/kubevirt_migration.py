@@ -86,31 +86,10 @@ options:
         was never prepared; its pod is then deleted, on which there is nothing of the guest yet.
     type: float
     default: 60.0
-  run_id:
-    description:
-      - Identifies the run in annotations.
-      - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
-    type: str
-  requester:
-    description: Who asks for it, for the annotations. Default is the user of the process.
-    type: str
-    default: ''
-  reason:
-    description: Why, for the annotations.
-    type: str
-    default: ''
-  slice:
-    description:
-      - Seconds after which one call hands back, so that progress can be shown.
-      - The work goes on between two calls. There is no need to change it.
-    type: int
-    default: 15
-  begun:
-    description: Set by the action plugin from the second slice on.
-    type: bool
-    default: false
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.slice
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:
@@ -303,7 +282,9 @@ vms:
       description: Name of the MigrationPolicy that applies, empty if none does or before hand-off.
       type: str
     reason:
-      description: Typed reason, empty if nothing is wrong.
+      description:
+        - Typed reason, empty if nothing is wrong. While it waits, what for, in the words of
+          M(virtops.maintenance.kubevirt_migration_info).
       type: str
     plane:
       description: V(control) or V(data).
@@ -348,13 +329,13 @@ def main() -> None:
             "node": {"type": "str", "default": ""},
             "target": {"type": "str", "default": ""},
             "added_node_selector": {"type": "dict", "default": {}},
-            "begun": {"type": "bool", "default": False},
             **AUTH_SPEC,
-            **{key: options.POLICY_SPEC[key] for key in ("max_attempts", "backoff")},
-            "pending_timeout": options.POLICY_SPEC["pending_timeout"],
+            **{key: options.COURSE_SPEC[key] for key in ("max_attempts", "backoff")},
+            "pending_timeout": options.COURSE_SPEC["pending_timeout"],
             "migration_timeout": {"type": "float", "default": 3600.0},
             "abort_timeout": {"type": "float", "default": 60.0},
-            **{k: v for k, v in options.RUN_SPEC.items() if k != "lock_namespace"},
+            **options.RUN_SPEC,
+            **options.SLICE_SPEC,
         },
         mutually_exclusive=[("target", "added_node_selector")],
         supports_check_mode=True,

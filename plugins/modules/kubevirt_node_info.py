@@ -17,8 +17,9 @@ author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
-  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.stops
   - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
@@ -230,6 +231,11 @@ vms:
       description: Who asked for it. Empty for one that somebody else asked for.
       type: str
       sample: alice@ctl
+    nudges:
+      description:
+        - How often it stood marked without a migration of it, and a write to the Node made KubeVirt
+          go on. Counted over all runs until the node is restored.
+      type: int
     handed_off:
       description:
         - When the guest changed its node, as KubeVirt tells it. The migration object may stay
@@ -319,10 +325,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
     METRICS_SPEC,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import look
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
-    look,
 )
 
 
@@ -333,7 +339,7 @@ def main() -> None:
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
-            **options.RUN_SPEC,
+            **options.STOP_SPEC,
         },
         supports_check_mode=True,
     )
@@ -347,9 +353,7 @@ def main() -> None:
             pods=options.pods(params),
             machines=options.asks_the_machine(params),
             intent=Intent.DRAINED,
-            run_id=options.run_id(params),
-            requester=options.requester(params),
-            reason=params["reason"],
+            run_id="info",
         )
         result = look(request)
     except (PolicyError, RecordError, *FAILURES) as exc:

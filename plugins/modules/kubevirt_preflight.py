@@ -13,22 +13,22 @@ description:
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
     decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
     given the same policy.
-  - Lists objects, asks for access reviews, and evicts each VM as a dry run on the server. None of
-    these changes anything.
+  - Lists objects, asks for access reviews, and evicts each VM, and each other pod that has to go,
+    as a dry run on the server. None of these changes anything.
+  - What C(kubectl drain) would refuse among the other pods keeps the drain from beginning, so it is
+    about the node. What a budget or a missing replica holds back is about the pod, and the VMs move
+    all the same. See O(pods).
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
   - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 options:
-  node:
-    description: Name of the node.
-    type: str
-    required: true
   severity:
     description:
       - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
@@ -88,7 +88,7 @@ findings:
           policy says what to do with a VM that cannot migrate.
       type: str
     about:
-      description: V(cluster), V(node) or V(vm).
+      description: V(cluster), V(node), V(vm) or V(pod).
       type: str
     plane:
       description: V(control) or V(data).
@@ -121,7 +121,7 @@ blockers:
   sample:
     - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
 node_blockers:
-  description: Those of the blockers that are not about a single VM. They keep every VM.
+  description: Those of the blockers that are not about a single VM or pod. They keep every VM.
   returned: success
   type: list
   elements: str
@@ -191,6 +191,7 @@ def main() -> None:
             auth=options.auth(module),
             node=params["node"],
             policy=options.policy(params),
+            pods=options.pods(params),
             metrics=options.metrics(params, always=False),
             intent=Intent.DRAINED,
             run_id="preflight",

@@ -107,6 +107,8 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
         text += f"  {len(pods)} pods to go: {first}"
+    if result.get("nudges"):
+        text += f"  KubeVirt woken {result['nudges']} times"
     return text
 
 

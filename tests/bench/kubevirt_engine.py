@@ -30,8 +30,9 @@ def main() -> None:
     sys.path.insert(0, collections)
     auth, options = load("_kubevirt.auth"), load("_kubevirt.options")
     service, record = load("_kubevirt.service"), load("_core.record")
-    params = {key: spec.get("default") for key, spec in options.POLICY_SPEC.items()}
-    seconds = float(options.RUN_SPEC["slice"]["default"])
+    specs = {**options.POLICY_SPEC, **options.STOP_SPEC, **options.COURSE_SPEC}
+    params = {key: spec.get("default") for key, spec in specs.items()}
+    seconds = float(options.SLICE_SPEC["slice"]["default"])
     settings = auth.settings({"kubeconfig": kubeconfig}, {})
 
     def run(node: str) -> dict[str, Any]:

@@ -277,7 +277,7 @@ class MigrationController:
         elif state.get("failed"):
             self._fail(migration, "source node reported migration failed")
         elif state.get("completed"):
-            if words.phase(migration) == "Running" and not words.is_true(vmi, "MigrationRequired"):
+            if words.phase(migration) == "Running" and not self._kept_open(vmi):
                 text = "Source node reported migration succeeded"
                 self._world.event(migration, "SuccessfulMigration", text)
                 self._enter(migration, "Succeeded")
@@ -287,6 +287,13 @@ class MigrationController:
             self._enter(migration, "TargetReady")
         elif words.phase(migration) == "TargetReady" and state.get("startTimestamp"):
             self._enter(migration, "Running")
+
+    @staticmethod
+    def _kept_open(vmi: Obj) -> bool:
+        """The guest has moved, and something of the VMI is not as it will be. One of these
+        conditions counts as soon as it is there."""
+        on = any(words.is_true(vmi, kind) for kind in ("MigrationRequired", "HotMemoryChange"))
+        return on or words.condition(vmi, "HotVCPUChange") is not None
 
     def _pod_is_down(self, migration: Obj) -> bool:
         pod = self.target_pod(migration)

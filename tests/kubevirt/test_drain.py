@@ -6,13 +6,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+
+import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    names,
+    plan_check,
+)
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, add_budget, clean, evictions, row
 
@@ -147,12 +153,12 @@ def test_what_is_on_its_way_here_is_waited_for_and_moved_on(sim, operator) -> No
 def test_a_plan_only_reads(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     before = len(sim.log)
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
     assert [step["do"] for step in found["planned"]] == ["cordon", "migrate"]
     writes = [call for call in sim.log[before:] if call.method != "GET"]
     assert [(call.method, call.query) for call in writes] == [("POST", "dryRun=All")]
     assert "evacuationNodeName" not in sim.find(VMIS, "vm")["status"]
-    seen = service.look(operator.request(Intent.DRAINED, "r", 1.0))
+    seen = plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))
     assert seen["kubevirt"]["parallel_outbound_migrations_per_node"] == 2
     assert seen["target_exists"] and not seen["cordoned"]
 
@@ -169,6 +175,51 @@ def test_a_marked_vm_without_a_migration_is_woken_up(sim, operator) -> None:
     unpause.join()
     assert found["phase"] == "Drained"
     assert row(found, "vm")["attempts"] == 1
+    assert (row(found, "vm")["nudges"], found["nudges"]) == (1, 1)
+
+
+def test_each_write_that_woke_kubevirt_is_counted_over_slices_and_restarts(sim, operator) -> None:
+    """As often as the Node was written for it; the count stands there in that same write."""
+    sim.add_vm("vm", "n1")
+    sim.add_vm("other", "n1", strategy="None")
+    sim.world.paused.add("evacuation")
+    told: dict[str, int] = {}  # when the Node was written to wake KubeVirt -> the count in it
+
+    def note(change) -> None:
+        notes = change.obj["metadata"].get("annotations", {})
+        if change.kind is NODES and names.NUDGE in notes:
+            known = json.loads(notes[names.INSTANCES]).values()
+            told.setdefault(notes[names.NUDGE], sum(vm["nudges"] for vm in known))
+
+    sim.call(lambda: sim.world.on_change(note))
+    first = operator.slice(Intent.DRAINED, 4.0, run_id="r")
+    assert (row(first, "vm")["nudges"], row(first, "other")["nudges"]) == (1, 0)
+    then = operator.slice(Intent.DRAINED, 4.0, run_id="again")
+    assert row(then, "vm")["nudges"] == 2
+    assert list(told.values()) == [1, 2]
+    sim.world.paused.clear()
+    found = operator.drain(allow_stop=True)
+    assert found["phase"] == "Drained"
+    assert found["nudges"] == row(found, "vm")["nudges"] >= 2
+    assert operator.restore()["nudges"] == 0 and clean(sim)
+
+
+def test_for_a_vm_that_has_gone_kubevirt_is_not_woken(sim, operator) -> None:
+    """It stood marked and without a migration, and then somebody stopped it."""
+    sim.add_vm("vm", "n1", run_strategy="Manual")
+    sim.add_vm("stays", "n1")
+    sim.world.paused.add("evacuation")
+    marked: list[str] = []
+
+    def stop(change) -> None:
+        if change.kind is VMIS and change.obj["status"].get("evacuationNodeName") and not marked:
+            marked.append(change.obj["metadata"]["name"])
+            sim.world.later(8.0, sim.world.store.delete, VMIS, "default", "vm")
+
+    sim.call(lambda: sim.world.on_change(stop))
+    found = operator.slice(Intent.DRAINED, 5.0)
+    sim.world.paused.clear()
+    assert (row(found, "vm")["nudges"], row(found, "stays")["nudges"]) == (0, 1)
 
 
 def test_the_certificate_waits_for_the_source_pods(sim, operator) -> None:
@@ -189,11 +240,12 @@ def test_the_certificate_is_read_and_not_remembered(sim, operator) -> None:
     assert len(plain) >= 2
 
 
-def test_a_migration_object_that_stays_open_is_told_as_moved(sim, operator) -> None:
+@pytest.mark.parametrize("kind", ["MigrationRequired", "HotVCPUChange", "HotMemoryChange"])
+def test_a_migration_object_that_stays_open_is_told_as_moved(sim, operator, kind) -> None:
     """The guest has moved; KubeVirt keeps the object Running until the condition is gone."""
     sim.add_vm("vm", "n1")
-    required = {"type": "MigrationRequired", "status": "True"}
-    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(required), "default")
+    keeps = {"type": kind, "status": "True"}
+    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(keeps), "default")
     found = operator.drain()
     vm = row(found, "vm")
     assert (found["phase"], vm["verdict"], vm["phase"]) == ("Drained", "moved", "Succeeded")
@@ -208,18 +260,18 @@ def test_a_plan_tells_what_only_the_server_knows(sim, operator) -> None:
     sim.add_vm("well", "n1")
     sim.add_vm("silent", "n1", strategy="None", labels={"tier": "db"})
     add_budget(sim, "strict", 1, tier="db")
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert row(found, "well")["reason"] == ""
     assert row(found, "silent")["reason"] == "DisruptionBudget"
     sim.world.virt_api_down = True
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert row(found, "well")["reason"] == "WebhookUnavailable"
     sim.world.virt_api_down = False
     rules = sim.api.access.rules["maintenance"]
     sim.api.access.rules["maintenance"] = [
         r for r in rules if "pods/eviction" not in r["resources"]
     ]
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert [f["reason"] for f in found["findings"]] == ["Forbidden"]
     assert "create pods/eviction" in found["findings"][0]["message"]
     assert clean(sim) and sim.node_of("well") == "n1"

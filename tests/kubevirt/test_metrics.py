@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    plan_check,
+    service,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
     Source,
     source_of,
@@ -63,7 +66,7 @@ def asked(sim: Kubesim) -> list[str]:
 
 
 def look(operator: Any, source: Source | None, rules: Any = ()) -> dict[str, Any]:
-    return service.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
+    return plan_check.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
 
 
 def rates(found: dict[str, Any]) -> dict[str, float | None]:

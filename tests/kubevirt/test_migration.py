@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
     AccessDenied,
+    Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
     plan_migration,
@@ -26,7 +27,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
     MigrationRefused,
     MigrationRequest,
-    Superseded,
     VMNotHere,
     Want,
 )
@@ -107,14 +107,10 @@ def foreign(sim: Kubesim) -> None:
     sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
 
 
-def keep_open(sim: Kubesim) -> None:
+def keep_open(sim: Kubesim, kind: str = "MigrationRequired", status: str = "True") -> None:
     """What leaves a migration object Running after the guest has moved."""
-    sim.edit(
-        VMIS,
-        "vm",
-        lambda o: o["status"]["conditions"].append({"type": "MigrationRequired", "status": "True"}),
-        "default",
-    )
+    keeps = {"type": kind, "status": status}
+    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(keeps), "default")
 
 
 def full(sim: Kubesim) -> None:
@@ -215,6 +211,15 @@ def test_what_is_under_way_is_taken_over(sim, one) -> None:
     assert sim.requests("POST", "virtualmachineinstancemigrations") == []
 
 
+def test_a_second_loop_is_named_while_it_moves(sim, one) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    request = one.begin("Running")
+    mark(sim)
+    found = run_migration(replace(request, seconds=1.0))
+    assert vm(found)["reason"] == "TwoLoops"
+    assert "an eviction from n1 asks to move it too" in vm(found)["message"]
+
+
 def test_an_evacuation_is_taken_over(sim, one) -> None:
     sim.add_vm("vm", "n1")
     mark(sim)
@@ -266,13 +271,18 @@ def test_what_the_migration_before_left_on_the_vmi_is_not_believed(sim, one) -> 
     assert row["handed_off"] == "" and sim.node_of("vm") == here
 
 
-def test_a_migration_object_that_stays_open_is_told_as_moved(sim, one) -> None:
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("MigrationRequired", "True"), ("HotVCPUChange", "False"), ("HotMemoryChange", "True")],
+)
+def test_a_migration_object_that_stays_open_is_told_as_moved(sim, one, kind, status) -> None:
+    """HotVCPUChange counts for KubeVirt as soon as it is there."""
     sim.add_vm("vm", "n1")
-    keep_open(sim)
+    keep_open(sim, kind, status)
     found = one.migrate()
     row = vm(found)
     assert (found["phase"], row["verdict"], row["phase"]) == ("Migrated", "moved", "Succeeded")
-    assert row["reason"] == "MigrationObjectStays" and "MigrationRequired" in row["message"]
+    assert row["reason"] == "MigrationObjectStays" and kind in row["message"]
     assert row["handed_off"] and row["handed_off"] in row["message"]
     assert [m["status"]["phase"] for m in sim.all(VMIMS)] == ["Running"]
 

@@ -227,6 +227,19 @@ def test_a_backup_and_utility_volumes(sim, operator) -> None:
         assert first(operator)["code"] == code
 
 
+def test_two_loops_on_one_vm_are_told(sim, operator) -> None:
+    """The descheduler wants it away, on a VM that had no annotations, and somebody moves it."""
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    migrate(sim, phase="Running")
+    notes = {"kubevirt.io~1eviction-source": "descheduler"}
+    sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+    sim.edit(VMIS, "vm", lambda o: o["metadata"].update(annotations=notes), "default")
+    found = first(operator)
+    assert (found["where"], found["code"]) == ("migration", "TwoLoops")
+    assert "m-vm of somebody else" in found["sentence"]
+    assert "descheduler (eviction from n1) asks to move it too" in found["sentence"]
+
+
 def test_a_policy_that_is_too_slow_for_the_vm(sim, operator) -> None:
     sim.add_vm("vm", "n1", memory="8Gi", migrate_seconds="1000", labels={"size": "big"})
     policy = {

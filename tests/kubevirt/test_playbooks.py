@@ -17,6 +17,7 @@ import pytest
 
 from kubesim import Kubesim
 from kubesim.kinds import NODES
+from kubesim.reading import add_pod
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -193,6 +194,46 @@ def test_what_is_not_done_in_time_is_no_success(sim, plays) -> None:
     assert done.returncode != 0
     assert "n1 is Blocked, not Drained." in done.stdout and "WaitingForSlot" in done.stdout
     assert sim.node_of("slow") == "n1" and sim.leftovers() == []
+
+
+def test_a_pod_that_the_drain_refuses_is_told_by_the_preflight(sim, plays) -> None:
+    """Judged by the same variable as the drain's."""
+    sim.add_vm("vm", "n1")
+    add_pod(sim, "odd", "n1", owner="")
+    before = len(sim.log)
+    done = plays.own("drain", maintenance_hosts="n1")
+    assert done.returncode != 0
+    assert "BLOCKER PodNotManaged pod default/odd: " in " ".join(done.stdout.split())
+    assert "n1 is not ready." in done.stdout and written(sim.log[before:]) == []
+    done = plays.own("drain", maintenance_hosts="n1", drain_pods={"force": True})
+    assert done.returncode == 0, done.stdout
+    assert sim.node_of("vm") != "n1" and "PodNotManaged" not in done.stdout
+
+
+def test_one_node_that_cannot_be_read_keeps_none_of_the_others(sim, plays, tmp_path) -> None:
+    """A damaged record on one node, no rights at all for another one's account."""
+    for node in ("n1", "n2", "n3"):
+        sim.add_vm(f"vm-{node}", node)
+    notes = {"virtops.maintenance/record": "{"}
+    sim.edit(NODES, "n2", lambda o: o["metadata"].setdefault("annotations", {}).update(notes))
+    sim.api.access.rules["nobody"] = []
+    nobody = str(sim.kubeconfig(tmp_path / "nobody", "nobody"))
+    info = {
+        "virtops.maintenance.kubevirt_node_info": {
+            "node": "{{ inventory_hostname }}",
+            "kubeconfig": "{{ (inventory_hostname == 'n3') | ternary(nobody, omit) }}",
+        },
+        "delegate_to": "localhost",
+        "register": "node",
+    }
+    told = {"ansible.builtin.debug": {"msg": "VMS {{ node.vms | map(attribute='name') | list }}"}}
+    play = {"hosts": "all", "gather_facts": False, "tasks": [info, told]}
+    (tmp_path / "look.yml").write_text(json.dumps([play]), encoding="utf-8")
+    done = plays.run(str(tmp_path / "look.yml"), nobody=nobody)
+    assert done.returncode != 0 and done.stdout.count("VMS ['default/vm-n1']") == 1, done.stdout
+    assert "the record is not readable" in done.stdout
+    assert "Not allowed: get nodes" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:

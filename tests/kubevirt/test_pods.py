@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_check
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+    preflight,
+)
 from kubesim.kinds import NODES, PDBS, PODS
 from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row
 
@@ -189,10 +192,33 @@ def test_a_kill_between_the_pods_loses_none_of_them(sim, operator) -> None:
     assert len(found["certificate"]["pods"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("pod", "least", "reason"),
+    [
+        ({"owner": ""}, None, "PodNotManaged"),
+        ({"empty_dir": True}, None, "PodHasLocalData"),
+        ({"owner": "DaemonSet/lost"}, None, "PodOfDaemonSet"),
+        ({"labels": {"app": "held"}}, 1, "DisruptionBudget"),
+        ({"priorityClassName": "system-cluster-critical"}, None, "LastReadyReplica"),
+    ],
+)
+def test_the_preflight_tells_of_a_pod_what_the_drain_then_tells(
+    sim, operator, pod, least, reason
+) -> None:
+    add_pod(sim, "odd", "n1", **pod)
+    if least is not None:
+        add_budget(sim, "strict", least, app="held")
+    told = preflight(operator.request(Intent.DRAINED, "r", 1.0), {})["findings"]
+    assert [(row["code"], row["subject"]) for row in told] == [(reason, "pod default/odd")]
+    found = operator.slice(Intent.DRAINED, 1.0)
+    row = pod_row(found, "odd")
+    assert (row["reason"], row["remedy"]) == (reason, told[0]["remedy"])
+
+
 def test_a_plan_tells_the_pods_and_only_reads(sim, operator) -> None:
     add_pod(sim, "web", "n1")
     before = len(sim.log)
-    found = service.plan(operator.request(Intent.DRAINED, "r", 1.0))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
     assert pod_row(found, "web")["verdict"] == "pending"
     assert {call.method for call in sim.log[before:]} == {"GET"}
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")

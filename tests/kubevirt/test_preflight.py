@@ -41,11 +41,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
     NodeUnknown,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
     preflight,
 )
 from kubesim import Kubesim
-from kubesim.kinds import KINDS, KUBEVIRTS, NODES, VMIS
+from kubesim.kinds import KINDS, KUBEVIRTS, NODES, PODS, VMIS
+from kubesim.reading import add_budget, add_pod
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
@@ -132,7 +134,10 @@ class Still:
         self.sim.edit(KUBEVIRTS, "kubevirt", lambda o: o.update(merged(o, changes)), "kubevirt")
 
     def look(self, severity: dict[Check, Any] | None = None, **policy: Any) -> dict[str, Any]:
-        request = service.Request(self.auth, "n1", Policy(**policy), Intent.DRAINED, "preflight")
+        pods = policy.pop("pods", PodOptions())
+        request = service.Request(
+            self.auth, "n1", Policy(**policy), Intent.DRAINED, "preflight", pods=pods
+        )
         before = self.versions()
         try:
             return preflight(request, severity or {})
@@ -358,6 +363,27 @@ def eviction_fails(still: Still) -> None:
     still.sim.api.faults.plan(500, matches=lambda _method, path: path.endswith("/eviction"))
 
 
+def pod(**more: Any) -> Plant:
+    """Another pod on the node; see add_pod."""
+
+    def plant(still: Still) -> None:
+        still.vm()
+        add_pod(still.sim, "odd", "n1", **more)
+
+    return plant
+
+
+def ending_pod(still: Still) -> None:
+    pod()(still)
+    stamp = {"deletionTimestamp": "2099-01-01T00:00:00Z"}
+    still.sim.edit(PODS, "odd", lambda o: o["metadata"].update(stamp), "default")
+
+
+def never_computed(still: Still) -> None:
+    pod(owner="Database/orders", labels={"app": "odd"})(still)
+    add_budget(still.sim, "percent", None, app="odd")
+
+
 PLANTS: dict[Check, Plant] = {
     **{
         Check(reason.value): cannot(reason.value)
@@ -390,6 +416,12 @@ PLANTS: dict[Check, Plant] = {
     Check.EXTERNAL_OWNER: lambda still: still.vm(strategy="External"),
     Check.STAYS_OFF: stays_off,
     Check.DISRUPTION_BUDGET: blocking_budget,
+    Check.POD_UNMANAGED: pod(owner=""),
+    Check.POD_LOCAL_DATA: pod(empty_dir=True),
+    Check.POD_OF_DAEMONSET: pod(owner="DaemonSet/lost"),
+    Check.POD_TERMINATING: ending_pod,
+    Check.LAST_REPLICA: pod(owner="ReplicaSet/virt-api", labels={"kubevirt.io": "virt-api"}),
+    Check.BUDGET_NOT_COMPUTED: never_computed,
     Check.STARTING: starting,
     Check.BACKUP: vmi(
         status={
@@ -465,7 +497,8 @@ def test_the_documented_role_grants_every_right_that_is_asked_for() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    asked = {(right.group, right.resource, right.verb) for right in preflight_asks.RIGHTS}
+    rights = (*preflight_asks.RIGHTS, preflight_asks.EVICTS_PODS, preflight_asks.DELETES_PODS)
+    asked = {(right.group, right.resource, right.verb) for right in rights}
     assert asked - granted == set()
 
 
@@ -532,6 +565,48 @@ def test_the_budget_that_is_never_computed_is_told_beforehand(still: Still) -> N
         VMIS, "vm", lambda o: o["spec"].update(evictionStrategy="LiveMigrate"), "default"
     )
     assert still.told()[Check.DISRUPTION_BUDGET]["severity"] == "warning"
+
+
+def test_other_pods_are_judged_by_the_same_options_as_the_drains(still: Still) -> None:
+    still.vm()
+    add_pod(still.sim, "scratch", "n1", empty_dir=True)
+    add_pod(still.sim, "bare", "n1", owner="")
+    add_pod(still.sim, "held", "n1", labels={"app": "held"})
+    add_pod(still.sim, "elsewhere", "n2", owner="")
+    add_budget(still.sim, "strict", 1, app="held")
+    told = {row["subject"]: row for row in still.look()["findings"]}
+    assert {subject: (row["code"], row["about"]) for subject, row in told.items()} == {
+        "pod default/scratch": ("PodHasLocalData", "node"),
+        "pod default/bare": ("PodNotManaged", "node"),
+        "pod default/held": ("DisruptionBudget", "pod"),
+    }
+    assert "strict" in told["pod default/held"]["message"]
+    allowed = PodOptions(force=True, delete_emptydir_data=True, disable_eviction=True)
+    for options in (allowed, PodOptions(selector="kubevirt.io=virt-launcher")):
+        assert still.look(pods=options)["findings"] == []
+
+
+def test_the_other_pods_stay_where_they_are(still: Still) -> None:
+    add_pod(still.sim, "web", "n1")
+    assert still.look()["findings"] == []
+    (asked,) = [c for c in still.sim.log if c.path.endswith("/eviction")]
+    assert "dryRun=All" in asked.query and still.sim.find(PODS, "web") is not None
+
+
+def test_who_may_not_make_other_pods_go_is_told_where(still: Still, monkeypatch) -> None:
+    """A role binding in the namespace of the VMs does not do for pods of another one."""
+    still.vm(space="shop")
+    add_pod(still.sim, "web", "n1")
+    asked = preflight_asks._allowed
+
+    def only_there(client: Any, right: Any, namespace: str) -> bool:
+        return asked(client, right, namespace) and (right.everywhere or namespace == "shop")
+
+    monkeypatch.setattr(preflight_asks, "_allowed", only_there)
+    row = still.told()[Check.FORBIDDEN]
+    assert row["message"] == "create pods/eviction in default (to ask the other pods to leave)."
+    row = still.told(pods=PodOptions(disable_eviction=True))[Check.FORBIDDEN]
+    assert row["message"].startswith("delete pods in default ")
 
 
 def test_a_quota_counts_what_one_more_pod_asks_for(still: Still) -> None:

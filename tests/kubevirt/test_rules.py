@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     options,
-    service,
+    plan_check,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
 from kubesim.kinds import VMIS, VMS
@@ -89,7 +89,7 @@ def test_a_guest_that_does_not_stop_is_switched_off_if_that_is_allowed(sim, oper
 def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     sim.add_vm("vm", "n1", labels={"tier": "web"})
     request = operator.request(Intent.DRAINED, "r", 1.0)
-    (document,) = service.look(request)["documents"]
+    (document,) = plan_check.look(request)["documents"]
     assert set(document) == set(FIELDS)
     assert (document["namespace"], document["name"], document["node"]) == ("default", "vm", "n1")
     assert (document["run_strategy"], document["autostart"]) == ("Always", True)

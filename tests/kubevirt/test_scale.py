@@ -19,11 +19,11 @@ LOOK = """
 import resource, sys, time
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    auth, options, service)
+    auth, options, plan_check, service)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
 began = time.monotonic()
 settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
-found = service.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
+found = plan_check.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
 took = time.monotonic() - began
 mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(len(found["vms"]), took, mib)

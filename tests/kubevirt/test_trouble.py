@@ -14,7 +14,10 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    plan_check,
+    service,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
@@ -24,7 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.erro
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES
-from kubesim.reading import evictions, row
+from kubesim.reading import add_pod, evictions, row
 
 
 def test_a_missing_right_is_named(sim, operator) -> None:
@@ -101,10 +104,30 @@ def test_a_node_that_does_not_exist(sim, operator) -> None:
         service.run_slice(replace(operator.request(Intent.DRAINED, "r", 1.0), node="n9"))
 
 
+@pytest.mark.parametrize("host", ["job", "n1"], ids=["pod network", "network of the node"])
+def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
+    sim, operator, monkeypatch, tmp_path, host
+) -> None:
+    sim.add_vm("vm", "n1")
+    add_pod(sim, "job", "n1")
+    (tmp_path / "namespace").write_text("default", encoding="ascii")
+    monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))
+    monkeypatch.setenv("HOSTNAME", host)
+    before = len(sim.log)
+    for run in (service.run_slice, lambda request: plan_check.plan(request, {})):
+        with pytest.raises(service.RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
+            run(operator.request(Intent.DRAINED, "r", 1.0))
+    assert {call.method for call in sim.log[before:]} <= {"GET"}
+    assert plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
+    monkeypatch.setenv("HOSTNAME", "elsewhere")
+    add_pod(sim, "elsewhere", "n2")
+    assert operator.drain()["phase"] == "Drained"
+
+
 def test_no_server_is_one_clear_error(operator, tmp_path) -> None:
     nowhere = {**operator.auth, "kubeconfig": None, "host": "http://127.0.0.1:9", "api_key": "x"}
     with pytest.raises(KubeError, match="no answer"):
-        service.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere))
+        plan_check.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere), {})
 
 
 @pytest.mark.parametrize("version", [(1, 6), (1, 8)])

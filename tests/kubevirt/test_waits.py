@@ -94,12 +94,17 @@ def test_the_back_off_is_told(sim, operator) -> None:
     assert "KubeVirt waits" in row(found, "flaky")["message"]
 
 
-def test_the_quota_is_told_by_its_numbers(sim, operator) -> None:
+def test_the_quota_is_told_by_its_refusal_or_by_its_numbers(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     meta = {"name": "tight", "namespace": "default"}
     state = {"hard": {"pods": "1"}, "used": {"pods": "1"}}
     sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": "1"}}, "status": state})
-    found = row(operator.slice(Intent.DRAINED, 2.0), "vm")
+    found = row(operator.slice(Intent.DRAINED, 5.0, run_id="r"), "vm")
+    assert "exceeded quota: tight" in found["message"]  # the server's words
+    for rule in sim.api.access.rules["maintenance"]:
+        if "events" in rule["resources"]:
+            rule["verbs"] = ["create"]
+    found = row(operator.slice(Intent.DRAINED, 2.0, run_id="r"), "vm")
     assert found["message"] == "Namespace default: quota tight: pods 1 of 1 used."
 
 

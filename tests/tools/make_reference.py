@@ -11,11 +11,16 @@ finds out when they are not current.
 
 from __future__ import annotations
 
+import ast
+import importlib
+import pkgutil
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins import module_utils
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
     CHECKS,
 )
@@ -26,6 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     CATALOGUE,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import errors
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
     HOST_DEVICE,
@@ -36,7 +42,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema
     Kind,
 )
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+MODULES = "ansible_collections.virtops.maintenance.plugins.modules."
+# By the first part of a module's name.
+PLATFORMS = {"virt": "libvirt", "kubevirt": "kubevirt", "maintenance": "plan"}
 BEGIN, END = "<!-- begin: fields -->\n", "<!-- end: fields -->\n"
 LICENCE = """<!--
 Copyright: (c) 2026, virtops.maintenance contributors
@@ -53,14 +63,74 @@ def reasons() -> str:
         "Every VM that stays, every migration that failed and every host that is not drained has",
         "one of these. `control`: it was decided or refused before bytes moved. `data`: something",
         "failed while they moved. The message in a result names the particulars.\n",
-        "Made from `plugins/module_utils/_core/reasons.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/reason_catalogue.py` by `make reference`.\n",
         "| reason | plane | it means | what to do |",
         "|---|---|---|---|",
     ]
     for reason in Reason:
         info = CATALOGUE[reason]
         lines.append(f"| `{reason.value}` | {info.plane.value} | {info.sentence} | {info.remedy} |")
-    return "\n".join(lines) + "\n\n" + preflight()
+    return "\n".join(lines) + "\n\n" + run_errors() + "\n" + preflight()
+
+
+def run_errors() -> str:
+    """Errors of a run: the class of what ended a module, its docstring, and where it is told."""
+    lines = [
+        "## Errors\n",
+        "What ends a run before it can say how the VMs are: not a reason of a VM. The module",
+        "fails; `error` in its result is one of these or a class of Python's own (`OSError`), and",
+        "`msg` says in words what is wrong and what to do.\n",
+        "Made from the `except` clauses of `plugins/modules` by `make reference`.\n",
+        "| error | on | it means |",
+        "|---|---|---|",
+    ]
+    told: dict[str, dict[str, dict[str, None]]] = {}
+    for platform, error in _errors():
+        text = (error.__doc__ or "").split("\n\n")[0].strip()
+        found = told.setdefault(error.__name__, {"on": {}, "means": {}})
+        found["on"][platform] = None
+        found["means"][text] = None
+    for name, found in sorted(told.items()):
+        where = ", ".join(sorted(found["on"]))
+        lines.append(f"| `{name}` | {where} | {' '.join(found['means'])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _errors() -> Iterator[tuple[str, type]]:
+    """(platform, class) of all that a module tells as `error`, with their subclasses."""
+    for found in pkgutil.walk_packages(module_utils.__path__, module_utils.__name__ + "."):
+        importlib.import_module(found.name)  # or its subclasses are not known
+    for path in sorted((ROOT / "plugins" / "modules").glob("[!_]*.py")):
+        module = importlib.import_module(MODULES + path.stem)
+        platform = PLATFORMS[path.stem.partition("_")[0]]
+        for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(handler, ast.ExceptHandler) and _tells(handler):
+                for error in _caught(handler, vars(module)):
+                    yield from ((platform, one) for one in _with_subclasses(error))
+
+
+def _tells(handler: ast.ExceptHandler) -> bool:
+    """Does it call fail_json with the argument `error`?"""
+    calls = [node for node in ast.walk(handler) if isinstance(node, ast.Call)]
+    return any(keyword.arg == "error" for call in calls for keyword in call.keywords)
+
+
+def _caught(handler: ast.ExceptHandler, names: Mapping[str, Any]) -> tuple[type, ...]:
+    assert handler.type is not None
+    caught = eval(compile(ast.Expression(handler.type), "except", "eval"), dict(names))
+    if caught is errors.Failed:
+        return errors.TOLD
+    return caught if isinstance(caught, tuple) else (caught,)
+
+
+def _with_subclasses(error: type) -> Iterator[type]:
+    """Of ours; what is only the base of others is never raised itself."""
+    if not error.__module__.startswith(module_utils.__name__):
+        return
+    if not (error.__doc__ or "").startswith("Base "):
+        yield error
+    for one in error.__subclasses__():
+        yield from _with_subclasses(one)
 
 
 def preflight() -> str:
@@ -78,7 +148,8 @@ def preflight() -> str:
     for check in Check:
         info = CHECKS[check]
         where = ", ".join(platform.value for platform in info.platforms)
-        words = (info.about.value, info.severity.value, info.plane.value)
+        about = ", ".join(one.value for one in (info.about, *info.also))
+        words = (about, info.severity.value, info.plane.value)
         texts = (info.sentence, info.remedy, info.decides)
         lines.append(f"| `{check.value}` | {where} | {' | '.join((*words, *texts))} |")
     return "\n".join(lines) + "\n"

@@ -25,7 +25,9 @@ from .record import NodeRecord
 from .strategy import choose
 
 _ORDER = {Severity.BLOCKER: 0, Severity.WARNING: 1}
-_ABOUT = {About.CLUSTER: 0, About.NODE: 1, About.VM: 2}
+_ABOUT = {About.CLUSTER: 0, About.NODE: 1, About.VM: 2, About.POD: 3}
+# One of these that stays does not keep the others.
+_SINGLE = frozenset({About.VM.value, About.POD.value})
 
 
 def check(facts: Facts, policy: Policy) -> list[Found]:
@@ -93,7 +95,7 @@ def severity_of(found: Found, wanted: Mapping[Check, Severity]) -> Severity:
 def rows(
     facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
 ) -> list[dict[str, Any]]:
-    """In result form: blockers first; of the cluster, the node, the VMs; each thing once."""
+    """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
     told: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in found:
         severity = severity_of(one, wanted)
@@ -118,7 +120,7 @@ def _row(facts: Facts, found: Found, severity: Severity) -> dict[str, Any]:
     return {
         "code": found.check.value,
         "severity": severity.value,
-        "about": info.about.value,
+        "about": (found.about or info.about).value,
         "plane": info.plane.value,
         "node": facts.node,
         "subject": found.subject,
@@ -146,7 +148,7 @@ def result(
         "findings": listed,
         "blockers": [line(row) for row in blockers],
         "cautions": [line(row) for row in listed if row not in blockers],
-        "node_blockers": [line(r) for r in blockers if r["about"] != About.VM.value],
+        "node_blockers": [line(r) for r in blockers if r["about"] not in _SINGLE],
         "vms_checked": len(list(_here(facts))),
         "changed": False,
     }

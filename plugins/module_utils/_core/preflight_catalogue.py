@@ -12,7 +12,7 @@ from .reasons import CATALOGUE, Plane, Reason
 _L, _K = (Platform.LIBVIRT,), (Platform.KUBEVIRT,)
 _B = (Platform.LIBVIRT, Platform.KUBEVIRT)
 _BLOCKER, _WARNING = Severity.BLOCKER, Severity.WARNING
-_CLUSTER, _NODE, _VM = About.CLUSTER, About.NODE, About.VM
+_CLUSTER, _NODE, _VM, _POD = About.CLUSTER, About.NODE, About.VM, About.POD
 _XML_OR_CONDITION = "the domain's XML; the VMI's condition LiveMigratable"
 
 
@@ -22,10 +22,12 @@ def _told(
     decides: str,
     about: About = _VM,
     severity: Severity = _BLOCKER,
+    also: tuple[About, ...] = (),
 ) -> CheckInfo:
     """A code that the drain has as a reason too: the same words."""
     info = CATALOGUE[reason]
-    return CheckInfo(platforms, about, info.plane, severity, info.sentence, info.remedy, decides)
+    texts = (info.sentence, info.remedy, decides)
+    return CheckInfo(platforms, about, info.plane, severity, *texts, also)
 
 
 def _new(
@@ -145,7 +147,30 @@ _POLICY: dict[Check, CheckInfo] = {
         "the strategy; runStrategy or autostart",
     ),
     Check.DISRUPTION_BUDGET: _told(
-        Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the launcher pod"
+        *(Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the pod"), also=(_POD,)
+    ),
+}
+# What kubectl drain refuses keeps the drain from beginning; later it is about the pod alone.
+_PODS: dict[Check, CheckInfo] = {
+    Check.POD_UNMANAGED: _told(
+        *(Reason.POD_UNMANAGED, _K, "the pod's owner references; pods.force", _NODE), also=(_POD,)
+    ),
+    Check.POD_LOCAL_DATA: _told(
+        *(Reason.POD_LOCAL_DATA, _K, "the pod's volumes; pods.delete_emptydir_data", _NODE),
+        also=(_POD,),
+    ),
+    Check.POD_OF_DAEMONSET: _told(
+        *(Reason.POD_OF_DAEMONSET, _K, "its DaemonSet; pods.ignore_daemonsets, pods.force", _NODE),
+        also=(_POD,),
+    ),
+    Check.POD_TERMINATING: _told(
+        Reason.POD_TERMINATING, _K, "the pod's deletionTimestamp", _POD, _WARNING
+    ),
+    Check.LAST_REPLICA: _told(
+        Reason.LAST_REPLICA, _K, "the pods of its controller on other nodes", _POD
+    ),
+    Check.BUDGET_NOT_COMPUTED: _told(
+        Reason.BUDGET_NOT_COMPUTED, _K, "the eviction as a dry run; the budget's condition", _POD
     ),
 }
 _BUSY: dict[Check, CheckInfo] = {
@@ -284,7 +309,9 @@ _PLATFORM: dict[Check, CheckInfo] = {
     Check.WEBHOOK_UNAVAILABLE: _told(
         Reason.WEBHOOK_UNAVAILABLE, _K, "virt-api's version; evictions as a dry run", _CLUSTER
     ),
-    Check.API_ERROR: _told(Reason.API_ERROR, _K, "the eviction as a dry run on the server"),
+    Check.API_ERROR: _told(
+        *(Reason.API_ERROR, _K, "the eviction as a dry run on the server"), also=(_POD,)
+    ),
     Check.FORBIDDEN: _told(Reason.FORBIDDEN, _K, "SelfSubjectAccessReview", _CLUSTER),
     Check.RUNS_THE_MAINTENANCE: _told(
         Reason.RUNS_THE_MAINTENANCE, _B, "our own pod; the guest that we run in", _NODE
@@ -301,6 +328,7 @@ CHECKS: dict[Check, CheckInfo] = {
     **_MIGRATABLE,
     **_TARGETS,
     **_POLICY,
+    **_PODS,
     **_BUSY,
     **_OTHERS,
     **_PLATFORM,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from .preflight_facts import Facts, HostSeen
-from .preflight_words import Check, Found, Platform
+from .preflight_words import About, Check, Found, Platform
 from .strategy import Choice, Way
 
 # Seconds. The clocks are read one after the other, over connections that take a second each.
@@ -72,6 +72,9 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     for claim in facts.observation.inbound:
         if claim.target == facts.node:
             yield Found(Check.INBOUND, subject, f"{claim.vm} from {claim.owner}.")
+    for pod in facts.pods:
+        about = About.NODE if pod.whole else About.POD
+        yield Found(pod.check, f"pod {pod.name}", pod.message, about=about)
     yield from _twice(facts)
     moving = [u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.WAIT)]
     if moving and not facts.targets:

@@ -67,6 +67,16 @@ class VMSeen:
 
 
 @dataclass(frozen=True)
+class PodSeen:
+    """Another pod of the node that will not go. `whole`: the drain does not even begin for it."""
+
+    name: str
+    check: Check
+    message: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
 class HostSeen:
     """A libvirt host. Versions: major*10^6 + minor*10^3 + release, 0: not known.
 
@@ -123,7 +133,7 @@ class Facts:
 
     `targets`: names of the nodes that take VMs at all. `room`: what they have free together,
     None: not known. missing: rights that the account lacks. unread: what could not be looked at.
-    left_claims: volumes of runs that are over.
+    left_claims: volumes of runs that are over. pods: those that will not go.
     """
 
     platform: Platform
@@ -139,3 +149,4 @@ class Facts:
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     left_claims: tuple[str, ...] = ()
+    pods: tuple[PodSeen, ...] = ()

@@ -4,7 +4,7 @@
 
 """The words of the preflight: what may stand in the way of a drain, and how bad that is.
 
-A code that is also a reason of the drain (reasons.py) has the same name, so that what is told
+A code that is also a reason of the drain (reason_words.py) has the same name, so that what is told
 beforehand and what is told afterwards can be compared.
 """
 
@@ -30,11 +30,12 @@ class Platform(str, Enum):
 
 
 class About(str, Enum):
-    """What a finding is about. One VM that cannot move does not keep the others."""
+    """What a finding is about. One VM or pod that cannot go does not keep the others."""
 
     CLUSTER = "cluster"
     NODE = "node"
     VM = "vm"
+    POD = "pod"
 
 
 class Check(str, Enum):
@@ -82,6 +83,13 @@ class Check(str, Enum):
     EXTERNAL_OWNER = "ExternalOwner"
     STAYS_OFF = "StaysOff"
     DISRUPTION_BUDGET = Reason.DISRUPTION_BUDGET.value
+    # Other pods of the node: reasons of the drain.
+    POD_UNMANAGED = Reason.POD_UNMANAGED.value
+    POD_LOCAL_DATA = Reason.POD_LOCAL_DATA.value
+    POD_OF_DAEMONSET = Reason.POD_OF_DAEMONSET.value
+    POD_TERMINATING = Reason.POD_TERMINATING.value
+    LAST_REPLICA = Reason.LAST_REPLICA.value
+    BUDGET_NOT_COMPUTED = Reason.BUDGET_NOT_COMPUTED.value
     # What a VM is busy with
     STARTING = "VMStarting"
     CRASHED = Reason.CRASHED.value
@@ -124,7 +132,7 @@ class CheckInfo:
     """What the catalogue says of a code.
 
     `decides`: the fact that it hangs on. `severity`: by default; a finding that the drain gets
-    over by itself is a warning at most.
+    over by itself is a warning at most. `also`: what else than `about` a finding may be about.
     """
 
     platforms: tuple[Platform, ...]
@@ -134,6 +142,7 @@ class CheckInfo:
     sentence: str
     remedy: str
     decides: str
+    also: tuple[About, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,7 @@ class Found:
     """One finding. `message`: the particulars. `soft`: the drain gets over it by itself.
 
     `decided_by`: what made it so for this subject (a rule, a declaration); empty: the fact alone.
+    `about`: one of the catalogue's others; None: the catalogue's.
     """
 
     check: Check
@@ -148,3 +158,4 @@ class Found:
     message: str = ""
     soft: bool = False
     decided_by: str = ""
+    about: About | None = None

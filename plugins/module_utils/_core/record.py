@@ -23,7 +23,7 @@ SCHEMA = 1
 
 
 class RecordError(Exception):
-    """The record cannot be read. Never treated as "no record"."""
+    """The record of the node cannot be read. It is never taken for "no record"."""
 
 
 class Intent(str, Enum):

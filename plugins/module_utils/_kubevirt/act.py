@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core.actions import Action, Do
@@ -216,10 +216,9 @@ class Actor:
                 if ours and names.REQUEST not in notes and not facts.deleted(migration):
                     self._signature.sign_migration(migration, record)
 
-    def nudge(self) -> None:
-        """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may."""
-        note = {"metadata": {"annotations": {names.NUDGE: self._wall()}}}
-        self._observer.watches.nodes.put(self._client.merge(self._node(), note))
+    def nudge(self, uuids: Sequence[str]) -> None:
+        """For VMs that are marked and have no migration. Raises KubeError."""
+        self._observer.watches.nodes.put(self._records.nudge(uuids, self._wall()))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:
         """External: the mark tells the owner. Where somebody set it, it is left.

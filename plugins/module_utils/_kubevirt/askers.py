@@ -15,11 +15,40 @@ Obj = dict[str, Any]
 _VOLUME_UPDATE = "kubevirt.io/volume-update-migration"
 
 
-def from_descheduler(vmi: Obj) -> bool:
-    """Did it ask for the eviction? A VMI that had no annotations gets the key escaped."""
+def eviction_source(vmi: Obj) -> str:
+    """Who asked for its eviction, as KubeVirt notes it; empty for most.
+
+    A VMI that had no annotations gets the key escaped.
+    """
     notes = facts.annotations(vmi)
     keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
-    return any(notes.get(key) == "descheduler" for key in keys)
+    return next((notes[key] for key in keys if notes.get(key)), "")
+
+
+def from_descheduler(vmi: Obj) -> bool:
+    """Did it ask for the eviction?"""
+    return eviction_source(vmi) == "descheduler"
+
+
+def two_loops(vmi: Obj, migration: Obj) -> Finding | None:
+    """It is marked for evacuation, and the migration under way is not that evacuation's."""
+    mark, notes = facts.mark(vmi), facts.annotations(migration)
+    if not mark or names.EVACUATION in notes:
+        return None
+    mover, who = asked_by(vmi, migration), _marked_by(vmi, mark)
+    text = f"{migration['metadata']['name']} of {mover} moves it, and {who} asks to move it too."
+    return Finding(Reason.TWO_LOOPS, text)
+
+
+def _marked_by(vmi: Obj, node: str) -> str:
+    """Who set the mark, for people."""
+    source, note = eviction_source(vmi), facts.request(vmi)
+    if source:
+        return f"{source} (eviction from {node})"
+    if note.get("node") == node and "attempt" not in note:
+        by, run = note.get("by") or "unknown", note.get("run", "?")
+        return f"{by} (run {run}, drain of {node})"
+    return f"an eviction from {node}"
 
 
 def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
@@ -48,15 +77,7 @@ def asked_by(vmi: Obj | None, migration: Obj) -> str:
         return f"{note.get('by') or 'unknown'} (run {note.get('run', '?')})"
     if names.EVACUATION in notes:
         node = notes[names.EVACUATION]
-        source = facts.annotations(vmi).get(names.EVICTION_SOURCE) if vmi else ""
-        if source:
-            return f"{source} (eviction from {node})"
-        on_vmi = facts.request(vmi) if vmi else {}
-        if on_vmi.get("node") == node and "attempt" not in on_vmi:
-            return (
-                f"{on_vmi.get('by') or 'unknown'} (run {on_vmi.get('run', '?')}, drain of {node})"
-            )
-        return f"an eviction from {node}"
+        return _marked_by(vmi, node) if vmi else f"an eviction from {node}"
     if names.UPDATE in notes:
         return "KubeVirt's workload updater"
     if _VOLUME_UPDATE in facts.labels(migration):

@@ -29,7 +29,7 @@ _VMS, _VMIS = "virtualmachines", "virtualmachineinstances"
 
 
 class DeclareError(Exception):
-    """It could not be declared. The text names the VMs and says what was written before."""
+    """A strategy could not be declared. The text names the VMs and what was written before."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from typing import Any
 
 
 class KubernetesMissing(Exception):
-    """The Python package kubernetes is not there."""
+    """The Python package kubernetes is not installed where the module runs."""
 
 
 class KubeError(Exception):
-    """An answer that is not 2xx, or none (`code` 0).
+    """The API refused a request, or did not answer.
 
-    `message`: the server's. `body`: the whole answer where it was JSON.
+    `code`: HTTP status, 0 for no answer. `message`: the server's. `body`: the whole answer where
+    it was JSON.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class KubeError(Exception):
 
 
 class AccessDenied(KubeError):
-    """401 or 403: says which verb on which resource is missing."""
+    """The account is not accepted or lacks a right: verb and resource are named (401, 403)."""
 
     def __init__(self, code: int, message: str, verb: str, resource: str) -> None:
         super().__init__(code, message, f"{verb} {resource}")
@@ -60,6 +61,10 @@ class AccessDenied(KubeError):
 
 class LockHeld(Exception):
     """Another run works on the node at this moment."""
+
+
+class Superseded(Exception):
+    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
 
 
 class NodeUnknown(Exception):

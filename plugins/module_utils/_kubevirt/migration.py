@@ -18,13 +18,12 @@ from . import facts, migration_api
 from .act import failure
 from .auth import ConfigError
 from .client import Client
-from .errors import AccessDenied, KubeError, KubernetesMissing
+from .errors import AccessDenied, KubeError, KubernetesMissing, Superseded
 from .migration_decide import Do, Phase, Step, next_step
 from .migration_model import (
     Asked,
     MigrationRefused,
     MigrationRequest,
-    Superseded,
     View,
     VMNotHere,
     Want,

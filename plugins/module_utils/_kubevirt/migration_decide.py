@@ -23,11 +23,9 @@ from .migration_model import (
     begins_late,
 )
 from .undo import Undo, mark_stays, undo_steps
-from .waiting import Known, first
+from .waiting import not_known
 
 Obj = dict[str, Any]
-# A target is prepared within a second or two; sooner it is no news that it is not.
-_PREPARES = 10.0
 # KubeVirt ends a migration object within a second of the move, if nothing keeps it.
 _CLOSES = 5.0
 # A launcher pod has this long to end: 30 s more than the guest's 30 s, and some to be seen.
@@ -126,7 +124,7 @@ def _move(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
     if mine:
         # Two were created at the same moment and both let through: the VM would move twice.
         return Step(Do.DELETE, Phase.MIGRATING, None, mine[-1])
-    current = next(iter(alive or view.moving), None)
+    current = view.current
     if current is None and _arrived(view, asked):
         return _close(view, asked)
     if current is not None:
@@ -183,23 +181,15 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
     if facts.deleted(current):
         # By somebody else; how it ends is seen.
         return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
-    waits = _waits(view, current, view.now - asked.at >= min(_PREPARES, request.pending_timeout))
-    overdue = _overdue(view, asked, request, current, waits)
+    overdue = _overdue(view, asked, request, current)
     if overdue is None:
-        return Step(Do.WAIT, Phase.MIGRATING, waits, current)
+        return Step(Do.WAIT, Phase.MIGRATING, view.waits, current)
     if not _ours(current):
         text = f"{overdue.message} It was not begun by this collection, and was left as it is."
         return _done(Phase.BLOCKED, Finding(overdue.reason, text.strip()), current)
     why = (overdue.reason.value, overdue.message)
     note = replace(asked, at=view.now, why=why)
     return Step(Do.DELETE, Phase.MIGRATING, overdue, current, note)
-
-
-def _waits(view: View, current: Obj, lasting: bool) -> Finding | None:
-    pods = [view.target] if view.target is not None else []
-    before = [m for m in view.migrations if facts.final(m)]
-    known = Known(view.vmi or {}, [*before, current], view.now, pods=pods, lasting=lasting)
-    return first(known)
 
 
 def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
@@ -212,10 +202,9 @@ def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> 
     return Step(Do.SIGN, Phase.MIGRATING, None, current, bound)
 
 
-def _overdue(
-    view: View, asked: Asked, request: MigrationRequest, current: Obj, waits: Finding | None
-) -> Finding | None:
+def _overdue(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Finding | None:
     """Our own deadlines: KubeVirt has none for what waits, and none for a preparation."""
+    waits = view.waits
     if view.now - asked.first > request.migration_timeout and not facts.too_late(
         view.vmi or {}, current
     ):
@@ -290,8 +279,9 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
     if able is False:
         return _done(Phase.BLOCKED, findings[0])
     if able is None or facts.phase(view.vmi or {}) != "Running":
-        text = f"The instance is {facts.phase(view.vmi or {}) or 'not started yet'}."
-        unknown = Finding(Reason.NOT_KNOWN_YET, text)
+        unknown = Finding(Reason.NOT_KNOWN_YET, f"The instance is {facts.phase(view.vmi or {})}.")
+        if able is None:
+            unknown = not_known(view.vmi or {})
         return _done(Phase.BLOCKED, unknown) if overdue else Step(Do.WAIT, Phase.MIGRATING, unknown)
     note = replace(
         asked,

@@ -34,10 +34,6 @@ class MigrationRefused(Exception):
     """What is asked for cannot be: said before anything is touched."""
 
 
-class Superseded(Exception):
-    """Another run took the VM over."""
-
-
 class Want(str, Enum):
     MIGRATED = "migrated"
     ABORTED = "aborted"
@@ -159,7 +155,7 @@ class View:
     """What is, now. `migrations`: all of the VM, oldest first. `now`: as Asked.at.
 
     `fits`: the VMI's node is the one that was asked for (None: none was).
-    `target`: pod of the migration under way. `event`: why the last failed one did.
+    `waits`: what the current one waits for. `event`: why the last failed one did.
     `since_ended`, `since_switched`: seconds since the last one was first seen as ended, and the
     guest as moved. `refused`: the server did not take our request for the moment. `can_cancel`:
     KubeVirt can take a mark back.
@@ -169,7 +165,7 @@ class View:
     migrations: tuple[Obj, ...]
     now: float
     fits: bool | None = None
-    target: Obj | None = None
+    waits: Finding | None = None
     event: str = ""
     since_ended: float = 0.0
     since_switched: float = 0.0
@@ -193,6 +189,12 @@ class View:
         """Those whose guest has not changed its node yet."""
         return [m for m in self.unfinished if not facts.switched(self.vmi, m)]
 
+    @property
+    def current(self) -> Obj | None:
+        """The one that is followed: the oldest that nobody has deleted, if there is one."""
+        alive = [m for m in self.moving if not facts.deleted(m)]
+        return next(iter(alive or self.moving), None)
+
 
 def begins_late(phase: str) -> bool:
     """Is nothing of the guest's memory moving in this phase?"""
@@ -203,7 +205,6 @@ __all__ = [
     "Asked",
     "MigrationRefused",
     "MigrationRequest",
-    "Superseded",
     "VMNotHere",
     "View",
     "Want",

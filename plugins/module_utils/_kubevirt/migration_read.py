@@ -13,16 +13,15 @@ from typing import Any
 
 from .._core.reasons import Finding, Reason
 from . import facts, migration_api, names
+from .askers import two_loops
 from .cache import Cache
 from .client import Client
 from .cluster import Cluster, can_cancel, read_cluster, takes_vms
-from .errors import AccessDenied, KubeError
 from .migration_model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, Want
+from .waits import Waits
 
 Obj = dict[str, Any]
 Clock = Callable[[], float]
-# A target pod is looked at after it has had time to be scheduled, and then so often.
-_LOOK = 2.0
 
 
 class Reader:
@@ -54,7 +53,7 @@ class Reader:
         self._ended: dict[str, float] = {}
         self._switched: float | None = None
         self._events: dict[str, str] = {}
-        self._pods: dict[str, tuple[float, Obj | None]] = {}
+        self._waits = Waits(client, space, mono, wall)
         # A request that the server did not take for the moment, and when.
         self.refused: tuple[Finding, float] | None = None
 
@@ -162,7 +161,7 @@ class Reader:
             since_refused=self._mono() - refused[1] if refused else 0.0,
             can_cancel=can_cancel(self.cluster),
             fits=self._wanted(view),
-            target=self._target(view.moving[-1]) if view.moving else None,
+            waits=self._waits_for(view),
             event=self._event(last),
             since_ended=self._since_ended(view),
             since_switched=self._since_switched(view),
@@ -183,22 +182,17 @@ class Reader:
             self._fits[view.node] = all(has.get(k) == v for k, v in request.selector.items())
         return self._fits.get(view.node, False)
 
-    def _target(self, migration: Obj) -> Obj | None:
-        """Its pod, while it waits for a node; asked for seldom."""
-        if facts.phase(migration) not in ("Scheduling", "Scheduled", "PreparingTarget"):
+    def _waits_for(self, view: View) -> Finding | None:
+        """What the current one waits for. An abort does not ask."""
+        if view.vmi is None or self._request.want is Want.ABORTED:
             return None
-        uid, now = migration["metadata"]["uid"], self._mono()
-        asked, pod = self._pods.get(uid, (now, None))
-        if now - asked >= _LOOK:
-            asked = now
-            try:
-                pod = migration_api.target_pod(self._client, migration)
-            except AccessDenied:
-                raise
-            except KubeError:
-                pod = None  # a reason less
-        self._pods[uid] = (asked, pod)
-        return pod
+        current = view.current
+        self._waits.look([current] if current is not None else [])
+        if current is None:
+            return None
+        before = [m for m in view.migrations if facts.final(m)]
+        found = self._waits.waits_for(view.vmi, [*before, current], self.cluster)
+        return found or two_loops(view.vmi, current)
 
     def _event(self, migration: Obj | None) -> str:
         """Why it failed: before the hand-off only an event tells."""

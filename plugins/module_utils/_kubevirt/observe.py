@@ -60,7 +60,7 @@ class Observer:
         self._away = Away(client, node, self.watches, instances)
         self._target: tuple[float, bool] = (-1e9, True)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
-        self._waits = Waits(client, node, self.watches)
+        self._waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -97,6 +97,7 @@ class Observer:
         obs.nodes[self.node] = self._node(node)
         if self._any_target(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
+        self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
         held = set()
         pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
@@ -126,7 +127,9 @@ class Observer:
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
                 namespace, name = facts.key(vmi)
-                known[uuid] = Instance(namespace, name, uid, facts.owner(vmi) is None)
+                nudges = known[uuid].nudges if uuid in known else 0
+                bare = facts.owner(vmi) is None
+                known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
             signed = facts.request(vmi)
             if facts.mark(vmi) == self.node and signed.get("node") == self.node:
                 known[uuid].asked |= signed.get("run") in runs
@@ -207,7 +210,9 @@ class Observer:
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = self._ours(known, migration)
-            waits = self._waits.finding(vmi, migration, known.asked, ours, self.cluster)
+            waits = self._waits.finding(
+                vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
+            )
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())

@@ -24,8 +24,10 @@ RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
+}
+SLICE_SPEC: dict[str, Any] = {
     "slice": {"type": "int", "default": 15},
-    "lock_namespace": {"type": "str", "default": "default"},
+    "begun": {"type": "bool", "default": False},
 }
 ON_NOT_MIGRATABLE = ["block", "shutdown", "skip"]
 # What a rule does not set is left to the next in line, so nothing has a default.
@@ -40,11 +42,10 @@ RULE_SPEC: dict[str, Any] = {
     "hooks": {"type": "dict", "options": {hook: {"type": "str"} for hook in HOOKS}},
     "unknown": {"type": "str", "choices": list(UNKNOWN_ANSWERS)},
 }
+# What becomes of each VM and pod.
 POLICY_SPEC: dict[str, Any] = {
     "on_not_migratable": {"type": "str", "choices": ON_NOT_MIGRATABLE, "default": "block"},
     "allow_stop": {"type": "bool", "default": False},
-    "force_stop": {"type": "bool", "default": False},
-    "limits": {"type": "dict", "default": {}, "options": {"outbound": {"type": "int"}}},
     "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
     "pods": {
         "type": "dict",
@@ -59,9 +60,17 @@ POLICY_SPEC: dict[str, Any] = {
             "skip_wait_for_delete_timeout": {"type": "int", "default": 0},
         },
     },
+}
+# How long a guest has to stop, and what then.
+STOP_SPEC: dict[str, Any] = {
+    "force_stop": {"type": "bool", "default": False},
+    "shutdown_timeout": {"type": "float", "default": 300.0},
+}
+# How it goes while it lasts. What only looks once does not ask for it.
+COURSE_SPEC: dict[str, Any] = {
+    "limits": {"type": "dict", "default": {}, "options": {"outbound": {"type": "int"}}},
     "max_attempts": {"type": "int", "default": 3},
     "backoff": {"type": "float", "default": 5.0},
-    "shutdown_timeout": {"type": "float", "default": 300.0},
     "external_timeout": {"type": "float", "default": 300.0},
     "unknown_timeout": {"type": "float", "default": 60.0},
     "pending_timeout": {"type": "float", "default": 300.0},

@@ -23,17 +23,8 @@ from . import facts, names
 from .errors import AccessDenied, KubeError
 from .eviction import Answer, evict, explain_budget
 from .platform import KubeVirtPlatform
-from .pods import (
-    Fate,
-    Judged,
-    PodOptions,
-    Stage,
-    attachments_left,
-    controller,
-    finished_launchers,
-    judge,
-    replica_elsewhere,
-)
+from .pod_look import PodLook, last_replica, terminating
+from .pods import Fate, Judged, PodOptions, Stage, attachments_left, finished_launchers
 
 Obj = dict[str, Any]
 # kubectl's pause before it evicts again what was refused with 429.
@@ -70,36 +61,14 @@ class PodDrain:
         self._ask_again = ask_again
         self._asked: dict[str, float] = {}  # UID -> when (this slice's clock)
         self._told: dict[str, Finding] = {}  # UID -> why it has not gone
-        self._orphans: dict[str, bool] = {}  # UID of a DaemonSet -> is it gone?
+        self._look = PodLook(self._client, platform.node, options, platform.now)
         self._acted = False
 
     # Which
 
     def judged(self) -> list[Judged]:
         """Every pod of the node, by name. Raises KubeError."""
-        selected = self._selected()
-        now = self._platform.now()
-        found = [
-            judge(pod, self._options, self._orphan, now, selected)
-            for pod in self._watches.need_pods()
-        ]
-        return sorted(found, key=lambda j: j.name)
-
-    def _selected(self) -> set[str] | None:
-        """The server knows best what its selectors mean."""
-        if not self._options.selector:
-            return None
-        node = f"spec.nodeName={self._platform.node}"
-        pods, _version = self._client.list(f"{names.CORE}/pods", self._options.selector, node)
-        return {pod["metadata"]["uid"] for pod in pods}
-
-    def _orphan(self, pod: Obj) -> bool:
-        owner = controller(pod) or {}
-        uid = owner.get("uid", "")
-        if uid not in self._orphans:
-            path = names.daemonset(pod["metadata"]["namespace"], owner.get("name", ""))
-            self._orphans[uid] = self._client.find(path) is None
-        return self._orphans[uid]
+        return self._look.judged(self._watches.need_pods())
 
     def refused(self) -> tuple[Finding, ...]:
         """What kubectl drain would refuse before it begins. Raises KubeError."""
@@ -199,10 +168,9 @@ class PodDrain:
             j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")
         ]
         for j in going:
-            if j.pod["metadata"].get("deletionTimestamp"):
-                self._told[j.pod["metadata"]["uid"]] = Finding(
-                    Reason.POD_TERMINATING, f"Pod {j.name} has been asked to end and still ends."
-                )
+            ending = terminating(j)
+            if ending is not None:
+                self._told[j.pod["metadata"]["uid"]] = ending
         due = [j for j in now if self._due(j.pod["metadata"]["uid"])]
         if due:
             self._enter(due, record)
@@ -233,13 +201,7 @@ class PodDrain:
     def _last_replica(self, found: Judged) -> Finding | None:
         namespace = found.pod["metadata"]["namespace"]
         pods, _version = self._client.list(f"{names.CORE}/namespaces/{namespace}/pods")
-        if replica_elsewhere(found.pod, pods):
-            return None
-        owner = controller(found.pod) or {}
-        what = f"{owner.get('kind', 'no controller')} {owner.get('name', '')}".strip()
-        return Finding(
-            Reason.LAST_REPLICA, f"Pod {found.name}: no other pod of {what} is Ready elsewhere."
-        )
+        return last_replica(found, pods)
 
     def _evict(self, pod: Obj) -> Finding | None:
         grace = None if self._options.grace_period < 0 else self._options.grace_period

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Check mode of a drain: what `service.plan` tells, with the times that are foreseen."""
+"""What a run would do now: check mode, with the times that are foreseen, and the node's info."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from .._core.plan_rows import add_times, foresee
 from .._core.plan_speeds import KUBEVIRT, speeds_of
 from .._core.policy import Limits, MigrationSettings, Policy
 from .._core.record import Intent
+from .._core.report import accounted
+from . import facts, names
 from .cluster import Cluster
 from .migration_policy import DEFAULTS
 from .preflight_limits import amount
-from .service import Request, _plan, connect
+from .report import record_row
+from .service import Request, connect, plan_now, refuse_own_node
+from .tryout import try_out
 
 _ALL = 10**6
 MIB = 2**20
 
 
 def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
-    """`known`: the option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
+    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+
+    `known`: the option `speeds`. Raises what run_slice raises, and PolicyError.
+    """
     speeds = speeds_of(known, KUBEVIRT)
     platform = connect(request)
     try:
-        found, (_old, obs) = _plan(platform, request)
+        if request.intent is Intent.DRAINED:
+            refuse_own_node(platform.client, request.node)
+        found, (_old, obs) = plan_now(platform, request)
+        found = try_out(platform.client, platform.observer, found)
         cluster = platform.observer.cluster
         if request.intent is not Intent.DRAINED or cluster is None:
             return found
@@ -65,3 +75,41 @@ def settings(cluster: Cluster) -> MigrationSettings:
         progress_timeout=int(given["progressTimeout"]),
         on_timeout="post_copy" if post_copy else "abort",
     )
+
+
+def look(request: Request) -> dict[str, Any]:
+    """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
+    platform = connect(request, machines=True)
+    try:
+        planned, (old, obs) = plan_now(platform, request)
+        node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
+        return {
+            "node": request.node,
+            "boot_id": platform.boot_id,
+            "ready": obs.nodes[request.node].reachable,
+            "cordoned": obs.nodes[request.node].cordoned,
+            "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
+            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
+            "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
+            "target_exists": platform.observer.another_node(),
+            "inbound": [claim.owner for claim in obs.inbound],
+            "kubevirt": {
+                "version": ".".join(str(part) for part in cluster.version),
+                "default_strategy": cluster.default_strategy,
+                "parallel_migrations_per_cluster": cluster.cluster,
+                "parallel_outbound_migrations_per_node": cluster.outbound,
+                "upgrading": cluster.upgrading,
+            }
+            if cluster
+            else {},
+            **accounted(planned["vms"]),
+            "nudges": planned["nudges"],
+            "pods": planned["pods"],
+            "findings": planned["findings"],
+            "documents": [dict(vm.document) for vm in obs.vms.values()],
+            "record": None if old is None else record_row(old),
+            "changed": False,
+            **platform.observer.rates.told,
+        }
+    finally:
+        platform.close()

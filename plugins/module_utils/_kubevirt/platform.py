@@ -89,10 +89,10 @@ class KubeVirtPlatform:
         if self._record is not None:
             self._actor.sign_migrations(self._record)
         now = time.monotonic()
-        gap = any(now - since > _GAP for since in self.observer.gaps.values())
-        if gap and now - self._nudged > _GAP:
+        gaps = [uuid for uuid, since in self.observer.gaps.items() if now - since > _GAP]
+        if gaps and now - self._nudged > _GAP:
             self._nudged = now
-            self._actor.nudge()
+            self._actor.nudge(gaps)
         self.observer.wait(seconds)
 
     # The record

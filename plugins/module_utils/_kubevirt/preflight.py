@@ -31,6 +31,7 @@ from .preflight_facts import (
     vm_of,
     vm_seen,
 )
+from .preflight_pods import other_pods
 from .preflight_targets import MIB, targets
 from .records import Records
 from .runs_us import Ourselves
@@ -102,6 +103,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
             answer = None  # the budget's own object says it better
         seen[uuid] = replace(one, tried=answer)
+    others = other_pods(client, found.pods, request.node, request.pods, record is not None)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
         platform=Platform.KUBEVIRT,
@@ -119,15 +121,16 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         targets=tuple(sorted(target.name for target in takers)),
         room_mib=_room(takers),
         stuck=tuple(stuck(found)),
-        missing=(*missing, *denied),
-        unread=(*found.unread, *unread, *tried.unread),
+        missing=(*missing, *denied, *others.missing),
+        unread=(*found.unread, *unread, *tried.unread, *others.unread),
+        pods=others.pods,
     )
 
 
 def _own_pod(client: Client, node: str) -> str:
     """Why the node is taken for the one on which our own pod is; empty: it is not."""
     try:
-        service._refuse_own_node(client, node)
+        service.refuse_own_node(client, node)
     except service.RunsTheMaintenance as exc:
         return str(exc)
     except KubeError:

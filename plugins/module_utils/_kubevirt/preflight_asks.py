@@ -63,6 +63,8 @@ RIGHTS: tuple[Right, ...] = (
     *_all(_KV, "virtualmachineinstances", "list watch", "to see the VMs of the node"),
     *_all(_KV, "virtualmachineinstancemigrations", "list watch", "to follow migrations"),
     Right("", "pods/eviction", "create", "to ask VMs to leave"),
+    Right("", "pods", "deletecollection", "to remove launcher pods that have ended"),
+    Right("", "events", "create", "to tell on a VM who asked"),
     Right("coordination.k8s.io", "leases", "get", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "create", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "update", "to work one run at a time"),
@@ -70,12 +72,18 @@ RIGHTS: tuple[Right, ...] = (
     Right(_KV, "virtualmachineinstances", "get", "to see where a VM went"),
     Right(_KV, "virtualmachineinstances", "patch", "to write on a VM who asked"),
     Right(_KV, "virtualmachineinstances", "delete", "to stop a VM", stops=True),
+    Right(_KV, "virtualmachineinstancemigrations", "patch", "to write on it who asked"),
     Right(_KV, "virtualmachineinstancemigrations", "delete", "to withdraw a migration"),
     # The API server checks the short name, virt-api the long one.
     Right(_SUB, "virtualmachineinstances/evacuate", "update", "to withdraw", since=(1, 7)),
     Right(_SUB, "virtualmachineinstances/evacuate/cancel", "update", "to withdraw", since=(1, 7)),
     Right(_SUB, "virtualmachines/start", "update", "to start a VM again", stops=True),
 )
+
+
+# Where other pods have to go. `why` is part of the text.
+EVICTS_PODS = Right("", "pods/eviction", "create", "to ask the other pods to leave")
+DELETES_PODS = Right("", "pods", "delete", "to end the other pods, past all budgets")
 
 
 def missing_rights(
@@ -89,23 +97,27 @@ def missing_rights(
         if (stops or not right.stops) and (version >= right.since or version == (0, 0))
     ]
 
-    def one(right: Right) -> list[str]:
-        if _allowed(client, right, ""):
-            return []
-        if right.everywhere or not namespaces:
-            return [f"{right.text} ({right.why})."]
-        spaces = [space for space in namespaces if not _allowed(client, right, space)]
-        shown = ", ".join(spaces[:5]) + (" and others" if len(spaces) > 5 else "")
-        return [f"{right.text} in {shown} ({right.why})."] if spaces else []
+    def one(right: Right) -> str:
+        return lacking(client, right, namespaces)
 
     try:
         # The first alone: it opens the connections, and says whether reviews can be had.
-        first = one(wanted[0])
-        rest = together(one, wanted[1:])
+        told = [one(wanted[0]), *together(one, wanted[1:])]
     except KubeError as exc:
         unread.append(f"The account's rights: {exc}.")
         return [], unread
-    return first + [text for texts in rest for text in texts], unread
+    return [text for text in told if text], unread
+
+
+def lacking(client: Client, right: Right, namespaces: Sequence[str]) -> str:
+    """Where the account does not have it, in words; empty: it does. Raises KubeError."""
+    if _allowed(client, right, ""):
+        return ""
+    if right.everywhere or not namespaces:
+        return f"{right.text} ({right.why})."
+    spaces = [space for space in namespaces if not _allowed(client, right, space)]
+    shown = ", ".join(spaces[:5]) + (" and others" if len(spaces) > 5 else "")
+    return f"{right.text} in {shown} ({right.why})." if spaces else ""
 
 
 def _allowed(client: Client, right: Right, namespace: str) -> bool:

@@ -14,6 +14,7 @@ from .._core.model import VM, State
 from .._core.preflight_facts import ClusterSeen, NodeSeen, StuckWork, VMSeen
 from .._core.record import NodeRecord
 from . import facts, names
+from .askers import from_descheduler
 from .client import Client
 from .document import vmi_document
 from .errors import AccessDenied
@@ -189,7 +190,7 @@ def _descheduler(found: Read) -> str:
         if named and not facts.final(pod):
             return "Pod {}/{}.".format(*facts.key(pod))
     for vmi in found.vmis:
-        if facts.annotations(vmi).get(names.EVICTION_SOURCE) == "descheduler" and facts.mark(vmi):
+        if from_descheduler(vmi) and facts.mark(vmi):
             return "It asked VM {}/{} to move.".format(*facts.key(vmi))
     return ""
 

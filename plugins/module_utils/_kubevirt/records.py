@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -34,6 +35,7 @@ class Instance:
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
     handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
     settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
+    nudges: int = 0  # how often it stood marked without a migration, and we ended that
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:
@@ -74,13 +76,25 @@ class Records:
 
     def save(self, record: NodeRecord) -> dict[str, Any]:
         """The Node as it then is."""
-        known = {uuid: asdict(found) for uuid, found in sorted(self.instances.items())}
-        notes = {
-            names.RECORD: _pack(record.to_json()),
-            names.INSTANCES: _pack(json.dumps(known, separators=(",", ":"))),
-        }
+        notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._told()}
         if self.pods:
             notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
+        return self._note(notes)
+
+    def nudge(self, uuids: Sequence[str], wall: str) -> dict[str, Any]:
+        """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may.
+
+        For these VMs it is made, and the same write counts it: a kill loses no count.
+        """
+        for uuid in uuids:
+            self.instances[uuid].nudges += 1
+        return self._note({names.NUDGE: wall, names.INSTANCES: self._told()})
+
+    def _told(self) -> str:
+        known = {uuid: asdict(found) for uuid, found in sorted(self.instances.items())}
+        return _pack(json.dumps(known, separators=(",", ":")))
+
+    def _note(self, notes: dict[str, str]) -> dict[str, Any]:
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": notes}})
 
     def forget(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core import hooks
@@ -24,8 +24,14 @@ def vm_rows(
     found = []
     for row in rows(record, obs):
         one = known.get(row["uuid"], Instance("", "", ""))
-        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+        own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
+        found.append({**row, **own})
     return found
+
+
+def nudges(vms: Sequence[Mapping[str, Any]]) -> int:
+    """How often KubeVirt had to be woken for them."""
+    return sum(vm["nudges"] for vm in vms)
 
 
 def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]:

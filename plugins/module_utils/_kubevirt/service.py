@@ -20,29 +20,24 @@ from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
 from .._core.report import accounted, counts
-from . import facts, names
+from . import names
 from .auth import ConfigError
 from .carry import pack, unpack
 from .client import Client
-from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
 from .lock import Lock
 from .metrics import Source
 from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
-from .report import needs, record_row, vm_rows
-from .tryout import try_out
+from .report import needs, nudges, vm_rows
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
 SAVE_EVERY = 30.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
-
-
-class Superseded(Exception):
-    """Another run took the node over."""
 
 
 class RunsTheMaintenance(Exception):
@@ -114,7 +109,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
     try:
         if request.intent is Intent.DRAINED:
-            _refuse_own_node(client, request.node)
+            refuse_own_node(client, request.node)
         undo = request.intent is Intent.ACTIVE and not request.begun
         if undo and platform.load() is None:
             return _nothing_to_undo(platform, request)
@@ -155,7 +150,7 @@ def _slice(
     if untouched and request.intent is Intent.DRAINED:
         platform.observer.watches.ready(fresh=False)
         if pods.refused():  # nothing was asked for yet, and nothing is
-            found = _plan(platform, request)[0]
+            found = plan_now(platform, request)[0]
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
@@ -242,17 +237,19 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
         )
 
 
-def _refuse_own_node(client: Client, node: str) -> None:
-    """Inside a pod, its host name is the pod's name."""
+def refuse_own_node(client: Client, node: str) -> None:
+    """Inside a pod, its host name is the pod's name; with the network of the node, the node's."""
     try:
         with open(NAMESPACE_FILE, encoding="ascii") as stream:
             namespace = stream.read().strip()
     except OSError:
         return
-    pod = client.find(names.pod(namespace, os.environ.get("HOSTNAME", "")))
-    if pod is not None and (pod.get("spec") or {}).get("nodeName") == node:
+    host = os.environ.get("HOSTNAME", "")
+    pod = client.find(names.pod(namespace, host)) if host != node else None
+    if host == node or (pod is not None and (pod.get("spec") or {}).get("nodeName") == node):
+        what = f"pod {namespace}/{host}" if host != node else f"a pod of namespace {namespace}"
         raise RunsTheMaintenance(
-            f"This runs in pod {namespace}/{pod['metadata']['name']} on {node} itself. "
+            f"This runs in {what} on {node} itself. "
             "Cordon the node, start the job again so that it runs elsewhere, then drain."
         )
 
@@ -266,6 +263,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
         "run_id": request.run_id,
         "changed": request.begun,  # what had begun is undone
         **accounted([]),
+        "nudges": 0,
         "needs": [],
         "pods": [],
         "findings": [],
@@ -288,13 +286,15 @@ def result(
     if emptied and others.phase is not NodePhase.EMPTY:
         phase, certificate = others.phase, None
         ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
+    vms = vm_rows(record, obs, known)
     return {
         "ended": ended.value,
         "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
         "changed": changed or bool(request.hooks_done),
-        "vms": vm_rows(record, obs, known),
+        "vms": vms,
+        "nudges": nudges(vms),
         "needs": needs(outcome, known),
         "pods": others.rows,
         "counts": counts(record),
@@ -306,20 +306,8 @@ def result(
     }
 
 
-def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
-
-    Raises what run_slice raises.
-    """
-    platform = connect(request)
-    try:
-        found = _plan(platform, request)[0]
-        return try_out(platform.client, platform.observer, found)
-    finally:
-        platform.close()
-
-
-def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
+def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
+    """What a run would do now, per VM; and the record and the observation. Only reads."""
     old = platform.load()
     record = _begin(platform, request, old)
     obs = platform.observe(record)
@@ -336,13 +324,15 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
         findings += pods.findings
         if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
             acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
+    vms = vm_rows(planned, obs, platform.records.instances)
     found = {
         "ended": Ended.FINAL.value,
         "phase": phase.value,
         "node": record.node,
         "run_id": record.run_id,
         "changed": bool(acts),
-        "vms": vm_rows(planned, obs, platform.records.instances),
+        "vms": vms,
+        "nudges": nudges(vms),
         "needs": [],
         "pods": pods.rows,
         "counts": counts(planned),
@@ -357,41 +347,4 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
     return found, (old, obs)
 
 
-def look(request: Request) -> dict[str, Any]:
-    """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = connect(request, machines=True)
-    try:
-        planned, (old, obs) = _plan(platform, request)
-        node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
-        return {
-            "node": request.node,
-            "boot_id": platform.boot_id,
-            "ready": obs.nodes[request.node].reachable,
-            "cordoned": obs.nodes[request.node].cordoned,
-            "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
-            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
-            "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
-            "target_exists": platform.observer.another_node(),
-            "inbound": [claim.owner for claim in obs.inbound],
-            "kubevirt": {
-                "version": ".".join(str(part) for part in cluster.version),
-                "default_strategy": cluster.default_strategy,
-                "parallel_migrations_per_cluster": cluster.cluster,
-                "parallel_outbound_migrations_per_node": cluster.outbound,
-                "upgrading": cluster.upgrading,
-            }
-            if cluster
-            else {},
-            **accounted(planned["vms"]),
-            "pods": planned["pods"],
-            "findings": planned["findings"],
-            "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else record_row(old),
-            "changed": False,
-            **platform.observer.rates.told,
-        }
-    finally:
-        platform.close()
-
-
-__all__ = ["FAILURES", "Request", "connect", "look", "plan", "run_slice"]
+__all__ = ["FAILURES", "Request", "connect", "plan_now", "refuse_own_node", "run_slice"]

@@ -11,7 +11,7 @@ kubevirt_migration_info all go by it; each reads as much as it can afford.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +134,37 @@ def holders(migrations: Iterable[Obj], now: float, source: str = "") -> list[Hol
         space = migration["metadata"]["namespace"]
         found.append(Holder(f"{space}/{vm}", facts.phase(migration), since, source, stuck))
     return found
+
+
+def source_of(vmi: Obj | None, migration: Obj) -> str:
+    """The node whose outbound slot it takes."""
+    if vmi is None:
+        return ""
+    state = facts.state_of(vmi, migration)
+    return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
+
+
+def with_sources(
+    migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float
+) -> list[Holder]:
+    """As `holders`, with their nodes. `find`: a VMI by namespace and name."""
+    found = []
+    for migration in (m for m in migrations if holds_slot(m)):
+        vmi = find(migration["metadata"]["namespace"], str(migration["spec"].get("vmiName")))
+        found += holders([migration], now, source_of(vmi, migration))
+    return found
+
+
+def not_known(vmi: Obj, more: str = "") -> Finding:
+    """Of a VM without the condition LiveMigratable."""
+    text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
+    return Finding(Reason.NOT_KNOWN_YET, f"{text} {more}".strip())
+
+
+def not_begun(vmi: Obj, more: str = "") -> Finding:
+    """Of a marked VM without a migration."""
+    text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
+    return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {more}".strip())
 
 
 def first(known: Known) -> Finding | None:
@@ -281,10 +312,15 @@ def _slot(known: Known, current: Obj) -> Found:
     if not queued(known) or _before_slot(known, current) is not None:
         return []
     subject = f"migration {named(current)}"
-    refused = known.told_by("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
+    refused = _refused(known, current)
     if refused:
         return [(POD, Finding(Reason.TARGET_POD_REFUSED, refused), subject)]
     return [(LIMITS, Finding(Reason.WAITING_FOR_SLOT, _slots(known)), subject)]
+
+
+def _refused(known: Known, current: Obj) -> str:
+    """Why KubeVirt could not create the target pod, in the server's words."""
+    return known.told_by("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
 
 
 def _slots(known: Known) -> str:
@@ -312,7 +348,7 @@ def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
 
 def _storage(known: Known, current: Obj) -> Found:
     if facts.is_true(current, "migrationRejectedByResourceQuota"):
-        return [_quota(known)]
+        return [_quota(known, current)]
     volume = known.told_by(*_VOLUME_EVENTS)
     if volume and known.target is not None and facts.phase(known.target) == "Pending":
         finding = Finding(Reason.STORAGE_NOT_READY, volume)
@@ -320,13 +356,13 @@ def _storage(known: Known, current: Obj) -> Found:
     return []
 
 
-def _quota(known: Known) -> tuple[str, Finding, str]:
+def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
     """By the words of the refusal; else by the numbers."""
     namespace = facts.key(known.vmi)[0]
     full = [q["metadata"]["name"] for q in known.quotas if _full(q)]
     of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
     lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
-    text = known.told_by("FailedCreate") or (f"Namespace {namespace}: {lines}." if lines else "")
+    text = _refused(known, current) or (f"Namespace {namespace}: {lines}." if lines else "")
     return STORAGE, Finding(Reason.QUOTA, text), f"ResourceQuota {of} of namespace {namespace}"
 
 

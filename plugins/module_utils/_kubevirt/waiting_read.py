@@ -18,8 +18,8 @@ from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
 from .migration_model import VMNotHere
 from .policies import Policies
-from .waiting import Holder, Known, holders, holds_slot
-from .waiting_report import row, source_of
+from .waiting import Holder, Known, with_sources
+from .waiting_report import row
 
 Obj = dict[str, Any]
 T = TypeVar("T")
@@ -197,13 +197,9 @@ class _Reading:
             self._asked_holders = True
             path = f"{names.KUBEVIRT}/{_VMIMS}"
             items = self._try(lambda: self._client.list(path)[0], None)
-            self._holders = None if items is None else [h for m in items for h in self._holder(m)]
+            self._holders = None if items is None else with_sources(items, self._vmi, self._now)
         return self._holders
 
-    def _holder(self, migration: Obj) -> list[Holder]:
-        if not holds_slot(migration):
-            return []
-        namespace, name = migration["metadata"]["namespace"], str(migration["spec"].get("vmiName"))
+    def _vmi(self, namespace: str, name: str) -> Obj | None:
         path = names.kubevirt(namespace, _VMIS, name)
-        vmi = self._try(lambda: self._client.find(path), None)
-        return holders([migration], self._now, source_of(vmi, migration))
+        return self._try(lambda: self._client.find(path), None)

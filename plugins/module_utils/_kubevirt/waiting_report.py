@@ -10,20 +10,12 @@ from typing import Any
 
 from .._core.reasons import Finding, Reason
 from . import facts
-from .askers import asked_by
+from .askers import asked_by, two_loops
 from .migration_policy import too_slow
 from .migration_report import told
-from .waiting import LIMITS, MIGRATION, Found, Known, named, waits
+from .waiting import LIMITS, MIGRATION, Found, Known, named, not_begun, not_known, source_of, waits
 
 Obj = dict[str, Any]
-
-
-def source_of(vmi: Obj | None, migration: Obj) -> str:
-    """The node whose outbound slot it takes."""
-    if vmi is None:
-        return ""
-    state = facts.state_of(vmi, migration)
-    return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
 
 
 def findings(known: Known) -> list[dict[str, str]]:
@@ -52,10 +44,7 @@ def _migration(known: Known) -> Found:
     if wanted and able is False:
         found += [(MIGRATION, finding, me) for finding in why]
     if wanted and able is None:
-        text = (
-            f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
-        )
-        found.append((MIGRATION, Finding(Reason.NOT_KNOWN_YET, text), me))
+        found.append((MIGRATION, not_known(vmi), me))
     if current is None or facts.final(current):
         return found + _none_under_way(known, current, me)
     subject = f"migration {named(current)}"
@@ -64,7 +53,8 @@ def _migration(known: Known) -> Found:
     elif facts.deleted(current):
         found.append((MIGRATION, _aborting(current), subject))
     else:
-        found += waits(known)
+        twice = two_loops(vmi, current)
+        found += [*waits(known), *([(MIGRATION, twice, subject)] if twice else [])]
     return found
 
 
@@ -72,14 +62,13 @@ def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
     found: Found = []
     mark = facts.mark(known.vmi)
     if mark:
-        text = f"Marked for evacuation from {mark}, and no migration is under way."
-        if known.strategy == "External":
-            text += " Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
-        found.append((MIGRATION, Finding(Reason.EVACUATION_NOT_STARTED, text), me))
+        external = "Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
+        why = external if known.strategy == "External" else ""
+        found.append((MIGRATION, not_begun(known.vmi, why), me))
     if last is not None and facts.phase(last) == "Failed":
         event = known.told_by("FailedMigration")
-        why = facts.why_failed(known.vmi, last, event)
-        found.append((MIGRATION, why, f"migration {named(last)}"))
+        failed = facts.why_failed(known.vmi, last, event)
+        found.append((MIGRATION, failed, f"migration {named(last)}"))
     return found
 
 

@@ -2,16 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the drain reads to say what a migration waits for, or who asked for it if not we.
+"""What a run reads to say what a migration waits for, or who asked for it if not we.
 
-What it comes to is judged in `waiting`. Each look at what a watch does not tell costs a request,
-so it is taken only where the cheaper ones gave no answer, and seldom.
+The drain of a node and the migration of one VM do it alike. What it comes to is judged in
+`waiting`. Each look at what a watch does not tell costs a request, so it is taken only where the
+cheaper ones gave no answer, and seldom.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,6 @@ from .client import Client
 from .cluster import Cluster
 from .errors import KubeError
 from .waiting import Holder, Known
-from .watches import Watches
 
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
@@ -34,12 +34,19 @@ _CLUSTER = 15.0
 
 
 class Waits:
-    """For one slice."""
+    """For one slice. `namespace`: of the one VM that is looked at; empty: the VMs of a node."""
 
-    def __init__(self, client: Client, node: str, watches: Watches) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str = "",
+        mono: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
-        self._node = node
-        self._watches = watches
+        self._namespace = namespace
+        self._mono = mono
+        self._wall = wall
         self._since: dict[tuple[str, str], float] = {}  # (UID, phase) -> first seen
         self._looks = 0
         self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
@@ -48,11 +55,11 @@ class Waits:
         self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
         self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
         self._free_since: float | None = None  # this node has free places, and one waits
-        self._cluster: tuple[float, list[Holder]] = (-1e9, [])
+        self._cluster: tuple[float, list[Holder] | None] = (-1e9, None)
 
     def look(self, moving: Sequence[Obj]) -> None:
         """Once for each observation, with all migrations that have not ended."""
-        now = time.monotonic()
+        now = self._mono()
         for migration in moving:
             key = (migration["metadata"]["uid"], facts.phase(migration))
             self._since.setdefault(key, now if self._looks else -1e9)
@@ -64,33 +71,56 @@ class Waits:
 
     def _long(self, migration: Obj) -> bool:
         key = (migration["metadata"]["uid"], facts.phase(migration))
-        return time.monotonic() - self._since.get(key, time.monotonic()) >= _LOOK_AFTER
+        return self._mono() - self._since.get(key, self._mono()) >= _LOOK_AFTER
 
     def _read_pods(self, uids: Sequence[str]) -> None:
+        space = f"/namespaces/{self._namespace}" if self._namespace else ""
         try:
             selector = f"{names.JOB_UID} in ({', '.join(sorted(uids))})"
-            pods, _version = self._client.list(f"{names.CORE}/pods", selector)
+            pods, _version = self._client.list(f"{names.CORE}{space}/pods", selector)
         except KubeError:
             pods = []  # a reason less
         self._pods = {facts.labels(pod)[names.JOB_UID]: pod for pod in pods}
 
     def finding(
-        self, vmi: Obj, migration: Obj, asked: bool, ours: bool, cluster: Cluster | None
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        asked: bool,
+        ours: bool,
+        cluster: Cluster | None,
+        leaving: Sequence[Obj],
     ) -> Finding | None:
         """What it waits for; else who asked for it, if not we. `asked`: the mark is ours."""
-        found = self._waits_for(self._known(vmi, migration, cluster))
-        return found or askers.by_others(vmi, migration, asked, ours)
+        found = self.waits_for(vmi, migrations, cluster, leaving)
+        current = next((m for m in reversed(migrations) if not facts.final(m)), None)
+        return found or (askers.by_others(vmi, current, asked, ours) if current else None)
+
+    def waits_for(
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        cluster: Cluster | None,
+        leaving: Sequence[Obj] | None = None,
+    ) -> Finding | None:
+        """What the last one of `migrations` that has not ended waits for. They are the VM's.
+
+        `leaving`: those of all VMs of its node; None: these are not watched.
+        """
+        known = self._known(vmi, migrations, cluster, leaving)
+        found = waiting.first(known)
+        if found is None or known.waits is None:
+            return found
+        return waiting.first(self._further(known, found.reason, leaving is None))
 
     def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
         """Of a VM without the condition LiveMigratable: what its claims let expect."""
-        uid, now = vmi["metadata"]["uid"], time.monotonic()
+        uid, now = vmi["metadata"]["uid"], self._mono()
         if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
             return ()
         if uid not in self._claims:
             self._claims[uid] = claims.told(self._client, vmi)
-        phase = facts.phase(vmi) or "none"
-        text = f"Its condition LiveMigratable is not there yet (phase {phase})."
-        return (Finding(Reason.NOT_KNOWN_YET, f"{text} {self._claims[uid]}".strip()),)
+        return (waiting.not_known(vmi, self._claims[uid]),)
 
     def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:
         """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
@@ -98,48 +128,59 @@ class Waits:
         What an earlier slice has told of it still holds.
         """
         told = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
-        if not told and time.monotonic() - since < _GAP:
+        if not told and self._mono() - since < _GAP:
             return None
         why = [
             str(event.get("message", ""))
             for event in self._events_of(vmi)
             if event.get("reason") == "FailedCreate"
         ]
-        text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
-        return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {why[-1] if why else ''}".strip())
+        return waiting.not_begun(vmi, why[-1] if why else "")
 
-    def _known(self, vmi: Obj, migration: Obj, cluster: Cluster | None) -> Known:
+    def _known(
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        cluster: Cluster | None,
+        leaving: Sequence[Obj] | None,
+    ) -> Known:
         """What costs nothing."""
-        pod = self._pods.get(migration["metadata"]["uid"])
-        now = time.time()
-        return Known(
-            vmi,
-            self._watches.migrations_of(*facts.key(vmi)),
-            now,
-            cluster,
-            pods=[pod] if pod is not None else [],
-            out=waiting.holders(self._watches.migrations(), now),
-            lasting=self._long(migration),
-        )
+        now = self._wall()
+        known = Known(vmi, migrations, now, cluster, out=waiting.holders(leaving or (), now))
+        current = known.current
+        if current is None:
+            return known
+        pod = self._pods.get(current["metadata"]["uid"])
+        pods = [pod] if pod is not None else []
+        return replace(known, pods=pods, lasting=self._long(current))
 
-    def _waits_for(self, known: Known) -> Finding | None:
-        """Looks further where the answer would be poor."""
-        found = waiting.first(known)
-        if found is None or known.waits is None:
-            return found
-        if found.reason is Reason.QUOTA:
-            known = replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
-        elif found.reason is Reason.TARGET_POD_NOT_READY and known.target is not None:
-            known = replace(known, events=self._events_of(known.target))
-        elif found.reason is Reason.WAITING_FOR_SLOT and self._has_room(known):
-            known = replace(known, holders=self._everywhere())
-            if known.cluster is not None and len(known.holders or ()) < known.cluster.cluster:
+    def _further(self, known: Known, reason: Reason, alone: bool) -> Known:
+        """With more where the answer would be poor. `alone`: see waits_for."""
+        if reason is Reason.QUOTA:
+            if known.lasting:  # by then the refusal is told by an event
                 known = replace(known, events=self._events_of(known.vmi))
-        return waiting.first(known)
+                told = waiting.first(known)
+                if told is not None and told.message:
+                    return known
+            return replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
+        if reason is Reason.TARGET_POD_NOT_READY and known.target is not None:
+            return replace(known, events=self._events_of(known.target))
+        if reason is not Reason.WAITING_FOR_SLOT or known.cluster is None:
+            return known
+        if not (known.lasting if alone else self._has_room(known)):
+            return known
+        holders, node = self._everywhere(alone), facts.status(known.vmi).get("nodeName")
+        known = replace(known, holders=holders)
+        if alone:
+            known = replace(known, out=[h for h in holders or () if h.source == node])
+        full = len(known.out) >= known.cluster.outbound or (
+            known.holders is not None and len(known.holders) >= known.cluster.cluster
+        )
+        return known if full else replace(known, events=self._events_of(known.vmi))
 
     def _has_room(self, known: Known) -> bool:
         """Places of this node are free for a while. One just freed is taken within 0.1 s."""
-        now = time.monotonic()
+        now = self._mono()
         if known.cluster is None or len(known.out) >= known.cluster.outbound:
             self._free_since = None
             return False
@@ -148,31 +189,46 @@ class Waits:
 
     def _quotas_of(self, namespace: str) -> list[Obj]:
         read, found = self._quotas.get(namespace, (-1e9, []))
-        if time.monotonic() - read >= _CLUSTER:
+        if self._mono() - read >= _CLUSTER:
             try:
                 found, _version = self._client.list(names.quotas(namespace))
             except KubeError:
                 found = []  # a reason less
-            self._quotas[namespace] = (time.monotonic(), found)
+            self._quotas[namespace] = (self._mono(), found)
         return found
 
     def _events_of(self, obj: Obj) -> list[Obj]:
         uid = obj["metadata"]["uid"]
         read, found = self._events.get(uid, (-1e9, []))
-        if time.monotonic() - read >= _CLUSTER:
+        if self._mono() - read >= _CLUSTER:
             found = migration_api.events(self._client, obj)
-            self._events[uid] = (time.monotonic(), found)
+            self._events[uid] = (self._mono(), found)
         return found
 
-    def _everywhere(self) -> list[Holder]:
-        """All migrations of the cluster that hold a slot. There is no selector for these."""
+    def _everywhere(self, sources: bool) -> list[Holder] | None:
+        """All migrations of the cluster that hold a slot. There is no selector for these.
+
+        None: they cannot be read. `sources`: with the nodes that they leave.
+        """
         read, found = self._cluster
-        if time.monotonic() - read >= _CLUSTER:
-            try:
-                path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
-                items, _version = self._client.list(path)
-                found = waiting.holders(items, time.time())
-            except KubeError:
-                found = []
-            self._cluster = (time.monotonic(), found)
+        if self._mono() - read < _CLUSTER:
+            return found
+        try:
+            path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
+            items, _version = self._client.list(path)
+            now = self._wall()
+            found = (
+                waiting.with_sources(items, self._vmi, now)
+                if sources
+                else waiting.holders(items, now)
+            )
+        except KubeError:
+            found = None
+        self._cluster = (self._mono(), found)
         return found
+
+    def _vmi(self, namespace: str, name: str) -> Obj | None:
+        try:
+            return self._client.find(names.kubevirt(namespace, "virtualmachineinstances", name))
+        except KubeError:
+            return None  # its holder is named without its node

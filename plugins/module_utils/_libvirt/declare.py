@@ -22,7 +22,7 @@ from .vm_facts import read_vm_facts
 
 
 class DeclareError(Exception):
-    """It could not be declared. The text names the VMs and says what was written before."""
+    """A strategy could not be declared. The text names the VMs and what was written before."""
 
 
 @dataclass(frozen=True)

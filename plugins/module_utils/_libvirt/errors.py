@@ -16,7 +16,7 @@ from .holder_client import HolderError
 from .service import Superseded, VMNotHere
 from .store import StoreError
 
-_TOLD = (PolicyError, RecordError, Superseded, VMNotHere, LibvirtProblem, StoreError, HolderError)
+TOLD = (PolicyError, RecordError, Superseded, VMNotHere, LibvirtProblem, StoreError, HolderError)
 
 
 class Failed(Exception):
@@ -35,7 +35,7 @@ def as_failed() -> Iterator[None]:
     except PermissionError as exc:
         text = f"{exc}: the module needs root on the host (become)"
         raise Failed(text, type(exc).__name__) from exc
-    except (*_TOLD, OSError, ValueError) as exc:
+    except (*TOLD, OSError, ValueError) as exc:
         raise Failed(str(exc), type(exc).__name__) from exc
     except Exception as exc:
         if not hasattr(exc, "get_error_code"):  # libvirtError, whose binding may be missing

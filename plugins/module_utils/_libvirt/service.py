@@ -30,7 +30,7 @@ _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
 
 
 class Superseded(Exception):
-    """Another run took the host over."""
+    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
 
 
 class VMNotHere(Exception):

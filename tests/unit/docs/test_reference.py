@@ -44,10 +44,25 @@ def test_the_catalogue_of_reasons_is_current() -> None:
 
 def test_every_reason_is_in_it() -> None:
     assert set(CATALOGUE) == set(Reason)
-    reasons, preflight = tool.reasons().split("## Preflight")
-    for text, members in ((reasons, Reason), (preflight, Check)):
-        rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-        assert rows == [member.value for member in members]
+    reasons, rest = tool.reasons().split("## Errors")
+    for text, members in ((reasons, Reason), (rest.split("## Preflight")[1], Check)):
+        assert _names(text) == [member.value for member in members]
+
+
+def _names(table: str) -> list[str]:
+    return [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+
+
+def test_every_error_that_a_module_documents_or_an_operator_meets_is_in_it() -> None:
+    told = _names(tool.run_errors())
+    assert told == sorted(set(told))
+    met = {"Superseded", "LockHeld", "RunsTheMaintenance", "AccessDenied", "HostUnreachable"}
+    assert met <= set(told)
+    for path in (ROOT / "plugins" / "modules").glob("[!_]*.py"):
+        name = f"ansible_collections.virtops.maintenance.plugins.modules.{path.stem}"
+        documented = yaml.safe_load(importlib.import_module(name).RETURN)
+        assert documented["error"]["sample"] in told, path.stem
+    assert "| `Superseded` | kubevirt, libvirt | Another run took over. " in tool.run_errors()
 
 
 def test_the_fields_of_the_document_are_current() -> None:

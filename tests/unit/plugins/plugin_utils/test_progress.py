@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     HEARTBEAT_SECONDS,
     Progress,
+    heartbeat,
     summary,
     vm_line,
     would_not,
@@ -76,6 +77,8 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
     assert lines[1:] == ["host-a  Draining  1 of 1 VMs to go  web-3 63 %"]
+    told = heartbeat({**result(vm()), "nudges": 2})
+    assert told == "host-a  Draining  1 of 1 VMs to go  KubeVirt woken 2 times"
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
     assert lines[2] == "web-3  moved  -> host-b  2.0 s"
 

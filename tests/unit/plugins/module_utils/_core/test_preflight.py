@@ -45,6 +45,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     Facts,
     HostSeen,
     NodeSeen,
+    PodSeen,
     QuotaLeft,
     StuckWork,
     VMSeen,
@@ -250,6 +251,14 @@ PLANTS: dict[Check, Plant] = {
     Check.EXTERNAL_OWNER: vm(K, declared_strategy="External"),
     Check.STAYS_OFF: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
     Check.DISRUPTION_BUDGET: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
+    **{
+        member: whole(K, pods=(PodSeen("shop/odd", member, "because", whole=True),))
+        for member in (Check.POD_UNMANAGED, Check.POD_LOCAL_DATA, Check.POD_OF_DAEMONSET)
+    },
+    **{
+        member: whole(K, pods=(PodSeen("shop/held", member, "because"),))
+        for member in (Check.POD_TERMINATING, Check.LAST_REPLICA, Check.BUDGET_NOT_COMPUTED)
+    },
     Check.STARTING: seen(K, starting="Scheduling"),
     Check.CRASHED: vm(L, state=State.CRASHED),
     Check.RUNNING_TWICE: twice,
@@ -312,6 +321,21 @@ def test_no_false_alarm_on_200_clean_clusters(platform: Platform) -> None:
     for seed in range(200):
         told = found(clean(platform, seed))
         assert told == {}, (seed, told)
+
+
+def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_of_the_pod() -> (
+    None
+):
+    held = PodSeen("shop/held", Check.DISRUPTION_BUDGET, "b needs 1")
+    odd = PodSeen("shop/odd", Check.POD_UNMANAGED, "it has no controller", whole=True)
+    facts = replace(clean(K), pods=(held, odd))
+    told = result(facts, check(facts, POLICY), {})
+    about = {row["subject"]: row["about"] for row in told["findings"]}
+    assert about == {"pod shop/odd": "node", "pod shop/held": "pod"}
+    assert len(told["blockers"]) == 2 and told["node_blockers"] == told["blockers"][:1]
+    for row in told["findings"]:
+        info = CHECKS[Check(row["code"])]
+        assert About(row["about"]) in (info.about, *info.also)
 
 
 # What policy answers
