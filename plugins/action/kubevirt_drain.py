@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.unmet import lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 
@@ -25,7 +26,10 @@ class ActionModule(ActionBase):
         check_rules(self._task.args)
 
         def call(args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+            found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+            for line in lines(found.get("vms") or ()):
+                self._display.warning(line)  # the same one is shown once
+            return found
 
         args = {**self._task.args, "cursor": ""}  # each slice hands one to the next
         result = run_slices(call, args, GOOD, bool(self._task.check_mode))

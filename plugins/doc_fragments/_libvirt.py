@@ -211,6 +211,7 @@ options:
           - When the link breaks then, the VM stands still until it is mended.
         type: bool
         default: false
+        aliases: [allow_post_copy]
       tls:
         description:
           - Encrypt memory and disks on their way, by QEMU's own TLS.
@@ -223,6 +224,7 @@ options:
         description: Connections of one migration. V(0) uses one.
         type: int
         default: 0
+        aliases: [parallel]
       compression:
         description:
           - Compression methods of libvirt. QEMU refuses V(mt) with
@@ -309,6 +311,7 @@ options:
               - Allow post-copy, the guest runs on the target before all its memory is there.
               - When the link breaks then, the VM stands still until it is mended.
             type: bool
+            aliases: [allow_post_copy]
           tls:
             description:
               - Encrypt memory and disks on their way, by QEMU's own TLS.
@@ -319,6 +322,7 @@ options:
           parallel_connections:
             description: Connections of one migration. V(0) uses one.
             type: int
+            aliases: [parallel]
           compression:
             description:
               - Compression methods of libvirt. QEMU refuses V(mt) with

@@ -24,9 +24,11 @@ options:
       - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
         and the plan predicts them.
       - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(limits) and O(migration) from
-        M(virtops.maintenance.kubevirt_fleet_info), and O(anti_affinity=required).
+        M(virtops.maintenance.kubevirt_fleet_info). A group is there of VMs of which the scheduler
+        never puts two on a node, so O(anti_affinity) is always V(required).
       - What has no meaning on KubeVirt is refused there, as by
-        M(virtops.maintenance.kubevirt_drain).
+        M(virtops.maintenance.kubevirt_drain), O(placement_profile) too. Of O(rules[].migration)
+        a warning says that KubeVirt's own settings count.
     type: str
     choices: [libvirt, kubevirt]
     default: libvirt
@@ -341,13 +343,15 @@ def main() -> None:
     )
     params = module.params
     try:
+        policy = options.policy(params)
         if params["platform"] == "kubevirt":
             plan_options.check(params)
+            policy = plan_options.policy(policy)
         request = request_of(
             params["hosts"],
             params["vms"],
             params["roll"],
-            options.policy(params),
+            policy,
             params["max_unavailable"],
             speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
@@ -356,6 +360,8 @@ def main() -> None:
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     plan = plan_roll(request).to_dict()
+    if params["platform"] == "kubevirt":
+        plan["warnings"] += plan_options.warnings(policy)
     plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"
     result = {**plan, "warnings_of_plan": plan["warnings"]}
     del result["warnings"]  # Ansible prints those by itself, and the table has them

@@ -32,6 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
     fleet_of,
     read_fleet,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIS
@@ -244,6 +245,11 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
     assert "has no target once" in " ".join(done.stdout.split())
     done = plays.own("plan", drain_limits={"inbound": 1})
     assert "drain_limits other than outbound" in " ".join(done.stdout.split())
+    more = {"maintenance_placement_profile": "NoScoring", "maintenance_anti_affinity": "required"}
+    done = plays.own("plan", drain_measure_dirty_rate=2, **more)
+    text = " ".join(done.stdout.split())
+    for word in ("placement_profile (the", "anti_affinity (give", "measure_dirty_rate (only"):
+        assert f"drain_{word}" in text
 
 
 @pytest.mark.parametrize(
@@ -252,7 +258,7 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
         ("on_not_migratable", "save", "there is no save on KubeVirt"),
         ("strategy", "None", "every VMI has one"),
         ("move_inactive", True, "is on no node"),
-        ("rules", [{"name": "r", "migration": {"tls": True}}], "make a MigrationPolicy"),
+        ("placement_profile", "NoScoring", "the scheduler chooses"),
         ("rules", [{"name": "r", "on_not_migratable": "cold_migrate"}], "no cold_migrate"),
     ],
 )
@@ -262,7 +268,22 @@ def test_what_kubevirt_does_not_know_is_refused(option: str, value: Any, text: s
         "on_not_migratable": "block",
         "strategy": "LiveMigrate",
         "move_inactive": False,
+        "placement_profile": "LowNodeUtilization",
     }
     plan_options.check(params)
     with pytest.raises(PolicyError, match=text):
         plan_options.check({**params, option: value})
+
+
+def test_the_plan_goes_by_kubevirts_settings_and_says_so(sim, plays) -> None:
+    """Rules of the shipped sets; a group is kept apart whatever the option says."""
+    rules = compile_rules([{"name": "r", "migration": {"auto_converge": True}}])
+    made = plan_options.policy(Policy(rules=rules))
+    assert made.rules[0].migration is None and made.placing.apart
+    assert "(r): KubeVirt migrates with its own" in plan_options.warnings(made)[0]
+    assert plan_options.warnings(plan_options.policy(Policy())) == []
+    sim.add_vm("db", "n1", labels={"memory-writes": "heavy"})
+    asked = {"name": "slowed", "migration": {"auto_converge": True}}
+    done = plays.own("plan", maintenance_hosts="n1", maintenance_rules=[asked])
+    assert done.returncode == 0, done.stdout
+    assert "(slowed): KubeVirt migrates with its own" in " ".join(done.stdout.split())

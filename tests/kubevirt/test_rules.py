@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
@@ -15,6 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     service,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
+from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets import ready
 from kubesim.kinds import VMIS, VMS
 from kubesim.reading import evictions, row
 
@@ -96,7 +99,80 @@ def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     assert document["owner"] == "VirtualMachine/vm" and document["migratable"] is True
 
 
-def test_migration_settings_of_a_rule_are_refused() -> None:
-    rules = [{"name": "slow", "migration": {"bandwidth": 5}}]
-    with pytest.raises(PolicyError, match=r"rules\[0\] \(slow\), migration: .*MigrationPolicy"):
+SLOWED = {
+    "name": "slowed",
+    "when": "labels.tier == 'db'",
+    "strategy": "LiveMigrate",
+    "migration": {"auto_converge": True, "completion_timeout_per_gib": 600},
+}
+
+
+def unmet(found: dict[str, Any], name: str) -> list[tuple[str, str, str]]:
+    rows = row(found, name)["unmet_settings"]
+    return [(r["setting"], r["wanted"], r["applies"]) for r in rows]
+
+
+def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, operator) -> None:
+    """Per VM, since one may have a MigrationPolicy and another not; and the VM moves all the same."""
+    sim.add_vm("db", "n1", labels={"tier": "db"})
+    sim.add_vm("mended", "n1", labels={"tier": "db", "policy": "yes"})
+    sim.add_vm("web", "n1", labels={"tier": "web"})
+    sim.add_vm("stopped", "n1", labels={"tier": "db"}, strategy="None")
+    spec = {
+        "selectors": {"virtualMachineInstanceSelector": {"policy": "yes"}},
+        "allowAutoConverge": True,
+        "completionTimeoutPerGiB": 600,
+    }
+    sim.add("migrationpolicies", {"metadata": {"name": "patient"}, "spec": spec})
+    stops = {"name": "stops", "when": "name == 'stopped'", "migration": {"tls": False}}
+    found = operator.drain(rules=[stops, SLOWED], allow_stop=True)
+    assert found["phase"] == "Drained"
+    assert unmet(found, "db") == [
+        ("auto_converge", "true", "false"),
+        ("completion_timeout_per_gib", "600", "150"),
+    ]
+    assert row(found, "db")["unmet_settings"][0]["remedy"] == (
+        "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true."
+    )
+    assert unmet(found, "mended") == unmet(found, "web") == unmet(found, "stopped") == []
+
+
+def test_of_settings_that_may_not_be_read_it_is_said(sim, operator) -> None:
+    rights = sim.api.access.rules["maintenance"]
+    sim.api.access.rules["maintenance"] = [
+        r for r in rights if "migrationpolicies" not in r["resources"]
+    ]
+    sim.add_vm("db", "n1", labels={"tier": "db"})
+    found = operator.drain(rules=[SLOWED])
+    assert found["phase"] == "Drained"
+    assert unmet(found, "db")[0] == ("auto_converge", "true", "not known")
+
+
+def test_wrong_settings_of_a_rule_are_an_error() -> None:
+    rules = [{"name": "slow", "migration": {"bandwith": 5}}]
+    with pytest.raises(PolicyError, match=r"rules\[0\] \(slow\), migration: .*bandwidth"):
         options.policy({"rules": rules, "on_not_migratable": "block", "limits": {}})
+
+
+SETS = ("nearly_stateless", "host_devices", "shared_storage", "memory_writers")
+
+
+def test_the_shipped_rules_decide_and_drain_a_node(sim, operator, verdicts) -> None:
+    sim.add_vm("worker", "n1", labels={"stateless": "true"})
+    sim.add_vm("gpu", "n1", not_migratable_reason="HostDeviceNotLiveMigratable")
+    devices = {"hostDevices": [{"name": "d", "deviceName": "example.org/card"}]}
+    sim.edit(VMIS, "gpu", lambda o: o["spec"]["domain"].update(devices=devices), "default")
+    sim.add_vm("writer", "n1", labels={"memory-writes": "heavy"})
+    sim.add_vm("plain", "n1")
+    found = operator.drain(rules=[rule for name in SETS for rule in ready(name)])
+    decided = {vm["name"].split("/")[1]: vm["decided_by"] for vm in found["vms"]}
+    assert decided == {
+        "worker": "rule nearly stateless VMs are stopped",
+        "gpu": "rule host devices, bound to the host",
+        "writer": "rule memory writers, slowed down",
+        "plain": "declared by the VM",
+    }
+    assert found["phase"] == "Drained"
+    ends = {"worker": "cold_moved", "gpu": "cold_moved", "writer": "moved", "plain": "moved"}
+    assert verdicts(found) == ends
+    assert ("auto_converge", "true", "false") in unmet(found, "writer")

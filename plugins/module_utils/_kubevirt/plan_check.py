@@ -19,9 +19,8 @@ from .._core.record import Intent
 from .client import Client
 from .cluster import Cluster
 from .migration_policy import DEFAULTS
-from .platform import KubeVirtPlatform
 from .preflight_limits import amount
-from .service import Request, _plan
+from .service import Request, _plan, _platform
 
 _ALL = 10**6
 MIB = 2**20
@@ -30,7 +29,7 @@ MIB = 2**20
 def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     """`known`: the option `speeds`. Only reads. Raises what run_slice raises, and PolicyError."""
     speeds = speeds_of(known, KUBEVIRT)
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
+    platform = _platform(Client(request.auth), request)
     try:
         found, (_old, obs) = _plan(platform, request)
         cluster = platform.observer.cluster

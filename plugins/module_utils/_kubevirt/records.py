@@ -34,6 +34,7 @@ class Instance:
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
     handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
     settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
+    wanted: dict[str, Any] = field(default_factory=dict)  # settings that its rule asks for
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from .._core.picture import diff, foreseen, picture
 from .._core.policy import Policy
 from .._core.record import Intent, NodeRecord
 from .._core.report import counts, rows
-from . import facts, names
+from . import facts, names, unmet
 from .auth import ConfigError
 from .carry import pack, unpack
 from .client import Client
@@ -82,6 +82,12 @@ class Request:
     cursor: str | None = None
 
 
+def _platform(client: Client, request: Request) -> KubeVirtPlatform:
+    return KubeVirtPlatform(
+        client, request.node, machines=request.machines, policy=request.policy
+    )
+
+
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
@@ -89,7 +95,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     RunsTheMaintenance, KubernetesMissing.
     """
     client = Client(request.auth)
-    platform = KubeVirtPlatform(client, request.node, machines=request.machines)
+    platform = _platform(client, request)
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
@@ -257,7 +263,8 @@ def _rows(
     found = []
     for row in rows(record, obs):
         one = known.get(row["uuid"], Instance("", "", ""))
-        found.append({**row, "handed_off": one.handed_off, "settings": one.settings})
+        more = {"handed_off": one.handed_off, "settings": one.settings}
+        found.append({**row, **more, "unmet_settings": unmet.rows(one)})
     return found
 
 
@@ -298,7 +305,7 @@ def plan(request: Request) -> dict[str, Any]:
 
     Raises what run_slice raises.
     """
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=request.machines)
+    platform = _platform(Client(request.auth), request)
     try:
         found = _plan(platform, request)[0]
         return try_out(platform.client, platform.observer, found)
@@ -344,7 +351,7 @@ def _plan(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any],
 
 def look(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
-    platform = KubeVirtPlatform(Client(request.auth), request.node, machines=True)
+    platform = _platform(Client(request.auth), replace(request, machines=True))
     try:
         planned, (old, obs) = _plan(platform, request)
         node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster

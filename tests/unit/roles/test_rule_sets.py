@@ -18,6 +18,10 @@ import yaml
 from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
     eviction_strategy,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.document import (
+    vmi_document,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles" / "rules"
@@ -105,6 +109,65 @@ HEAVY = {"memory-writes": "heavy"}
 )
 def test_a_set_decides(name: str, changed: dict[str, Any], rule: str, way: str) -> None:
     (row,) = eviction_strategy([document(**changed)], ready(name))
+    assert (row["way"], row["decided_by"].startswith("rule")) == (way, bool(rule))
+    assert rule in row["decided_by"]
+
+
+def vmi(**changed: Any) -> dict[str, Any]:
+    """The document of a VMI, made as the KubeVirt modules make it: RWX claim, cloud-init disk."""
+    labels = changed.pop("labels", {})
+    devices = {"disks": [{"name": "root", "disk": {}}, {"name": "init", "disk": {}}]}
+    claim = {"claimName": "root"}
+    able = {"type": "LiveMigratable", "status": "True"}
+    if not changed.get("migratable", True):
+        able.update(status="False", reason=changed.pop("reason", "HostDeviceNotLiveMigratable"))
+    told = {"name": "root", "persistentVolumeClaimInfo": {"accessModes": changed.get("modes")}}
+    made = {
+        "metadata": {"name": "vm", "namespace": "default", "uid": "u", "labels": labels},
+        "spec": {
+            "domain": {"devices": {**devices, **changed.get("devices", {})}},
+            "volumes": [
+                {"name": "root", "persistentVolumeClaim": claim},
+                {"name": "init", "cloudInitNoCloud": {"userData": "x"}},
+            ],
+        },
+        "status": {
+            "nodeName": "n1",
+            "phase": "Running",
+            "conditions": [able] if changed.get("migratable", True) is not None else [],
+            "volumeStatus": [told] if "modes" in changed else [],
+        },
+    }
+    return vmi_document(made, None)
+
+
+GPU = {"gpus": [{"name": "g", "deviceName": "example.org/gpu"}]}
+RWX, RWO = ["ReadWriteMany"], ["ReadWriteOnce"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "rule", "way"),
+    [
+        ("nearly_stateless", {"labels": {"stateless": "true"}}, "are stopped", "shutdown"),
+        ("nearly_stateless", {}, "", "migrate"),
+        ("host_devices", {"devices": GPU}, "movable", "migrate"),
+        ("host_devices", {"devices": GPU, "migratable": False}, "bound to", "shutdown"),
+        ("host_devices", {"devices": GPU, "migratable": None}, "bound to", "wait"),
+        ("host_devices", {}, "", "migrate"),
+        ("shared_storage", {"modes": RWX}, "all on shared storage", "migrate"),
+        ("shared_storage", {"modes": RWO}, "", "migrate"),
+        ("shared_storage", {}, "", "migrate"),
+        ("memory_writers", {"labels": HEAVY}, "slowed down", "migrate"),
+        ("memory_writers", {"labels": {**HEAVY, "post-copy": "allowed"}}, "post-copy", "migrate"),
+        ("memory_writers", {}, "", "migrate"),
+    ],
+)
+def test_a_set_decides_on_kubevirt(
+    name: str, changed: dict[str, Any], rule: str, way: str
+) -> None:
+    """As its options take the rules, and as the drain chooses."""
+    options.rules(ready(name))
+    (row,) = eviction_strategy([vmi(**changed)], ready(name))
     assert (row["way"], row["decided_by"].startswith("rule")) == (way, bool(rule))
     assert rule in row["decided_by"]
 
