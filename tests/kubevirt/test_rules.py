@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
+    eviction_strategy,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
@@ -87,6 +90,24 @@ def test_a_guest_that_does_not_stop_is_switched_off_if_that_is_allowed(sim, oper
     assert row(found, "deaf")["reason"] == "ShutdownTimedOut"
     found = operator.drain(allow_stop=True, force_stop=True, shutdown_timeout=1.0)
     assert found["phase"] == "Drained" and sim.node_of("deaf") in ("", "n2", "n3")
+
+
+@pytest.mark.parametrize("default", ["", "None", "LiveMigrate", "LiveMigrateIfPossible"])
+def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> None:
+    """For VMs of all strategies, those that name none among them."""
+    for strategy in (None, "None", "LiveMigrate", "LiveMigrateIfPossible", "External"):
+        name = str(strategy or "silent").lower()
+        sim.add_vm(name, "n1", strategy=strategy)
+        reason = "DisksNotLiveMigratable"
+        sim.add_vm(f"{name}-stuck", "n1", strategy=strategy, not_migratable_reason=reason)
+    if default:
+        sim.configure(evictionStrategy=default)
+    rules = [{"name": "not these", "when": "name == 'silent-stuck'", "priority": 1}]
+    found = service.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
+    told = {vm["name"].split("/")[1]: (vm["way"], vm["decided_by"]) for vm in found["vms"]}
+    rows = eviction_strategy(found, rules)
+    assert {one["name"]: (one["way"], one["decided_by"]) for one in rows} == told
+    assert len(told) == 10
 
 
 def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:

@@ -70,12 +70,16 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     ),
 }
 _TARGETS: dict[Check, CheckInfo] = {
-    Check.NO_TARGET: _told(Reason.NO_TARGET, _B, "declared memory less what is promised"),
+    Check.NO_TARGET: _told(
+        Reason.NO_TARGET,
+        _B,
+        "declared memory less what is promised; pods from which the VM's are kept apart",
+    ),
     Check.NO_SELECTOR: _new(
         *(_K, _VM, _BLOCKER),
-        "No other node has the labels that the VM asks for.",
+        "No other node has the labels that the VM, or a volume of it, asks for.",
         "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
-        "the launcher pod's node selector and affinity; the nodes' labels",
+        "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
     ),
     Check.NO_VENDOR: _new(
         *(_K, _VM, _BLOCKER),

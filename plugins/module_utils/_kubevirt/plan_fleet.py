@@ -6,8 +6,8 @@
 
 Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:
 memory as pods request it, and for each VM the nodes that it would refuse (selector, affinity,
-taints, CPU, vendor, devices). The plan then predicts. Not asked: affinity to other pods, but for
-the rule that keeps VMs of one kind on different nodes; zones of volumes; CPU that others use.
+taints, CPU, vendor, devices, zones of volumes). The plan then predicts. Not asked: affinity to other
+pods, but for the rule that keeps VMs of one kind on different nodes; CPU that others use.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .._core.policy import Policy
 from .._core.preflight_words import Check
 from .._core.reasons import Reason
 from . import facts, names
+from .affinity import between
 from .client import Client
 from .cluster import read_cluster
 from .plan_check import limits, settings
@@ -35,7 +36,6 @@ _HARD = ("NoSchedule", "NoExecute")
 _PASSING = "node.kubernetes.io/"
 # KubeVirt's own strategies that never stop a VM.
 _MOVES = ("LiveMigrate", "External")
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 def read_fleet(auth: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,8 +83,10 @@ def fleet_of(found: Read, default_strategy: str) -> dict[str, Any]:
         if facts.final(vmi) or where not in nodes:
             continue
         pod = pods.get(vmi["metadata"]["uid"])
-        asked = wants(vmi, pod, nodes[where])
-        key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs])
+        asked = wants(vmi, pod, nodes[where], found.volumes)
+        key = json.dumps(
+            [asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes]
+        )
         if key not in refused:
             refused[key] = _refused(targets, asked)
         rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key]))
@@ -161,7 +163,7 @@ def _vm_row(
         "host": node,
         "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
         "sent_mib": vm.memory_mib,
-        "group": _group(vmi),
+        "group": between(vmi).group,
         "strategy": vm.declared_strategy or "",
         "migratable": vm.migratable,
         "reasons": [{"reason": f.reason.value, "message": f.message} for f in vm.findings],
@@ -186,19 +188,6 @@ def _refused(targets: Iterable[Target], asked: Wants) -> dict[str, list[dict[str
                 {"reason": reason.value, "message": f"{target.name}: {why[1]}."},
             ]
     return found
-
-
-def _group(vmi: Obj) -> str:
-    """Of VMs that never share a node: a required anti-affinity that selects the VM itself."""
-    rules = ((vmi["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    own = facts.labels(vmi).items()
-    for rule in rules or []:
-        wanted = ((rule.get("labelSelector") or {}).get("matchLabels") or {}).items()
-        if rule.get("topologyKey", _HOSTNAME) == _HOSTNAME and wanted and wanted <= own:
-            return "{}/{}".format(facts.key(vmi)[0], ",".join(f"{k}={v}" for k, v in wanted))
-    return ""
 
 
 def _budgets(

@@ -167,7 +167,8 @@ def test_a_set_decides_on_kubevirt(
 ) -> None:
     """As its options take the rules, and as the drain chooses."""
     options.rules(ready(name))
-    (row,) = eviction_strategy([vmi(**changed)], ready(name))
+    found = {"documents": [vmi(**changed)], "kubevirt": {"default_strategy": "LiveMigrate"}}
+    (row,) = eviction_strategy(found, ready(name))
     assert (row["way"], row["decided_by"].startswith("rule")) == (way, bool(rule))
     assert rule in row["decided_by"]
 
