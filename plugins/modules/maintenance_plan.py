@@ -81,6 +81,21 @@ options:
         description: So many of them.
         type: int
         default: 1
+      stops_only:
+        description: Whether only VMs count that are stopped, and not those that are migrated.
+        type: bool
+        default: false
+      never:
+        description:
+          - Why the budget can allow no stop at all. The plan does not fit then, if it has to stop
+            one of the VMs. Empty if it can.
+        type: str
+        default: ''
+      left:
+        description:
+          - Stops that it allows at the moment. With V(0) the plan has a warning, if it stops one of
+            the VMs.
+        type: int
   dest:
     description:
       - File on the machine where the module runs, into which the plan is written as JSON.
@@ -323,6 +338,9 @@ BUDGET = {
     "name": {"type": "str", "required": True},
     "vms": {"type": "list", "elements": "str", "required": True},
     "at_once": {"type": "int", "default": 1},
+    "stops_only": {"type": "bool", "default": False},
+    "never": {"type": "str", "default": ""},
+    "left": {"type": "int"},
 }
 
 

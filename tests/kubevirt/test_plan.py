@@ -24,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    options,
     plan_options,
     preflight_facts,
 )
@@ -36,6 +37,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules 
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIS
+from kubesim.reading import row
 
 
 @pytest.fixture
@@ -49,11 +51,15 @@ def small(sim: Kubesim, *names: str) -> None:
         sim.edit(NODES, name, lambda node: node["status"]["allocatable"].update(memory="1Gi"))
 
 
-def plan(found: dict[str, Any], roll: list[str], **more: Any) -> dict[str, Any]:
+def plan(
+    found: dict[str, Any], roll: list[str], allow_stop: bool = False, rules: Any = (), **more: Any
+) -> dict[str, Any]:
     migration = found["migration"]
     policy = Policy(
         limits=Limits(**found["limits"]),
         placing=Placing(apart=True),
+        allow_stop=allow_stop,
+        rules=rules,
         migration=MigrationSettings(bandwidth_mib=migration["bandwidth"]),
     )
     request = request_of(
@@ -159,26 +165,64 @@ def test_vms_that_never_share_a_node_are_planned_apart(sim, operator) -> None:
     assert move["target"] == "n3"
 
 
+def web(sim: Kubesim, least: int, *strategies: str) -> None:
+    """VMs a, b, ... on n1, n2, ... of one budget."""
+    for number, strategy in enumerate(strategies):
+        node = f"n{number % 3 + 1}"
+        sim.add_vm("abcdef"[number], node, strategy=strategy, labels={"tier": "web"})
+    selector = {"matchLabels": {"tier": "web"}}
+    spec = {"minAvailable": least, "selector": selector}
+    meta = {"name": "web", "namespace": "default"}
+    sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+
+
 def test_a_budget_of_vms_that_are_stopped_keeps_nodes_apart(sim, operator) -> None:
     """A migration disturbs no budget, so those of VMs that migrate are not asked."""
-    for name, node, strategy in (
-        ("a", "n1", "None"),
-        ("b", "n2", "None"),
-        ("c", "n2", "LiveMigrate"),
-    ):
-        sim.add_vm(name, node, strategy=strategy, labels={"tier": "web"})
-    sim.add(
-        "poddisruptionbudgets",
-        {
-            "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"tier": "web"}}},
-        },
-    )
+    web(sim, 2, "None", "None", "LiveMigrate")
     found = read_fleet(operator.auth)
     (budget,) = found["budgets"]
     names = {vm["uuid"]: vm["name"] for vm in found["vms"]}
-    assert budget["name"] == "default/web"
+    assert budget["name"] == "default/web" and budget["at_once"] == budget["left"] == 1
     assert {names[uuid] for uuid in budget["vms"]} == {"default/a", "default/b"}
+    planned = plan(found, ["n1", "n2"], allow_stop=True, max_unavailable=2)
+    assert planned["fits"] and sorted(s["hosts"] for s in planned["steps"]) == [["n1"], ["n2"]]
+    # A rule that migrates them leaves the budget aside.
+    moves = options.rules([{"name": "move", "strategy": "LiveMigrate"}])
+    planned = plan(found, ["n1", "n2"], rules=moves, max_unavailable=2)
+    assert [sorted(step["hosts"]) for step in planned["steps"]] == [["n1", "n2"]]
+
+
+def test_a_budget_that_never_allows_it_makes_the_plan_refuse(sim, operator) -> None:
+    """As the drain blocks."""
+    web(sim, 1, "None")
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    refusal = planned["refusal"]
+    assert (refusal["reason"], refusal["name"]) == ("DisruptionBudget", "default/a")
+    assert "cannot leave n1" in refusal["sentence"]
+    assert "default/web can never allow an eviction: minAvailable 1 of 1" in refusal["sentence"]
+    done = operator.drain(allow_stop=True, shutdown_timeout=1.0)
+    assert done["phase"] == "Blocked" and row(done, "a")["reason"] == "DisruptionBudget"
+    moves = options.rules([{"name": "move", "strategy": "LiveMigrate"}])
+    assert plan(read_fleet(operator.auth), ["n1"], rules=moves)["fits"]
+
+
+def test_two_budgets_of_one_vm_never_allow_it(sim, operator) -> None:
+    web(sim, 1, "None", "None", "None")
+    selector = {"matchLabels": {"tier": "web"}}
+    meta = {"name": "second", "namespace": "default"}
+    spec = {"minAvailable": 1, "selector": selector}
+    sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    assert "default/second and default/web can never" in planned["refusal"]["sentence"]
+
+
+def test_a_budget_that_is_used_up_at_the_moment_is_a_warning(sim, operator) -> None:
+    web(sim, 1, "None", "None")
+    found = read_fleet(operator.auth)
+    found["budgets"][0]["left"] = 0
+    planned = plan(found, ["n1"], allow_stop=True)
+    assert planned["fits"]
+    assert "default/web allows no eviction at the moment: default/a on n1" in planned["warnings"][0]
 
 
 def test_what_the_plan_says_is_what_a_drain_does(sim, operator) -> None:

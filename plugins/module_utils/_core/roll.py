@@ -23,7 +23,7 @@ from .plan_model import Plan, PlannedMove, PlanStep, RollRequest
 from .plan_rows import times
 from .roll_refusal import refuse
 from .roll_swap import swaps
-from .roll_trial import Fleet, Trial, size_of, try_step
+from .roll_trial import Fleet, Placed, Trial, size_of, try_step
 from .strategy import Way
 
 # Candidates that are looked at to fill up a step, and to find one with fewest second moves.
@@ -144,6 +144,7 @@ class _Roll:
             if placed.way == Way.EXTERNAL.value:
                 text = f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it."
                 self._warnings[text] = None
+            self._look_at_budgets(placed)
             if placed.moves:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
@@ -165,6 +166,15 @@ class _Roll:
         self._clock += seconds
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
+
+
+    def _look_at_budgets(self, placed: Placed) -> None:
+        """What is used up now may be free when its step comes."""
+        for budget in self._request.budgets:
+            if placed.stops and budget.left == 0 and placed.vm.uuid in budget.vms:
+                text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "
+                text += f"{placed.vm.node} is stopped only once it does."
+                self._warnings[text] = None
 
 
 def _later(row: PlannedMove, seconds: float) -> PlannedMove:

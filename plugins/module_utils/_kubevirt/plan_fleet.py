@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.policy import Policy
+from .._core.preflight_facts import Budget
 from .._core.preflight_words import Check
 from .._core.reasons import Reason
 from . import facts, names
@@ -34,8 +35,6 @@ Obj = dict[str, Any]
 _HARD = ("NoSchedule", "NoExecute")
 # Taints that say what the Node itself says: not Ready, cordoned.
 _PASSING = "node.kubernetes.io/"
-# KubeVirt's own strategies that never stop a VM.
-_MOVES = ("LiveMigrate", "External")
 
 
 def read_fleet(auth: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,19 +192,44 @@ def _refused(targets: Iterable[Target], asked: Wants) -> dict[str, list[dict[str
 def _budgets(
     found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
 ) -> list[dict[str, Any]]:
-    """Disruption budgets of VMs that an eviction stops: a migration disturbs none of them."""
+    """Disruption budgets of VMs that are stopped by an eviction, if they are stopped.
+
+    A migration disturbs no budget; and where KubeVirt would answer an eviction with a migration, a
+    drain that stops the VM deletes its instance.
+    """
     covered: dict[str, dict[str, Any]] = {}
     for vm in rows:
         pod = pods.get(vm["document"]["uuid"])
-        if pod is None or vm["strategy"] in _MOVES:
+        if pod is None or not _evictable(vm):
             continue
         space = pod["metadata"]["namespace"]
-        for budget in budgets_of(found.budgets.get(space, ()), pod):
-            name = f"{space}/{budget.name}"
-            row = covered.setdefault(name, {"name": name, "vms": [], "at_once": 1})
-            row["at_once"] = max(1, budget.left or 0)
-            row["vms"].append(vm["uuid"])
+        for row in _budget_rows(space, budgets_of(found.budgets.get(space, ()), pod)):
+            covered.setdefault(row["name"], row)["vms"].append(vm["uuid"])
     return [covered[name] for name in sorted(covered)]
+
+
+def _evictable(vm: Mapping[str, Any]) -> bool:
+    stuck = vm["strategy"] == "LiveMigrateIfPossible" and vm["migratable"] is not True
+    return bool(vm["strategy"] == "None" or stuck)
+
+
+def _budget_rows(space: str, budgets: Sequence[Budget]) -> list[dict[str, Any]]:
+    row: dict[str, Any] = {"vms": [], "at_once": 1, "stops_only": True, "never": "", "left": None}
+    if len(budgets) > 1:
+        name = " and ".join(sorted(f"{space}/{budget.name}" for budget in budgets))
+        text = "the API evicts no pod that more than one budget selects"
+        return [{**row, "vms": [], "name": name, "never": text}]
+    return [
+        {
+            **row,
+            "vms": [],
+            "name": f"{space}/{budget.name}",
+            "at_once": max(1, budget.left or 0),
+            "never": budget.never,
+            "left": budget.left,
+        }
+        for budget in budgets
+    ]
 
 
 __all__ = ["fleet_of", "read_fleet"]
