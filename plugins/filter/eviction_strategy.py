@@ -32,8 +32,8 @@ author:
 description:
   - Runs rules on the documents of VMs, with the code that M(virtops.maintenance.virt_drain) and
     M(virtops.maintenance.kubevirt_drain) run.
-  - Tells strategy and way for each VM, and who decided it. Whether another host takes the VM is not
-    part of a document; RV(virtops.maintenance.virt_host_info#module:vms) and
+  - Tells strategy and way for each VM, and who decided it. Whether another host takes the VM is
+    not part of a document; RV(virtops.maintenance.virt_host_info#module:vms) and
     RV(virtops.maintenance.kubevirt_node_info#module:vms) tell that.
 requirements:
   - jmespath on the controller, if a rule has a C(when)
@@ -94,8 +94,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: One entry a VM, with C(name), C(uuid), C(strategy), C(way), C(decided_by),
-    C(priority), C(migration) (on KubeVirt what the rules ask for), and C(reason), C(message), C(remedy) if something is in the way.
+  description:
+    - One entry a VM, with C(name), C(uuid), C(strategy), C(way), C(decided_by), C(priority),
+      C(migration) (on KubeVirt what the rules ask for), and C(reason), C(message), C(remedy) if
+      something is in the way.
   type: list
   elements: dict
 """

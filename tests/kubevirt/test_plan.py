@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_actual import compare
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import KUBEVIRT
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
@@ -233,6 +234,18 @@ def test_what_the_plan_says_is_what_a_drain_does(sim, operator) -> None:
     assert done["phase"] == "Drained"
     foreseen = {move["vm"]: move["way"] for move in planned["steps"][0]["moves"]}
     assert foreseen == {vm["uuid"]: "migrate" for vm in done["vms"]}
+
+
+def test_a_vm_that_is_stopped_and_starts_elsewhere_is_as_foreseen(sim, operator, verdicts) -> None:
+    sim.add_vm("always", "n1", strategy="None")
+    sim.add_vm("manual", "n1", strategy="None", run_strategy="Manual")
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    done = operator.drain(allow_stop=True)
+    assert verdicts(done) == {"always": "cold_moved", "manual": "stopped"}
+    told = {**planned, "targets": "predicted"}  # as maintenance_plan says it of KubeVirt
+    assert [one["as_foreseen"] for one in compare(told, "n1", done["vms"])] == [True, True]
+    libvirts = {**planned, "targets": "chosen"}
+    assert [one["as_foreseen"] for one in compare(libvirts, "n1", done["vms"])] == [False, True]
 
 
 def test_a_vm_that_blocks_the_drain_blocks_the_plan(sim, operator) -> None:

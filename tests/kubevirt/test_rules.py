@@ -134,7 +134,7 @@ def unmet(found: dict[str, Any], name: str) -> list[tuple[str, str, str]]:
 
 
 def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, operator) -> None:
-    """Per VM, since one may have a MigrationPolicy and another not; and the VM moves all the same."""
+    """Per VM, since one may have a MigrationPolicy and another not; and it moves all the same."""
     sim.add_vm("db", "n1", labels={"tier": "db"})
     sim.add_vm("mended", "n1", labels={"tier": "db", "policy": "yes"})
     sim.add_vm("web", "n1", labels={"tier": "web"})

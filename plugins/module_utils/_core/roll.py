@@ -167,7 +167,6 @@ class _Roll:
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
 
-
     def _look_at_budgets(self, placed: Placed) -> None:
         """What is used up now may be free when its step comes."""
         for budget in self._request.budgets:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import facts
+from . import facts, names
 from .preflight_limits import matches
 
 Obj = dict[str, Any]
@@ -102,3 +102,36 @@ def _term(raw: Mapping[str, Any], namespace: str) -> Term | None:
     if selector is None:  # selects no pod
         return Term((), {})
     return Term(tuple(raw.get("namespaces") or (namespace,)), selector)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A pod, as others stand beside it. `terms`: pods that it does not want there. `vmi`: the UID
+    of the VM that it is of."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    terms: tuple[Term, ...] = ()
+    vmi: str = ""
+
+
+def beside(obj: Obj) -> Beside:
+    """Of a pod, or of a VMI as its target pod will be."""
+    namespace, name = facts.key(obj)
+    labels = facts.labels(obj)
+    terms = between(obj).terms if (obj.get("spec") or {}).get("affinity") else ()
+    vmi = labels.get(names.CREATED_BY) or obj["metadata"].get("uid", "")
+    return Beside(namespace, name, labels, terms, vmi)
+
+
+def apart(one: Beside, other: Beside) -> bool:
+    """The scheduler asks both: the rules of the new pod, and those of the pods that are there.
+
+    Of a migration that is under way the VM's own pod is there.
+    """
+    if one.vmi == other.vmi:
+        return False
+    return any(term.selects(other.namespace, other.labels) for term in one.terms) or any(
+        term.selects(one.namespace, one.labels) for term in other.terms
+    )

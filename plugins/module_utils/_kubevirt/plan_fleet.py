@@ -6,8 +6,8 @@
 
 Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:
 memory as pods request it, and for each VM the nodes that it would refuse (selector, affinity,
-taints, CPU, vendor, devices, zones of volumes). The plan then predicts. Not asked: affinity to other
-pods, but for the rule that keeps VMs of one kind on different nodes; CPU that others use.
+taints, CPU, vendor, devices, zones of volumes). The plan then predicts. Not asked: affinity to
+other pods, but for the rule that keeps VMs of one kind on different nodes; CPU that others use.
 """
 
 from __future__ import annotations

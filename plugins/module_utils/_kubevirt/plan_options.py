@@ -36,13 +36,13 @@ def check(params: Mapping[str, Any]) -> None:
         raise PolicyError("move_inactive: a VM that is off is on no node of KubeVirt")
     if params["placement_profile"] != Profile.LOW.value:
         raise PolicyError(
-            f"placement_profile is {params['placement_profile']}: on KubeVirt the scheduler chooses "
-            "the targets by its own profile. Leave the option out."
+            f"placement_profile is {params['placement_profile']}: on KubeVirt the scheduler "
+            "chooses the targets by its own profile. Leave the option out."
         )
 
 
 def policy(given: Policy) -> Policy:
-    """As a drain of a node has it: KubeVirt's settings for all VMs, and groups that are required."""
+    """As a drain has it: KubeVirt's settings for all VMs, and groups that are required."""
     rules = tuple(replace(rule, migration=None) for rule in given.rules)
     return replace(given, rules=rules, placing=Placing(apart=True))
 

@@ -48,7 +48,7 @@ class KubeVirtPlatform:
         node: str,
         clock: Callable[[], float] = time.time,
         machines: bool = False,
-        policy: Policy = Policy(),  # frozen
+        policy: Policy | None = None,
     ) -> None:
         """`machines`: rules ask for what only the VirtualMachines tell. `policy`: of whose rules
         it is told what KubeVirt's own settings do not give."""
@@ -58,7 +58,7 @@ class KubeVirtPlatform:
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines)
         self._policies = Policies(client)
-        self._policy = policy
+        self._policy = policy or Policy()
         self._record: NodeRecord | None = None
         self._nudged = 0.0
         self.boot_id = ""

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core.preflight_words import Check
 from . import facts, names
-from .affinity import Term, between
+from .affinity import Beside, apart, beside
 from .preflight_limits import amount, matches, pod_needs
 
 Obj = dict[str, Any]
@@ -29,18 +29,6 @@ FEATURE = "cpu-feature.node.kubevirt.io/"
 _MODELS = ("cpu-model.node.kubevirt.io/", MODEL_MIGRATION, FEATURE)
 _HARD = ("NoSchedule", "NoExecute")
 MIB = 2**20
-
-
-@dataclass(frozen=True)
-class Beside:
-    """A pod, as others stand beside it. `terms`: pods that it does not want there. `vmi`: the UID
-    of the VM that it is of."""
-
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    terms: Sequence[Term] = ()
-    vmi: str = ""
 
 
 @dataclass
@@ -87,19 +75,11 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
         target = found.get((pod.get("spec") or {}).get("nodeName") or "")
         if target is None or facts.final(pod):
             continue
-        target.pods.append(_beside(pod))
+        target.pods.append(beside(pod))
         for what, value in {**pod_needs(pod), "pods": 1.0}.items():
             if what in target.free:
                 target.free[what] -= value
     return list(found.values())
-
-
-def _beside(obj: Obj) -> Beside:
-    namespace, name = facts.key(obj)
-    terms = between(obj).terms if (obj.get("spec") or {}).get("affinity") else ()
-    labels = facts.labels(obj)
-    vmi = labels.get(names.CREATED_BY) or obj["metadata"].get("uid", "")
-    return Beside(namespace, name, labels, terms, vmi)
 
 
 def wants(
@@ -133,7 +113,7 @@ def wants(
     space = facts.key(vmi)[0]
     zones = {name: volumes[space, name] for name in claims(vmi) if (space, name) in volumes}
     terms = rule.get("nodeSelectorTerms") or ()
-    return Wants(labels, terms, tolerations, needs, zones, _beside(vmi))
+    return Wants(labels, terms, tolerations, needs, zones, beside(vmi))
 
 
 def claims(vmi: Obj) -> list[str]:
@@ -161,6 +141,10 @@ def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, s
 
 def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     """Why this node does not take the pod; None: it does."""
+    return _by_labels(target, wanted) or _by_what_is_there(target, wanted)
+
+
+def _by_labels(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     lacks = [k for k, v in wanted.labels.items() if target.labels.get(k) != v]
     plain = [k for k in lacks if not k.startswith((VENDOR, *_MODELS))]
     if plain:
@@ -176,30 +160,22 @@ def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
         return Check.NO_VENDOR, f"not {', '.join(key[len(VENDOR) :] for key in vendors)}"
     if lacks:
         return Check.CPU_MODEL, f"no label {', '.join(sorted(lacks)[:3])}"
+    return None
+
+
+def _by_what_is_there(target: Target, wanted: Wants) -> tuple[Check, str] | None:
+    """Taints, pods, room."""
     for taint in target.taints:
         if not any(_tolerates(t, taint) for t in wanted.tolerations):
             return Check.NOT_TOLERATED, f"taint {taint['key']}"
-    if wanted.own is not None:
-        for pod in target.pods:
-            if _apart(wanted.own, pod):
-                return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
+    for pod in target.pods if wanted.own is not None else ():
+        if apart(wanted.own, pod):
+            return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
     for what, needed in wanted.needs.items():
         free = target.free.get(what)
         if free is not None and free < needed:
             return Check.NO_TARGET, f"{_amount(what, free)} free, {_amount(what, needed)} needed"
     return None
-
-
-def _apart(one: Beside, other: Beside) -> bool:
-    """The scheduler asks both: the rules of the new pod, and those of the pods that are there.
-
-    Of a migration that is under way the VM's own pod is there.
-    """
-    if one.vmi == other.vmi:
-        return False
-    return any(term.selects(other.namespace, other.labels) for term in one.terms) or any(
-        term.selects(one.namespace, one.labels) for term in other.terms
-    )
 
 
 def _amount(what: str, value: float) -> str:

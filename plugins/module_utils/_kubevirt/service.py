@@ -83,9 +83,7 @@ class Request:
 
 
 def _platform(client: Client, request: Request) -> KubeVirtPlatform:
-    return KubeVirtPlatform(
-        client, request.node, machines=request.machines, policy=request.policy
-    )
+    return KubeVirtPlatform(client, request.node, machines=request.machines, policy=request.policy)
 
 
 def run_slice(request: Request) -> dict[str, Any]:

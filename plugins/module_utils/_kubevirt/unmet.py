@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .._core.model import Observation
+from .._core.model import VM, Observation
 from .._core.policy import Policy
 from .._core.strategy import Way, choose
 from .records import Instance
@@ -48,12 +48,16 @@ _NOWHERE = "KubeVirt has no such setting; give these VMs a rule without it."
 
 def remember(obs: Observation, node: str, policy: Policy, known: Mapping[str, Instance]) -> None:
     """Put with each VM of the node what its rule asks for, as long as it is there to be asked."""
-    if not any(rule.asked for rule in policy.rules):
-        return
+    asks = any(rule.asked for rule in policy.rules)
     for uuid, vm in obs.vms.items():
         if uuid in known and vm.node == node:
-            choice = choose(vm, policy)
-            known[uuid].wanted = dict(choice.asked) if choice.way in _MIGRATES else {}
+            known[uuid].wanted = asked(vm, policy) if asks else {}
+
+
+def asked(vm: VM, policy: Policy) -> dict[str, Any]:
+    """Of one that does not migrate nothing is asked."""
+    choice = choose(vm, policy)
+    return dict(choice.asked) if choice.way in _MIGRATES else {}
 
 
 def rows(one: Instance) -> list[dict[str, str]]:

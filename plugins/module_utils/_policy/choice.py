@@ -19,9 +19,7 @@ class DocumentError(ValueError):
     """What was given is not a document of a VM."""
 
 
-def choice_for(
-    document: Mapping[str, Any], policy: Policy, undeclared: str = ""
-) -> dict[str, Any]:
+def choice_for(document: Mapping[str, Any], policy: Policy, undeclared: str = "") -> dict[str, Any]:
     """The row of one VM. Whether a target has room is not part of a document.
 
     `undeclared`: the strategy that the platform gives a VM which declares none. Rules do not see

@@ -162,9 +162,7 @@ RWX, RWO = ["ReadWriteMany"], ["ReadWriteOnce"]
         ("memory_writers", {}, "", "migrate"),
     ],
 )
-def test_a_set_decides_on_kubevirt(
-    name: str, changed: dict[str, Any], rule: str, way: str
-) -> None:
+def test_a_set_decides_on_kubevirt(name: str, changed: dict[str, Any], rule: str, way: str) -> None:
     """As its options take the rules, and as the drain chooses."""
     options.rules(ready(name))
     found = {"documents": [vmi(**changed)], "kubevirt": {"default_strategy": "LiveMigrate"}}
