@@ -44,8 +44,8 @@ options:
       - What M(virtops.maintenance.virt_host_info) or M(virtops.maintenance.kubevirt_node_info)
         returned, or a list of documents
         (RV(virtops.maintenance.virt_host_info#module:documents)).
-      - Of KubeVirt give the whole result. A VMI that names no strategy has KubeVirt's default, which
-        is in RV(virtops.maintenance.kubevirt_node_info#module:kubevirt) and in no document.
+      - Of KubeVirt give the whole result. A VMI that names no strategy has KubeVirt's default,
+        which is in RV(virtops.maintenance.kubevirt_node_info#module:kubevirt) and in no document.
     type: raw
     required: true
   rules:

@@ -34,6 +34,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     auth,
     names,
+    options,
     preflight_asks,
     service,
 )
@@ -352,6 +353,12 @@ def unread(still: Still) -> None:
     still.sim.api.access.rules[TOKEN] = [r for r in rules if "resourcequotas" not in r["resources"]]
 
 
+def settings(still: Still) -> Any:
+    still.vm()
+    rules = [{"name": "slowed", "migration": {"auto_converge": True}}]
+    return {"rules": options.rules(rules)}
+
+
 def eviction_fails(still: Still) -> None:
     still.vm()
     still.sim.api.faults.plan(500, matches=lambda _method, path: path.endswith("/eviction"))
@@ -389,6 +396,7 @@ PLANTS: dict[Check, Plant] = {
     Check.EXTERNAL_OWNER: lambda still: still.vm(strategy="External"),
     Check.STAYS_OFF: stays_off,
     Check.DISRUPTION_BUDGET: blocking_budget,
+    Check.UNMET_SETTINGS: settings,
     Check.STARTING: starting,
     Check.BACKUP: vmi(
         status={

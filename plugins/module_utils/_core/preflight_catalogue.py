@@ -151,6 +151,12 @@ _POLICY: dict[Check, CheckInfo] = {
     Check.DISRUPTION_BUDGET: _told(
         Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the launcher pod"
     ),
+    Check.UNMET_SETTINGS: _new(
+        *(_K, _VM, _WARNING),
+        "A rule asks for migration settings, and KubeVirt migrates the VM with its own.",
+        "Make the MigrationPolicy that the message names, or leave the setting out of the rule.",
+        "the rule's migration; KubeVirt's object and the MigrationPolicy that selects the VM",
+    ),
 }
 _BUSY: dict[Check, CheckInfo] = {
     Check.STARTING: _new(

@@ -110,6 +110,8 @@ def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
     if seen.unchecked:
         text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
         yield tell(Check.NOT_CHECKED, text)
+    for text in seen.unmet:
+        yield tell(Check.UNMET_SETTINGS, text)
     for quota in seen.quotas:
         if quota.left < quota.needs:
             yield tell(

@@ -82,6 +82,7 @@ class Check(str, Enum):
     EXTERNAL_OWNER = "ExternalOwner"
     STAYS_OFF = "StaysOff"
     DISRUPTION_BUDGET = Reason.DISRUPTION_BUDGET.value
+    UNMET_SETTINGS = "RuleSettingsNotApplied"
     # What a VM is busy with
     STARTING = "VMStarting"
     CRASHED = Reason.CRASHED.value

@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.model import VM, Node, Observation, OnNotMigratable, Reservation
+from .._core.policy import Policy
 from .._core.preflight import check, record_text, result
 from .._core.preflight_facts import Budget, Facts, NodeSeen
 from .._core.preflight_words import Check, Platform, Severity
-from . import facts, names
+from . import facts, names, unmet
 from .client import Client
-from .cluster import read_cluster
+from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, NodeUnknown
+from .policies import Policies, foresee
 from .preflight_asks import missing_rights, runs_us, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
@@ -30,7 +32,7 @@ from .preflight_facts import (
     vm_seen,
 )
 from .preflight_targets import MIB, targets
-from .records import Records
+from .records import Instance, Records
 from .service import Request
 
 Obj = dict[str, Any]
@@ -81,6 +83,7 @@ def gather(client: Client, request: Request) -> Facts:
         )
         for vmi in here
     }
+    differs = _unmet(client, here, vms, policy, known)
     seen = {}
     for vmi in here:
         uuid = facts.identity(vmi)
@@ -88,7 +91,7 @@ def gather(client: Client, request: Request) -> Facts:
         answer = tried.found.get(uuid)
         if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
             answer = None  # the budget's own object says it better
-        seen[uuid] = replace(one, tried=answer)
+        seen[uuid] = replace(one, tried=answer, unmet=differs.get(uuid, ()))
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
         platform=Platform.KUBEVIRT,
@@ -109,6 +112,22 @@ def gather(client: Client, request: Request) -> Facts:
         missing=(*missing, *denied),
         unread=(*found.unread, *unread, *tried.unread),
     )
+
+
+def _unmet(
+    client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster
+) -> dict[str, tuple[str, ...]]:
+    """UUID -> settings that its rule asks for and that do not apply. No rule asks: no request."""
+    wanted = {}
+    for vmi in vmis if any(rule.asked for rule in policy.rules) else ():
+        uuid, uid = facts.identity(vmi), vmi["metadata"]["uid"]
+        settings = unmet.asked(vms[uuid], policy)
+        if settings:
+            wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
+    foresee(Policies(client), vmis, wanted, cluster)
+    return {
+        uuid: tuple(unmet.sentence(row) for row in unmet.rows(one)) for uuid, one in wanted.items()
+    }
 
 
 def _told(budgets: tuple[Budget, ...]) -> bool:

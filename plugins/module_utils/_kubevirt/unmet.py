@@ -99,18 +99,23 @@ def _text(value: Any) -> str:
     return ", ".join(value) or "none" if isinstance(value, list) else str(value)
 
 
+def sentence(row: Mapping[str, str], who: str = "") -> str:
+    """One difference. `who`: the rule."""
+    by = f" ({who})" if who else ""
+    return (
+        f"{row['setting']} is wanted as {row['wanted']}{by}; KubeVirt's own applies: "
+        f"{row['applies']}. {row['remedy']}"
+    )
+
+
 def lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
     """For people: each difference once, with the VMs that have it."""
-    told: dict[tuple[str, ...], list[str]] = {}
+    told: dict[str, list[str]] = {}
     for vm in vms:
         for row in vm.get("unmet_settings") or ():
-            key = (row["setting"], row["wanted"], row["applies"], row["remedy"], vm["decided_by"])
-            told.setdefault(key, []).append(vm["name"])
+            told.setdefault(sentence(row, vm["decided_by"]), []).append(vm["name"])
     found = []
-    for (setting, wanted, applies, how, who), names in told.items():
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        found.append(
-            f"{shown}: {setting} is wanted as {wanted} ({who}); KubeVirt's own applies: {applies}. "
-            f"{how}"
-        )
+    for text, names in told.items():
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        found.append(f"{', '.join(names[:5])}{more}: {text}")
     return found
