@@ -207,6 +207,14 @@ def test_a_budget_that_never_allows_it_makes_the_plan_refuse(sim, operator) -> N
     assert plan(read_fleet(operator.auth), ["n1"], rules=moves)["fits"]
 
 
+def test_the_playbook_refuses_for_a_budget(sim, plays) -> None:
+    web(sim, 1, "None")
+    done = plays.own("plan", maintenance_hosts="n1", drain_allow_stop=True)
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    assert "cannot leave n1: DisruptionBudget: default/web can never allow an eviction" in text
+
+
 def test_two_budgets_of_one_vm_never_allow_it(sim, operator) -> None:
     web(sim, 1, "None", "None", "None")
     selector = {"matchLabels": {"tier": "web"}}
