@@ -75,6 +75,8 @@ def between(obj: Obj) -> Between:
     namespace, labels = obj["metadata"].get("namespace", ""), facts.labels(obj)
     terms, unchecked, groups = [], [], []
     for raw in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or []:
+        if raw.get("labelSelector") is None:
+            continue  # it selects no pod
         term = _term(raw, namespace)
         if term is None:
             unchecked.append(f"anti-affinity by {raw.get('topologyKey', _HOSTNAME)}")
@@ -98,10 +100,7 @@ def _term(raw: Mapping[str, Any], namespace: str) -> Term | None:
         return None
     if any(raw.get(key) is not None for key in _BEYOND):
         return None
-    selector = raw.get("labelSelector")
-    if selector is None:  # selects no pod
-        return Term((), {})
-    return Term(tuple(raw.get("namespaces") or (namespace,)), selector)
+    return Term(tuple(raw.get("namespaces") or (namespace,)), raw["labelSelector"])
 
 
 @dataclass(frozen=True)

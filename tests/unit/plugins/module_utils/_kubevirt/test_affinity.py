@@ -41,6 +41,7 @@ SPREAD = [{"topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "maxSkew":
         (vmi(OWN), "shop/kind=db"),
         (vmi(BY_WORDS), "shop/kind In cache|db"),
         (vmi(OWN, OTHERS), "shop/kind=db"),
+        (vmi({"topologyKey": ZONE}), ""),  # selects no pod
         # More than a group says: not known, rather than none.
         (vmi(OTHERS), None),
         (vmi({**OWN, "topologyKey": ZONE}), None),
