@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.unmet import lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
     check_hooks,
@@ -30,7 +31,10 @@ class ActionModule(ActionBase):
         check_hooks(self._task.args)
 
         def call(args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+            found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+            for line in lines(found.get("vms") or ()):
+                self._display.warning(line)  # the same one is shown once
+            return found
 
         # The cursor: each slice hands one to the next.
         args = {"controller_uuid": own_uuid(), **self._task.args, "cursor": ""}

@@ -195,7 +195,12 @@ options:
         type: int
       migration:
         description:
-          - Refused. KubeVirt takes these settings from its own object and from MigrationPolicies.
+          - The settings that these VMs should migrate with, in the words of
+            O(virtops.maintenance.virt_drain#module:rules[].migration).
+          - KubeVirt takes them from its own object and from MigrationPolicies, so nothing is set.
+            Where what applies to a VM differs, a warning and the VM's C(unmet_settings) (of the
+            preflight a finding V(RuleSettingsNotApplied)) say what is wanted, what applies, and
+            where it is set.
         type: dict
       hooks:
         description:

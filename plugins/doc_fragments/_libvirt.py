@@ -221,6 +221,7 @@ options:
           - When the link breaks then, the VM stands still until it is mended.
         type: bool
         default: false
+        aliases: [allow_post_copy]
       tls:
         description:
           - Encrypt memory and disks on their way, by QEMU's own TLS.
@@ -235,6 +236,7 @@ options:
           - Does not go with O(migration.post_copy), which QEMU before 10.1 cannot do together.
         type: int
         default: 0
+        aliases: [parallel]
       compression:
         description:
           - Compression methods of libvirt. QEMU refuses V(mt) with
@@ -321,6 +323,7 @@ options:
               - Allow post-copy, the guest runs on the target before all its memory is there.
               - When the link breaks then, the VM stands still until it is mended.
             type: bool
+            aliases: [allow_post_copy]
           tls:
             description:
               - Encrypt memory and disks on their way, by QEMU's own TLS.
@@ -331,6 +334,7 @@ options:
           parallel_connections:
             description: Connections of one migration. V(0) uses one.
             type: int
+            aliases: [parallel]
           compression:
             description:
               - Compression methods of libvirt. QEMU refuses V(mt) with

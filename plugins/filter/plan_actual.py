@@ -21,7 +21,8 @@ description:
   - Compares the result of a drain with the plan that was made before it.
 options:
   _input:
-    description: What M(virtops.maintenance.virt_drain) returned.
+    description:
+      - What M(virtops.maintenance.virt_drain) or M(virtops.maintenance.kubevirt_drain) returned.
     type: dict
     required: true
   plan:
@@ -48,6 +49,8 @@ _value:
       C(predicted_verdict), C(verdict), C(predicted_target), C(target), C(predicted_duration),
       C(duration), C(off_by) (actual divided by predicted, less 1; null if one is not known),
       C(predicted_pause_ms), C(pause_ms) and C(as_foreseen).
+    - On KubeVirt a VM that was to be stopped and was started elsewhere by its C(runStrategy) is as
+      foreseen.
   type: list
   elements: dict
 """
@@ -56,7 +59,9 @@ _value:
 def plan_actual(result: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Raises AnsibleFilterError for what is not a drain's result or not a plan."""
     if not isinstance(result, Mapping) or "vms" not in result or "node" not in result:
-        raise AnsibleFilterError("plan_actual: the result of virt_drain is expected")
+        raise AnsibleFilterError(
+            "plan_actual: the result of virt_drain or kubevirt_drain is expected"
+        )
     if not isinstance(plan, Mapping) or "steps" not in plan:
         raise AnsibleFilterError("plan_actual: a plan is expected, as maintenance_plan returns it")
     return compare(plan, result["node"], result["vms"])

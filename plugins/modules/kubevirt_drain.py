@@ -423,8 +423,36 @@ vms:
         bandwidth_mib_s:
           description: MiB/s of one migration, V(0) for no limit.
           type: int
+        max_downtime_ms:
+          description: Milliseconds that the guest may stand still at the end, V(0) for QEMU's own.
+          type: int
+        on_timeout:
+          description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
+          type: str
+        tls:
+          description: Whether memory and disks are encrypted on their way.
+          type: bool
         warning:
           description: Said where the bandwidth cannot suffice for the time; else empty.
+          type: str
+    unmet_settings:
+      description:
+        - What the VM's rule asks for in C(migration) and KubeVirt migrates it without. Empty if
+          nothing, and for a VM that does not migrate.
+      type: list
+      elements: dict
+      contains:
+        setting:
+          description: The setting, in the rule's word.
+          type: str
+        wanted:
+          description: What the rule asks for.
+          type: str
+        applies:
+          description: What KubeVirt migrates the VM with, V(not known) where it may not be read.
+          type: str
+        remedy:
+          description: Where the setting is made.
           type: str
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.

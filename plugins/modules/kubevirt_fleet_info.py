@@ -67,7 +67,9 @@ vms:
   type: list
   elements: dict
 budgets:
-  description: PodDisruptionBudgets of VMs that a drain stops. A migration disturbs none.
+  description:
+    - PodDisruptionBudgets of VMs that KubeVirt stops when they are evicted, with the keys of
+      O(virtops.maintenance.maintenance_plan#module:budgets). A migration disturbs none.
   returned: success
   type: list
   elements: dict

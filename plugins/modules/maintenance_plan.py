@@ -24,9 +24,11 @@ options:
       - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
         and the plan predicts them.
       - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(limits) and O(migration) from
-        M(virtops.maintenance.kubevirt_fleet_info), and O(anti_affinity=required).
+        M(virtops.maintenance.kubevirt_fleet_info). A group is there of VMs of which the scheduler
+        never puts two on a node, so O(anti_affinity) is always V(required).
       - What has no meaning on KubeVirt is refused there, as by
-        M(virtops.maintenance.kubevirt_drain).
+        M(virtops.maintenance.kubevirt_drain), O(placement_profile) too. Of O(rules[].migration)
+        a warning says that KubeVirt's own settings count.
     type: str
     choices: [libvirt, kubevirt]
     default: libvirt
@@ -79,6 +81,21 @@ options:
         description: So many of them.
         type: int
         default: 1
+      stops_only:
+        description: Whether only VMs count that are stopped, and not those that are migrated.
+        type: bool
+        default: false
+      never:
+        description:
+          - Why the budget can allow no stop at all. The plan does not fit then, if it has to stop
+            one of the VMs. Empty if it can.
+        type: str
+        default: ''
+      left:
+        description:
+          - Stops that it allows at the moment. With V(0) the plan has a warning, if it stops one of
+            the VMs.
+        type: int
   dest:
     description:
       - File on the machine where the module runs, into which the plan is written as JSON.
@@ -348,6 +365,9 @@ BUDGET = {
     "name": {"type": "str", "required": True},
     "vms": {"type": "list", "elements": "str", "required": True},
     "at_once": {"type": "int", "default": 1},
+    "stops_only": {"type": "bool", "default": False},
+    "never": {"type": "str", "default": ""},
+    "left": {"type": "int"},
 }
 
 
@@ -368,13 +388,15 @@ def main() -> None:
     )
     params = module.params
     try:
+        policy = options.policy(params)
         if params["platform"] == "kubevirt":
             plan_options.check(params)
+            policy = plan_options.policy(policy)
         request = request_of(
             params["hosts"],
             params["vms"],
             params["roll"],
-            options.policy(params),
+            policy,
             params["max_unavailable"],
             speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
@@ -383,6 +405,8 @@ def main() -> None:
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     plan = plan_roll(request).to_dict()
+    if params["platform"] == "kubevirt":
+        plan["warnings"] += plan_options.warnings(policy)
     plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"
     result = {**plan, "warnings_of_plan": plan["warnings"]}
     del result["warnings"]  # Ansible prints those by itself, and the table has them

@@ -166,8 +166,10 @@ documents:
       type: str
     anti_affinity_group:
       description:
-        - VMs of one group are kept on different nodes.
-        - None if there is none.
+        - VMs of one group are kept on different nodes. Empty if it is in none. On KubeVirt it is
+          made of a required pod anti-affinity by host name that selects the VM itself; null if the
+          VM has other rules about pods, which make no group.
+        - None if it is not known.
       type: str
     eviction_strategy:
       description:

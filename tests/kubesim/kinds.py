@@ -41,6 +41,7 @@ KINDS = (
     Kind("", "v1", "events", "Event"),
     Kind("", "v1", "resourcequotas", "ResourceQuota"),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
     Kind("apps", "v1", "daemonsets", "DaemonSet"),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),

@@ -23,7 +23,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
 
@@ -102,7 +101,7 @@ class Operator:
         return service.Request(
             self.auth,
             "n1",
-            Policy(rules=compile_rules(rules), **settings),
+            Policy(rules=options.rules(rules), **settings),
             intent,
             run_id,
             "me",

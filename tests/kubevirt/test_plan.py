@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_actual import compare
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import KUBEVIRT
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
@@ -24,6 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    options,
     plan_options,
     preflight_facts,
 )
@@ -32,9 +34,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
     fleet_of,
     read_fleet,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIS
+from kubesim.reading import row
 
 
 @pytest.fixture
@@ -48,11 +52,15 @@ def small(sim: Kubesim, *names: str) -> None:
         sim.edit(NODES, name, lambda node: node["status"]["allocatable"].update(memory="1Gi"))
 
 
-def plan(found: dict[str, Any], roll: list[str], **more: Any) -> dict[str, Any]:
+def plan(
+    found: dict[str, Any], roll: list[str], allow_stop: bool = False, rules: Any = (), **more: Any
+) -> dict[str, Any]:
     migration = found["migration"]
     policy = Policy(
         limits=Limits(**found["limits"]),
         placing=Placing(apart=True),
+        allow_stop=allow_stop,
+        rules=rules,
         migration=MigrationSettings(bandwidth_mib=migration["bandwidth"]),
     )
     request = request_of(
@@ -158,26 +166,72 @@ def test_vms_that_never_share_a_node_are_planned_apart(sim, operator) -> None:
     assert move["target"] == "n3"
 
 
+def web(sim: Kubesim, least: int, *strategies: str) -> None:
+    """VMs a, b, ... on n1, n2, ... of one budget."""
+    for number, strategy in enumerate(strategies):
+        node = f"n{number % 3 + 1}"
+        sim.add_vm("abcdef"[number], node, strategy=strategy, labels={"tier": "web"})
+    selector = {"matchLabels": {"tier": "web"}}
+    spec = {"minAvailable": least, "selector": selector}
+    meta = {"name": "web", "namespace": "default"}
+    sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+
+
 def test_a_budget_of_vms_that_are_stopped_keeps_nodes_apart(sim, operator) -> None:
     """A migration disturbs no budget, so those of VMs that migrate are not asked."""
-    for name, node, strategy in (
-        ("a", "n1", "None"),
-        ("b", "n2", "None"),
-        ("c", "n2", "LiveMigrate"),
-    ):
-        sim.add_vm(name, node, strategy=strategy, labels={"tier": "web"})
-    sim.add(
-        "poddisruptionbudgets",
-        {
-            "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"tier": "web"}}},
-        },
-    )
+    web(sim, 2, "None", "None", "LiveMigrate")
     found = read_fleet(operator.auth)
     (budget,) = found["budgets"]
     names = {vm["uuid"]: vm["name"] for vm in found["vms"]}
-    assert budget["name"] == "default/web"
+    assert budget["name"] == "default/web" and budget["at_once"] == budget["left"] == 1
     assert {names[uuid] for uuid in budget["vms"]} == {"default/a", "default/b"}
+    planned = plan(found, ["n1", "n2"], allow_stop=True, max_unavailable=2)
+    assert planned["fits"] and sorted(s["hosts"] for s in planned["steps"]) == [["n1"], ["n2"]]
+    # A rule that migrates them leaves the budget aside.
+    moves = options.rules([{"name": "move", "strategy": "LiveMigrate"}])
+    planned = plan(found, ["n1", "n2"], rules=moves, max_unavailable=2)
+    assert [sorted(step["hosts"]) for step in planned["steps"]] == [["n1", "n2"]]
+
+
+def test_a_budget_that_never_allows_it_makes_the_plan_refuse(sim, operator) -> None:
+    """As the drain blocks."""
+    web(sim, 1, "None")
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    refusal = planned["refusal"]
+    assert (refusal["reason"], refusal["name"]) == ("DisruptionBudget", "default/a")
+    assert "cannot leave n1" in refusal["sentence"]
+    assert "default/web can never allow an eviction: minAvailable 1 of 1" in refusal["sentence"]
+    done = operator.drain(allow_stop=True, shutdown_timeout=1.0)
+    assert done["phase"] == "Blocked" and row(done, "a")["reason"] == "DisruptionBudget"
+    moves = options.rules([{"name": "move", "strategy": "LiveMigrate"}])
+    assert plan(read_fleet(operator.auth), ["n1"], rules=moves)["fits"]
+
+
+def test_the_playbook_refuses_for_a_budget(sim, plays) -> None:
+    web(sim, 1, "None")
+    done = plays.own("plan", maintenance_hosts="n1", drain_allow_stop=True)
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    assert "cannot leave n1: DisruptionBudget: default/web can never allow an eviction" in text
+
+
+def test_two_budgets_of_one_vm_never_allow_it(sim, operator) -> None:
+    web(sim, 1, "None", "None", "None")
+    selector = {"matchLabels": {"tier": "web"}}
+    meta = {"name": "second", "namespace": "default"}
+    spec = {"minAvailable": 1, "selector": selector}
+    sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    assert "default/second and default/web can never" in planned["refusal"]["sentence"]
+
+
+def test_a_budget_that_is_used_up_at_the_moment_is_a_warning(sim, operator) -> None:
+    web(sim, 1, "None", "None")
+    found = read_fleet(operator.auth)
+    found["budgets"][0]["left"] = 0
+    planned = plan(found, ["n1"], allow_stop=True)
+    assert planned["fits"]
+    assert "default/web allows no eviction at the moment: default/a on n1" in planned["warnings"][0]
 
 
 def test_what_the_plan_says_is_what_a_drain_does(sim, operator) -> None:
@@ -188,6 +242,18 @@ def test_what_the_plan_says_is_what_a_drain_does(sim, operator) -> None:
     assert done["phase"] == "Drained"
     foreseen = {move["vm"]: move["way"] for move in planned["steps"][0]["moves"]}
     assert foreseen == {vm["uuid"]: "migrate" for vm in done["vms"]}
+
+
+def test_a_vm_that_is_stopped_and_starts_elsewhere_is_as_foreseen(sim, operator, verdicts) -> None:
+    sim.add_vm("always", "n1", strategy="None")
+    sim.add_vm("manual", "n1", strategy="None", run_strategy="Manual")
+    planned = plan(read_fleet(operator.auth), ["n1"], allow_stop=True)
+    done = operator.drain(allow_stop=True)
+    assert verdicts(done) == {"always": "cold_moved", "manual": "stopped"}
+    told = {**planned, "targets": "predicted"}  # as maintenance_plan says it of KubeVirt
+    assert [one["as_foreseen"] for one in compare(told, "n1", done["vms"])] == [True, True]
+    libvirts = {**planned, "targets": "chosen"}
+    assert [one["as_foreseen"] for one in compare(libvirts, "n1", done["vms"])] == [False, True]
 
 
 def test_a_vm_that_blocks_the_drain_blocks_the_plan(sim, operator) -> None:
@@ -244,6 +310,11 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
     assert "has no target once" in " ".join(done.stdout.split())
     done = plays.own("plan", drain_limits={"inbound": 1})
     assert "drain_limits other than outbound" in " ".join(done.stdout.split())
+    more = {"maintenance_placement_profile": "NoScoring", "maintenance_anti_affinity": "required"}
+    done = plays.own("plan", drain_measure_dirty_rate=2, **more)
+    text = " ".join(done.stdout.split())
+    for word in ("placement_profile (the", "anti_affinity (give", "measure_dirty_rate (only"):
+        assert f"drain_{word}" in text
 
 
 @pytest.mark.parametrize(
@@ -252,7 +323,7 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
         ("on_not_migratable", "save", "there is no save on KubeVirt"),
         ("strategy", "None", "every VMI has one"),
         ("move_inactive", True, "is on no node"),
-        ("rules", [{"name": "r", "migration": {"tls": True}}], "make a MigrationPolicy"),
+        ("placement_profile", "NoScoring", "the scheduler chooses"),
         ("rules", [{"name": "r", "on_not_migratable": "cold_migrate"}], "no cold_migrate"),
     ],
 )
@@ -262,7 +333,22 @@ def test_what_kubevirt_does_not_know_is_refused(option: str, value: Any, text: s
         "on_not_migratable": "block",
         "strategy": "LiveMigrate",
         "move_inactive": False,
+        "placement_profile": "LowNodeUtilization",
     }
     plan_options.check(params)
     with pytest.raises(PolicyError, match=text):
         plan_options.check({**params, option: value})
+
+
+def test_the_plan_goes_by_kubevirts_settings_and_says_so(sim, plays) -> None:
+    """Rules of the shipped sets; a group is kept apart whatever the option says."""
+    rules = compile_rules([{"name": "r", "migration": {"auto_converge": True}}])
+    made = plan_options.policy(Policy(rules=rules))
+    assert made.rules[0].migration is None and made.placing.apart
+    assert "(r): KubeVirt migrates with its own" in plan_options.warnings(made)[0]
+    assert plan_options.warnings(plan_options.policy(Policy())) == []
+    sim.add_vm("db", "n1", labels={"memory-writes": "heavy"})
+    asked = {"name": "slowed", "migration": {"auto_converge": True}}
+    done = plays.own("plan", maintenance_hosts="n1", maintenance_rules=[asked])
+    assert done.returncode == 0, done.stdout
+    assert "(slowed): KubeVirt migrates with its own" in " ".join(done.stdout.split())

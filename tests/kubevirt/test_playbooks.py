@@ -168,6 +168,16 @@ def test_rules_of_the_inventory_are_applied(sim, plays) -> None:
     assert done.returncode != 0 and "rules[0] (typo)" in done.stdout
 
 
+def test_a_warning_names_settings_that_kubevirt_does_not_apply(sim, plays) -> None:
+    sim.add_vm("db", "n1", labels={"memory-writes": "heavy"})
+    rules = "{{ rules_host_devices + rules_memory_writers }}"
+    done = plays.own("drain", "--check", maintenance_hosts="n1", drain_rules=rules)
+    assert done.returncode == 0, done.stdout
+    text = " ".join(done.stdout.split())
+    assert "default/db: auto_converge is wanted as true (rule memory writers, slowed" in text
+    assert "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true." in text
+
+
 def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     before = len(sim.log)
@@ -177,10 +187,20 @@ def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
         drain_migration={"post_copy": True},
         drain_limits={"outbound": 1, "inbound": 3},
         drain_move_inactive=True,
+        drain_placement_profile="NoScoring",
+        drain_anti_affinity="required",
+        drain_measure_dirty_rate=2,
     )
     assert done.returncode != 0
     text = " ".join(done.stdout.split())
-    for word in ("drain_migration (make a MigrationPolicy)", "drain_move_inactive", "drain_limits"):
+    for word in (
+        "drain_migration (make a MigrationPolicy)",
+        "drain_move_inactive",
+        "drain_limits",
+        "drain_placement_profile (the scheduler",
+        "drain_anti_affinity (give",
+        "drain_measure_dirty_rate (only libvirt",
+    ):
         assert word in text
     assert written(sim.log[before:]) == []
     assert sim.node_of("vm") == "n1"

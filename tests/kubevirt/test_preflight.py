@@ -34,6 +34,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     auth,
     names,
+    options,
     preflight_asks,
     runs_us,
     service,
@@ -358,6 +359,12 @@ def unread(still: Still) -> None:
     still.sim.api.access.rules[TOKEN] = [r for r in rules if "resourcequotas" not in r["resources"]]
 
 
+def settings(still: Still) -> Any:
+    still.vm()
+    rules = [{"name": "slowed", "migration": {"auto_converge": True}}]
+    return {"rules": options.rules(rules)}
+
+
 def eviction_fails(still: Still) -> None:
     still.vm()
     still.sim.api.faults.plan(500, matches=lambda _method, path: path.endswith("/eviction"))
@@ -422,6 +429,7 @@ PLANTS: dict[Check, Plant] = {
     Check.POD_TERMINATING: ending_pod,
     Check.LAST_REPLICA: pod(owner="ReplicaSet/virt-api", labels={"kubevirt.io": "virt-api"}),
     Check.BUDGET_NOT_COMPUTED: never_computed,
+    Check.UNMET_SETTINGS: settings,
     Check.STARTING: starting,
     Check.BACKUP: vmi(
         status={
@@ -582,8 +590,8 @@ def test_other_pods_are_judged_by_the_same_options_as_the_drains(still: Still) -
     }
     assert "strict" in told["pod default/held"]["message"]
     allowed = PodOptions(force=True, delete_emptydir_data=True, disable_eviction=True)
-    for options in (allowed, PodOptions(selector="kubevirt.io=virt-launcher")):
-        assert still.look(pods=options)["findings"] == []
+    for given in (allowed, PodOptions(selector="kubevirt.io=virt-launcher")):
+        assert still.look(pods=given)["findings"] == []
 
 
 def test_the_other_pods_stay_where_they_are(still: Still) -> None:

@@ -6,8 +6,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
+    eviction_strategy,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
@@ -15,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
     plan_check,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
+from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets import ready
 from kubesim.kinds import VMIS, VMS
 from kubesim.reading import evictions, row
 
@@ -86,6 +92,24 @@ def test_a_guest_that_does_not_stop_is_switched_off_if_that_is_allowed(sim, oper
     assert found["phase"] == "Drained" and sim.node_of("deaf") in ("", "n2", "n3")
 
 
+@pytest.mark.parametrize("default", ["", "None", "LiveMigrate", "LiveMigrateIfPossible"])
+def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> None:
+    """For VMs of all strategies, those that name none among them."""
+    for strategy in (None, "None", "LiveMigrate", "LiveMigrateIfPossible", "External"):
+        name = str(strategy or "silent").lower()
+        sim.add_vm(name, "n1", strategy=strategy)
+        reason = "DisksNotLiveMigratable"
+        sim.add_vm(f"{name}-stuck", "n1", strategy=strategy, not_migratable_reason=reason)
+    if default:
+        sim.configure(evictionStrategy=default)
+    rules = [{"name": "not these", "when": "name == 'silent-stuck'", "priority": 1}]
+    found = plan_check.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
+    told = {vm["name"].split("/")[1]: (vm["way"], vm["decided_by"]) for vm in found["vms"]}
+    rows = eviction_strategy(found, rules)
+    assert {one["name"]: (one["way"], one["decided_by"]) for one in rows} == told
+    assert len(told) == 10
+
+
 def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     sim.add_vm("vm", "n1", labels={"tier": "web"})
     request = operator.request(Intent.DRAINED, "r", 1.0)
@@ -96,7 +120,80 @@ def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     assert document["owner"] == "VirtualMachine/vm" and document["migratable"] is True
 
 
-def test_migration_settings_of_a_rule_are_refused() -> None:
-    rules = [{"name": "slow", "migration": {"bandwidth": 5}}]
-    with pytest.raises(PolicyError, match=r"rules\[0\] \(slow\), migration: .*MigrationPolicy"):
+SLOWED = {
+    "name": "slowed",
+    "when": "labels.tier == 'db'",
+    "strategy": "LiveMigrate",
+    "migration": {"auto_converge": True, "completion_timeout_per_gib": 600},
+}
+
+
+def unmet(found: dict[str, Any], name: str) -> list[tuple[str, str, str]]:
+    rows = row(found, name)["unmet_settings"]
+    return [(r["setting"], r["wanted"], r["applies"]) for r in rows]
+
+
+def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, operator) -> None:
+    """Per VM, since one may have a MigrationPolicy and another not; and it moves all the same."""
+    sim.add_vm("db", "n1", labels={"tier": "db"})
+    sim.add_vm("mended", "n1", labels={"tier": "db", "policy": "yes"})
+    sim.add_vm("web", "n1", labels={"tier": "web"})
+    sim.add_vm("stopped", "n1", labels={"tier": "db"}, strategy="None")
+    spec = {
+        "selectors": {"virtualMachineInstanceSelector": {"policy": "yes"}},
+        "allowAutoConverge": True,
+        "completionTimeoutPerGiB": 600,
+    }
+    sim.add("migrationpolicies", {"metadata": {"name": "patient"}, "spec": spec})
+    stops = {"name": "stops", "when": "name == 'stopped'", "migration": {"tls": False}}
+    found = operator.drain(rules=[stops, SLOWED], allow_stop=True)
+    assert found["phase"] == "Drained"
+    assert unmet(found, "db") == [
+        ("auto_converge", "true", "false"),
+        ("completion_timeout_per_gib", "600", "150"),
+    ]
+    assert row(found, "db")["unmet_settings"][0]["remedy"] == (
+        "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true."
+    )
+    assert unmet(found, "mended") == unmet(found, "web") == unmet(found, "stopped") == []
+
+
+def test_of_settings_that_may_not_be_read_it_is_said(sim, operator) -> None:
+    rights = sim.api.access.rules["maintenance"]
+    sim.api.access.rules["maintenance"] = [
+        r for r in rights if "migrationpolicies" not in r["resources"]
+    ]
+    sim.add_vm("db", "n1", labels={"tier": "db"})
+    found = operator.drain(rules=[SLOWED])
+    assert found["phase"] == "Drained"
+    assert unmet(found, "db")[0] == ("auto_converge", "true", "not known")
+
+
+def test_wrong_settings_of_a_rule_are_an_error() -> None:
+    rules = [{"name": "slow", "migration": {"bandwith": 5}}]
+    with pytest.raises(PolicyError, match=r"rules\[0\] \(slow\), migration: .*bandwidth"):
         options.policy({"rules": rules, "on_not_migratable": "block", "limits": {}})
+
+
+SETS = ("nearly_stateless", "host_devices", "shared_storage", "memory_writers")
+
+
+def test_the_shipped_rules_decide_and_drain_a_node(sim, operator, verdicts) -> None:
+    sim.add_vm("worker", "n1", labels={"stateless": "true"})
+    sim.add_vm("gpu", "n1", not_migratable_reason="HostDeviceNotLiveMigratable")
+    devices = {"hostDevices": [{"name": "d", "deviceName": "example.org/card"}]}
+    sim.edit(VMIS, "gpu", lambda o: o["spec"]["domain"].update(devices=devices), "default")
+    sim.add_vm("writer", "n1", labels={"memory-writes": "heavy"})
+    sim.add_vm("plain", "n1")
+    found = operator.drain(rules=[rule for name in SETS for rule in ready(name)])
+    decided = {vm["name"].split("/")[1]: vm["decided_by"] for vm in found["vms"]}
+    assert decided == {
+        "worker": "rule nearly stateless VMs are stopped",
+        "gpu": "rule host devices, bound to the host",
+        "writer": "rule memory writers, slowed down",
+        "plain": "declared by the VM",
+    }
+    assert found["phase"] == "Drained"
+    ends = {"worker": "cold_moved", "gpu": "cold_moved", "writer": "moved", "plain": "moved"}
+    assert verdicts(found) == ends
+    assert ("auto_converge", "true", "false") in unmet(found, "writer")

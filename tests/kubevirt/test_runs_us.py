@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     act,
+    plan_check,
     runs_us,
-    service,
 )
 from kubesim.kinds import VMIS
 from kubesim.reading import DISKS, evictions, row
@@ -73,7 +73,7 @@ def test_the_controller_is_known_by_what_its_action_plugin_says(sim, operator) -
     is_ours(sim, "ops")
     request = operator.request(Intent.DRAINED, "r", 5.0, allow_stop=True)
     for given, verdict in (("", "pending"), (UUID, "blocked")):
-        found = service.plan(replace(request, controller_uuid=given))
+        found = plan_check.plan(replace(request, controller_uuid=given), {})
         assert row(found, "ops")["verdict"] == verdict
 
 
@@ -81,6 +81,6 @@ def test_check_mode_shows_its_eviction_beside_the_others(sim, operator, inside) 
     sim.add_vm("first", "n1")
     sim.add_vm("vm0", "n1")
     is_ours(sim, "first")
-    found = service.plan(operator.request(Intent.DRAINED, "r", 5.0))
+    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 5.0), {})
     moving = [one["vm"] for one in found["planned"] if one["do"] == "migrate"]
     assert sorted(moving) == ["default/first", "default/vm0"]

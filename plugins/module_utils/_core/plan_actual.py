@@ -18,6 +18,9 @@ _ENDS = {
     "off": "off",
     "external": "moved",
 }
+# Where targets are predicted, on KubeVirt, a VM that is stopped starts elsewhere by itself if its
+# runStrategy says so.
+_ENDS_THERE = {"shutdown": frozenset({"stopped", "cold_moved"})}
 
 
 def compare(
@@ -36,11 +39,16 @@ def compare(
         if move["source"] == node
     }
     seen = {row["uuid"]: row for row in vms}
-    rows = [_row(said.get(uuid), seen.get(uuid)) for uuid in {**said, **seen}]
+    others = _ENDS_THERE if plan.get("targets") == "predicted" else {}
+    rows = [_row(said.get(uuid), seen.get(uuid), others) for uuid in {**said, **seen}]
     return sorted(rows, key=lambda row: (row["name"], row["uuid"]))
 
 
-def _row(said: Mapping[str, Any] | None, seen: Mapping[str, Any] | None) -> dict[str, Any]:
+def _row(
+    said: Mapping[str, Any] | None,
+    seen: Mapping[str, Any] | None,
+    others: Mapping[str, frozenset[str]],
+) -> dict[str, Any]:
     one: Mapping[str, Any] = seen or said or {}
     predicted = None if said is None else said["duration"]
     actual = (seen or {}).get("duration") or None
@@ -59,12 +67,17 @@ def _row(said: Mapping[str, Any] | None, seen: Mapping[str, Any] | None) -> dict
         "off_by": off,
         "predicted_pause_ms": None if said is None else said["pause_ms"],
         "pause_ms": None if seen is None else seen["pause_ms"],
-        "as_foreseen": _as_foreseen(said, seen),
+        "as_foreseen": _as_foreseen(said, seen, others),
     }
 
 
-def _as_foreseen(said: Mapping[str, Any] | None, seen: Mapping[str, Any] | None) -> bool:
+def _as_foreseen(
+    said: Mapping[str, Any] | None,
+    seen: Mapping[str, Any] | None,
+    others: Mapping[str, frozenset[str]],
+) -> bool:
     """The verdict, not the target: the drain chooses among those that fit when a VM starts."""
     if said is None or seen is None:
         return False
-    return bool(_ENDS.get(said["way"], said["way"]) == seen["verdict"])
+    way, verdict = said["way"], seen["verdict"]
+    return bool(_ENDS.get(way, way) == verdict or verdict in others.get(way, ()))

@@ -262,4 +262,12 @@ def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
     missing = sorted(wanted - known)
     if missing:
         raise PolicyError(f"the budget {name} names VMs that are not there: {', '.join(missing)}")
-    return Budget(name, found, int(number(f"at_once of {name}", raw.get("at_once", 1))))
+    left = raw.get("left")
+    return Budget(
+        name,
+        found,
+        int(number(f"at_once of {name}", raw.get("at_once", 1))),
+        stops_only=bool(raw.get("stops_only", False)),
+        never=str(raw.get("never") or ""),
+        left=None if left is None else int(number(f"left of {name}", left)),
+    )

@@ -20,11 +20,18 @@ from .policy import Policy
 
 @dataclass(frozen=True)
 class Budget:
-    """At most `at_once` of these VMs (UUIDs) may be moved or stopped in one step."""
+    """At most `at_once` of these VMs (UUIDs) may be moved or stopped in one step.
+
+    `stops_only`: a VM that is migrated does not count. `never`: why it can allow no stop at all, in
+    words. `left`: stops that it allows at the moment; None: not known.
+    """
 
     name: str
     vms: frozenset[str]
     at_once: int = 1
+    stops_only: bool = False
+    never: str = ""
+    left: int | None = None
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,8 @@ class Rule:
     """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
 
     Fields that are None leave the decision to the next in line. `explain` tells which values
-    of the document it would have to know.
+    of the document it would have to know. `asked`: the migration settings that it names itself, in
+    the option's words; for a platform that chooses the settings and can only be compared with.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Rule:
     migration: MigrationSettings | None = None
     hooks: Hooks | None = None
     explain: Callable[[Mapping[str, Any]], str] | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

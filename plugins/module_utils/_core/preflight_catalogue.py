@@ -72,12 +72,16 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     ),
 }
 _TARGETS: dict[Check, CheckInfo] = {
-    Check.NO_TARGET: _told(Reason.NO_TARGET, _B, "declared memory less what is promised"),
+    Check.NO_TARGET: _told(
+        Reason.NO_TARGET,
+        _B,
+        "declared memory less what is promised; pods from which the VM's are kept apart",
+    ),
     Check.NO_SELECTOR: _new(
         *(_K, _VM, _BLOCKER),
-        "No other node has the labels that the VM asks for.",
+        "No other node has the labels that the VM, or a volume of it, asks for.",
         "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
-        "the launcher pod's node selector and affinity; the nodes' labels",
+        "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
     ),
     Check.NO_VENDOR: _new(
         *(_K, _VM, _BLOCKER),
@@ -171,6 +175,12 @@ _PODS: dict[Check, CheckInfo] = {
     ),
     Check.BUDGET_NOT_COMPUTED: _told(
         Reason.BUDGET_NOT_COMPUTED, _K, "the eviction as a dry run; the budget's condition", _POD
+    ),
+    Check.UNMET_SETTINGS: _new(
+        *(_K, _VM, _WARNING),
+        "A rule asks for migration settings, and KubeVirt migrates the VM with its own.",
+        "Make the MigrationPolicy that the message names, or leave the setting out of the rule.",
+        "the rule's migration; KubeVirt's object and the MigrationPolicy that selects the VM",
     ),
 }
 _BUSY: dict[Check, CheckInfo] = {

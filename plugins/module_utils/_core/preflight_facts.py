@@ -46,6 +46,8 @@ class VMSeen:
     starts it again. local_disks: copied by a migration. local_media: images in its drives that
     are here only. refused: node -> why not to that one, in the platform's own words. tries: what
     the platform answered to its eviction as a dry run. foreign: a migration that is not ours.
+    unchecked: what it asks of a target and cannot be told beforehand. unmet: settings of its rule
+    that the platform migrates it without, in words.
     """
 
     starting: str = ""
@@ -64,6 +66,8 @@ class VMSeen:
     foreign: str = ""
     tried: tuple[Check, str] | None = None
     pod_mib: int | None = None
+    unchecked: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,11 @@ def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
         parts = [f"{node}: {text}" for node, (_check, text) in sorted(seen.refused.items())]
         more = f"; and {len(parts) - _LISTED} more" if len(parts) > _LISTED else ""
         yield tell(nearest, "; ".join(parts[:_LISTED]) + more + ".")
+    if seen.unchecked:
+        text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
+        yield tell(Check.NOT_CHECKED, text)
+    for text in seen.unmet:
+        yield tell(Check.UNMET_SETTINGS, text)
     for quota in seen.quotas:
         if quota.left < quota.needs:
             yield tell(

@@ -90,6 +90,7 @@ class Check(str, Enum):
     POD_TERMINATING = Reason.POD_TERMINATING.value
     LAST_REPLICA = Reason.LAST_REPLICA.value
     BUDGET_NOT_COMPUTED = Reason.BUDGET_NOT_COMPUTED.value
+    UNMET_SETTINGS = "RuleSettingsNotApplied"
     # What a VM is busy with
     STARTING = "VMStarting"
     CRASHED = Reason.CRASHED.value

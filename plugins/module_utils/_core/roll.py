@@ -149,7 +149,8 @@ class _Roll:
                     f" a place for it is counted on {placed.target}."
                 )
                 self._warnings[text] = None
-            elif placed.moves:
+            self._look_at_budgets(placed)
+            if placed.moves and placed.way != Way.EXTERNAL.value:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
         self._fleet.apply(trial)
@@ -171,6 +172,14 @@ class _Roll:
         self._clock += seconds
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
+
+    def _look_at_budgets(self, placed: Placed) -> None:
+        """What is used up now may be free when its step comes."""
+        for budget in self._request.budgets:
+            if placed.stops and budget.left == 0 and placed.vm.uuid in budget.vms:
+                text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "
+                text += f"{placed.vm.node} is stopped only once it does."
+                self._warnings[text] = None
 
 
 def _owners(placed: Placed) -> OwnersMove:

@@ -22,7 +22,7 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
     trial = min(trials, key=lambda t: (sum(vm.memory_mib for vm, _f in t.misfits), t.hosts[0]))
     host = trial.hosts[0]
     vm, finding = max(trial.misfits, key=lambda m: (m[0].memory_mib, m[0].name))
-    if finding.reason is Reason.NODE_UNREADABLE:
+    if finding.reason in (Reason.NODE_UNREADABLE, Reason.DISRUPTION_BUDGET):
         return _because(step, host, vm, finding)
     missing, cold = _lacks(fleet, vm, host, trial)
     if finding.reason is not Reason.NO_TARGET and not _all_for_room(fleet, vm, host):

@@ -32,6 +32,7 @@ _ACTS = {
     Do.COLD_DEFINE: Way.COLD_MIGRATE.value,
 }
 OFF = "off"
+_STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Placed:
     @property
     def moves(self) -> bool:
         return self.target != ""
+
+    @property
+    def stops(self) -> bool:
+        return self.way in _STOPS
 
 
 @dataclass
@@ -209,6 +214,7 @@ def _try(fleet: Fleet, hosts: Sequence[str]) -> tuple[Trial, list[Placed]]:
     owned: list[Placed] = []
     for placed in list(trial.placed):
         _check_convergence(trial, fleet, placed)
+        _check_budgets(trial, fleet, placed)
     for host, record in decision.records.items():
         owned += _left(trial, fleet, record, acts)
         for finding in decision.node_findings.get(host, ()):
@@ -327,6 +333,16 @@ def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
     trial.culprits.add(placed.vm.node)
 
 
+def _check_budgets(trial: Trial, fleet: Fleet, placed: Placed) -> None:
+    """One whose stop no budget ever allows would be asked for in vain, and block."""
+    for budget in fleet.request.budgets:
+        if placed.stops and budget.never and placed.vm.uuid in budget.vms:
+            text = f"{budget.name} can never allow an eviction: {budget.never}."
+            trial.misfits.append((placed.vm, Finding(Reason.DISRUPTION_BUDGET, text)))
+            trial.culprits.add(placed.vm.node)
+            return
+
+
 def _unreadable(trial: Trial, host: str, finding: Finding) -> None:
     """Nothing is known of its VMs: it stands for one that cannot leave."""
     trial.misfits.append((VM("", host, host), finding))
@@ -343,10 +359,12 @@ def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
     if len(trial.hosts) < 2:
         return set()
     over: set[str] = set()
+    stopped = {placed.vm.uuid for placed in trial.placed if placed.stops}
     for budget in fleet.request.budgets:
+        counted = budget.vms & stopped if budget.stops_only else budget.vms
         used = 0
         for host in trial.hosts:
-            used += sum(vm.uuid in budget.vms for vm in fleet.on(host))
+            used += sum(vm.uuid in counted for vm in fleet.on(host))
             if used > budget.at_once and host != trial.hosts[0]:
                 over.add(host)
     return over

@@ -13,8 +13,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from .model import VM, EvictionStrategy, OnNotMigratable
 from .policy import Hooks, MigrationSettings, Policy, Rule
@@ -36,7 +38,9 @@ class Way(str, Enum):
 
 @dataclass(frozen=True)
 class Choice:
-    """The way for one VM, who decided it, and the reasons when it is not simply migrated."""
+    """The way for one VM, who decided it, and the reasons when it is not simply migrated.
+
+    `asked`: the migration settings that its rule names, for a platform that has its own."""
 
     way: Way
     strategy: EvictionStrategy
@@ -45,6 +49,7 @@ class Choice:
     priority: int = 0
     migration: MigrationSettings = field(default_factory=MigrationSettings)
     hooks: Hooks = field(default_factory=Hooks)
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 _NO_STOP = frozenset({Reason.STOP_NOT_ALLOWED, Reason.RUNS_THE_MAINTENANCE})
@@ -76,9 +81,10 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     priority = rule.priority if rule and rule.priority is not None else 0
     migration = rule.migration if rule and rule.migration is not None else policy.migration
     hooks = rule.hooks if rule and rule.hooks is not None else Hooks()
+    asked = rule.asked if rule is not None else {}
 
     def result(way: Way, findings: tuple[Finding, ...] = ()) -> Choice:
-        return Choice(way, strategy, decided_by, findings, priority, migration, hooks)
+        return Choice(way, strategy, decided_by, findings, priority, migration, hooks, asked)
 
     if bad is not None:
         return result(Way.BLOCK, (bad,))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import facts
+from .affinity import between
 
 Obj = dict[str, Any]
 # Run strategies with which KubeVirt starts a VM again by itself.
@@ -39,7 +40,7 @@ def vmi_document(vmi: Obj, machine: Obj | None, dirty_rate: float | None = None)
         "labels": dict(facts.labels(vmi)),
         "annotations": dict(facts.annotations(vmi)),
         "owner": _owner(vmi),
-        "anti_affinity_group": None,  # KubeVirt has none: its VMs have affinity rules
+        "anti_affinity_group": between(vmi).told,
         "eviction_strategy": vmi["spec"].get("evictionStrategy") or None,
         "memory_mib": _most_memory(vmi),
         "vcpus": _vcpus(domain),

@@ -90,8 +90,19 @@ def told(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str
         "completion_timeout_per_gib": int(applies["completionTimeoutPerGiB"]),
         "progress_timeout": int(applies["progressTimeout"]),
         "bandwidth_mib_s": facts.mib(applies["bandwidthPerMigration"]),
+        "max_downtime_ms": int(applies.get("maxDowntimeMs") or 0),
+        "on_timeout": _on_timeout(applies),
+        "tls": not applies.get("disableTLS"),
         "warning": warning,
     }
+
+
+def _on_timeout(applies: Mapping[str, Any]) -> str:
+    """allowWorkloadDisruption is, where nobody sets it, what allowPostCopy is."""
+    disrupts = applies.get("allowWorkloadDisruption")
+    if not (applies["allowPostCopy"] if disrupts is None else disrupts):
+        return "abort"
+    return "post_copy" if applies["allowPostCopy"] else "pause"
 
 
 def settings(configured: Mapping[str, Any], policy: Obj | None) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import getpass
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Limits, Policy, PolicyError
+from .._core.policy import Limits, Policy, PolicyError, Rule
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .auth import secrets_of, settings
 from .metrics import Source, source_of
@@ -109,26 +110,19 @@ def policy(params: Mapping[str, Any]) -> Policy:
         "pending_timeout",
         "drain_timeout",
     )
-    rules = params.get("rules") or []
-    _no_migration_settings(rules)
     outbound = (params.get("limits") or {}).get("outbound")
     return Policy(
-        rules=compile_rules(rules),
+        rules=rules(params.get("rules")),
         on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
         limits=_KUBEVIRTS if outbound is None else Limits(_ALL, outbound, _ALL),
         **{name: params[name] for name in names if name in params},
     )
 
 
-def _no_migration_settings(rules: Sequence[Mapping[str, Any]]) -> None:
-    """Left out in silence, a VM would migrate in another way than its rule says."""
-    for number, rule in enumerate(rules):
-        if rule.get("migration"):
-            raise PolicyError(
-                f"rules[{number}] ({rule.get('name')}), migration: KubeVirt takes these settings "
-                "from its own object and from MigrationPolicies, not from a drain. Remove the key, "
-                "and make a MigrationPolicy that selects these VMs."
-            )
+def rules(raw: Any) -> tuple[Rule, ...]:
+    """KubeVirt chooses the settings of a migration. So a rule's `migration` is only compared with
+    what applies (unmet.py), and nothing of a run counts on it. Raises PolicyError."""
+    return tuple(replace(rule, migration=None) for rule in compile_rules(raw))
 
 
 def asks_the_machine(params: Mapping[str, Any]) -> bool:

@@ -103,7 +103,6 @@ def look(request: Request) -> dict[str, Any]:
             if cluster
             else {},
             **accounted(planned["vms"]),
-            "nudges": planned["nudges"],
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],

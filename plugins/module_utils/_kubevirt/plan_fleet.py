@@ -6,8 +6,8 @@
 
 Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:
 memory as pods request it, and for each VM the nodes that it would refuse (selector, affinity,
-taints, CPU, vendor, devices). The plan then predicts. Not asked: affinity to other pods, but for
-the rule that keeps VMs of one kind on different nodes; zones of volumes; CPU that others use.
+taints, CPU, vendor, devices, zones of volumes). The plan then predicts. Not asked: affinity to
+other pods, but for the rule that keeps VMs of one kind on different nodes; CPU that others use.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.policy import Policy
+from .._core.preflight_facts import Budget
 from .._core.preflight_words import Check
 from .._core.reasons import Reason
 from . import facts, names
+from .affinity import between
 from .client import Client
 from .cluster import read_cluster
 from .metrics import DirtyRates, Source
@@ -35,9 +37,6 @@ Obj = dict[str, Any]
 _HARD = ("NoSchedule", "NoExecute")
 # Taints that say what the Node itself says: not Ready, cordoned.
 _PASSING = "node.kubernetes.io/"
-# KubeVirt's own strategies that never stop a VM.
-_MOVES = ("LiveMigrate", "External")
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[str, Any]:
@@ -91,8 +90,10 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
         if facts.final(vmi) or where not in nodes:
             continue
         pod = pods.get(vmi["metadata"]["uid"])
-        asked = wants(vmi, pod, nodes[where])
-        key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs])
+        asked = wants(vmi, pod, nodes[where], found.volumes)
+        key = json.dumps(
+            [asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes]
+        )
         if key not in refused:
             refused[key] = _refused(targets, asked)
         rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key], rates))
@@ -170,7 +171,7 @@ def _vm_row(
         "host": node,
         "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
         "sent_mib": vm.memory_mib,
-        "group": _group(vmi),
+        "group": between(vmi).group,
         "strategy": vm.declared_strategy or "",
         "migratable": vm.migratable,
         "reasons": [{"reason": f.reason.value, "message": f.message} for f in vm.findings],
@@ -197,35 +198,47 @@ def _refused(targets: Iterable[Target], asked: Wants) -> dict[str, list[dict[str
     return found
 
 
-def _group(vmi: Obj) -> str:
-    """Of VMs that never share a node: a required anti-affinity that selects the VM itself."""
-    rules = ((vmi["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    own = facts.labels(vmi).items()
-    for rule in rules or []:
-        wanted = ((rule.get("labelSelector") or {}).get("matchLabels") or {}).items()
-        if rule.get("topologyKey", _HOSTNAME) == _HOSTNAME and wanted and wanted <= own:
-            return "{}/{}".format(facts.key(vmi)[0], ",".join(f"{k}={v}" for k, v in wanted))
-    return ""
-
-
 def _budgets(
     found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
 ) -> list[dict[str, Any]]:
-    """Disruption budgets of VMs that an eviction stops: a migration disturbs none of them."""
+    """Disruption budgets of VMs that are stopped by an eviction, if they are stopped.
+
+    A migration disturbs no budget; and where KubeVirt would answer an eviction with a migration, a
+    drain that stops the VM deletes its instance.
+    """
     covered: dict[str, dict[str, Any]] = {}
     for vm in rows:
         pod = pods.get(vm["document"]["uuid"])
-        if pod is None or vm["strategy"] in _MOVES:
+        if pod is None or not _evictable(vm):
             continue
         space = pod["metadata"]["namespace"]
-        for budget in budgets_of(found.budgets.get(space, ()), pod):
-            name = f"{space}/{budget.name}"
-            row = covered.setdefault(name, {"name": name, "vms": [], "at_once": 1})
-            row["at_once"] = max(1, budget.left or 0)
-            row["vms"].append(vm["uuid"])
+        for row in _budget_rows(space, budgets_of(found.budgets.get(space, ()), pod)):
+            covered.setdefault(row["name"], row)["vms"].append(vm["uuid"])
     return [covered[name] for name in sorted(covered)]
+
+
+def _evictable(vm: Mapping[str, Any]) -> bool:
+    stuck = vm["strategy"] == "LiveMigrateIfPossible" and vm["migratable"] is not True
+    return bool(vm["strategy"] == "None" or stuck)
+
+
+def _budget_rows(space: str, budgets: Sequence[Budget]) -> list[dict[str, Any]]:
+    row: dict[str, Any] = {"vms": [], "at_once": 1, "stops_only": True, "never": "", "left": None}
+    if len(budgets) > 1:
+        name = " and ".join(sorted(f"{space}/{budget.name}" for budget in budgets))
+        text = "the API evicts no pod that more than one budget selects"
+        return [{**row, "vms": [], "name": name, "never": text}]
+    return [
+        {
+            **row,
+            "vms": [],
+            "name": f"{space}/{budget.name}",
+            "at_once": max(1, budget.left or 0),
+            "never": budget.never,
+            "left": budget.left,
+        }
+        for budget in budgets
+    ]
 
 
 __all__ = ["fleet_of", "read_fleet"]

@@ -14,9 +14,10 @@ from typing import Any
 
 from .._core.actions import Action, Do
 from .._core.model import Observation
-from .._core.policy import Limits
+from .._core.policy import Limits, Policy
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
+from . import unmet
 from .act import Actor
 from .carry import Carry, slim
 from .client import Client
@@ -50,15 +51,18 @@ class KubeVirtPlatform:
         machines: bool = False,
         controller_uuid: str = "",
         metrics: Source | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """`machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells
-        dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
+        dirty rates. `controller_uuid`: of the machine that Ansible runs on. `policy`: of whose
+        rules it is told what KubeVirt's own settings do not give."""
         self.client = client
         self.node = node
         self._clock = clock
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines, controller_uuid, metrics)
         self._policies = Policies(client)
+        self._policy = policy or Policy()
         self._record: NodeRecord | None = None
         self._nudged = 0.0
         self.boot_id = ""
@@ -163,6 +167,7 @@ class KubeVirtPlatform:
         if self.observer.cluster is not None:
             vmis = self.observer.watches.vmis.items()
             foresee(self._policies, vmis, self.records.instances, self.observer.cluster)
+        unmet.remember(obs, self.node, self._policy, self.records.instances)
         return obs
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:

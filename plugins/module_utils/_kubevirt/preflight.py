@@ -12,14 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.model import VM, Node, Observation, OnNotMigratable, Reservation
+from .._core.policy import Policy
 from .._core.preflight import check, record_text, result
 from .._core.preflight_facts import Budget, Facts, NodeSeen
 from .._core.preflight_words import Check, Platform, Severity
-from . import facts, names, service
+from . import facts, names, service, unmet
 from .client import Client
-from .cluster import read_cluster
+from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
 from .metrics import DirtyRates
+from .policies import Policies, foresee
 from .preflight_asks import missing_rights, try_evictions, webhook_trouble
 from .preflight_facts import (
     Around,
@@ -33,7 +35,7 @@ from .preflight_facts import (
 )
 from .preflight_pods import other_pods
 from .preflight_targets import MIB, targets
-from .records import Records
+from .records import Instance, Records
 from .runs_us import Ourselves
 from .service import Request
 
@@ -95,6 +97,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         )
         for vmi in here
     }
+    differs = _unmet(client, here, vms, policy, known)
     seen = {}
     for vmi in here:
         uuid = facts.identity(vmi)
@@ -102,7 +105,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         answer = tried.found.get(uuid)
         if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
             answer = None  # the budget's own object says it better
-        seen[uuid] = replace(one, tried=answer)
+        seen[uuid] = replace(one, tried=answer, unmet=differs.get(uuid, ()))
     others = other_pods(client, found.pods, request.node, request.pods, record is not None)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
@@ -136,6 +139,22 @@ def _own_pod(client: Client, node: str) -> str:
     except KubeError:
         pass  # our own pod cannot be read: a reason less
     return ""
+
+
+def _unmet(
+    client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster
+) -> dict[str, tuple[str, ...]]:
+    """UUID -> settings that its rule asks for and that do not apply. No rule asks: no request."""
+    wanted = {}
+    for vmi in vmis if any(rule.asked for rule in policy.rules) else ():
+        uuid, uid = facts.identity(vmi), vmi["metadata"]["uid"]
+        settings = unmet.asked(vms[uuid], policy)
+        if settings:
+            wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
+    foresee(Policies(client), vmis, wanted, cluster)
+    return {
+        uuid: tuple(unmet.sentence(row) for row in unmet.rows(one)) for uuid, one in wanted.items()
+    }
 
 
 def _told(budgets: tuple[Budget, ...]) -> bool:

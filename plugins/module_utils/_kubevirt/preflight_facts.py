@@ -14,12 +14,13 @@ from .._core.model import VM, State
 from .._core.preflight_facts import ClusterSeen, NodeSeen, StuckWork, VMSeen
 from .._core.record import NodeRecord
 from . import facts, names
+from .affinity import between
 from .askers import from_descheduler
 from .client import Client
 from .document import vmi_document
 from .errors import AccessDenied
 from .preflight_limits import budgets_of, pod_needs, quotas_left, taken
-from .preflight_targets import MIB, Target, refusals, wants
+from .preflight_targets import MIB, Target, claims, refusals, wants
 
 Obj = dict[str, Any]
 
@@ -46,7 +47,10 @@ _HARVESTER = "harvesterhci.io/maintain-status"
 
 @dataclass
 class Read:
-    """The objects of one pass. `unread`: what the account may not list, in words."""
+    """The objects of one pass. `unread`: what the account may not list, in words.
+
+    `volumes`: namespace and name of a claim -> the nodeSelectorTerms of its volume.
+    """
 
     nodes: list[Obj] = field(default_factory=list)
     pods: list[Obj] = field(default_factory=list)
@@ -56,6 +60,7 @@ class Read:
     vms: dict[tuple[str, str], Obj] = field(default_factory=dict)
     quotas: dict[str, list[Obj]] = field(default_factory=dict)
     budgets: dict[str, list[Obj]] = field(default_factory=dict)
+    volumes: dict[tuple[str, str], list[Obj]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
 
@@ -76,7 +81,19 @@ def read(client: Client) -> Read:
     path = "/apis/policy/v1/poddisruptionbudgets"
     for budget in _optional(client, found, path, "disruption budgets"):
         found.budgets.setdefault(budget["metadata"]["namespace"], []).append(budget)
+    if any(claims(vmi) for vmi in found.vmis):
+        for volume in _optional(client, found, f"{names.CORE}/persistentvolumes", "volumes' zones"):
+            found.volumes.update(_zones(volume))
     return found
+
+
+def _zones(volume: Obj) -> dict[tuple[str, str], list[Obj]]:
+    spec = volume.get("spec") or {}
+    claim = spec.get("claimRef") or {}
+    required = (spec.get("nodeAffinity") or {}).get("required") or {}
+    if not claim.get("name") or not required.get("nodeSelectorTerms"):
+        return {}
+    return {(claim.get("namespace", ""), claim["name"]): required["nodeSelectorTerms"]}
 
 
 def _optional(client: Client, found: Read, path: str, what: str) -> list[Obj]:
@@ -320,7 +337,8 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
         snapshot=_snapshot(vm),
         utility_volumes=", ".join(v["name"] for v in vmi["spec"].get("utilityVolumes") or []),
         local_disks=tuple(_own_volumes(vmi)) if copied else (),
-        refused=refusals(around.targets, wants(vmi, pod, around.node)),
+        refused=refusals(around.targets, wants(vmi, pod, around.node, found.volumes)),
+        unchecked=between(vmi).unchecked,
         quotas=tuple(quotas_left(quotas, pod, lambda what: around.taken(key[0], what))),
         budgets=budgets_of(found.budgets.get(key[0], ()), pod) if pod is not None else (),
         left_mark=f"evacuationNodeName is {facts.mark(vmi)}." if facts.mark(vmi) else "",

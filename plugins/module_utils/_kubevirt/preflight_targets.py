@@ -4,8 +4,8 @@
 
 """Preflight: does a node take a VM's pod? Selectors, taints, CPU, room. Pure.
 
-What the scheduler asks, as far as objects say it before the pod exists. Not asked: affinity to
-other pods, volumes' zones, devices; these are the scheduler's to find.
+What the scheduler asks, as far as objects say it before the pod exists: zones of volumes and
+anti-affinity by host name too. Other rules between pods and devices are the scheduler's to find.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from .._core.preflight_words import Check
 from . import facts, names
+from .affinity import Beside, apart, beside
 from .preflight_limits import amount, matches, pod_needs
 
 Obj = dict[str, Any]
@@ -32,22 +33,28 @@ MIB = 2**20
 
 @dataclass
 class Target:
-    """A node that may take VMs, and what is free on it."""
+    """A node that may take VMs, and what is free on it. `pods`: those that are there."""
 
     name: str
     labels: Mapping[str, str]
     taints: Sequence[Obj]
     free: dict[str, float] = field(default_factory=dict)
+    pods: list[Beside] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Wants:
-    """What one target pod asks of a node. `labels`: those that it must have, with their values."""
+    """What one target pod asks of a node. `labels`: those that it must have, with their values.
+
+    `volumes`: claim -> what its volume asks of the node's labels. `own`: itself, beside others.
+    """
 
     labels: Mapping[str, str]
     affinity: Sequence[Obj] = ()
     tolerations: Sequence[Obj] = ()
     needs: Mapping[str, float] = field(default_factory=dict)
+    volumes: Mapping[str, Sequence[Obj]] = field(default_factory=dict)
+    own: Beside | None = None
 
 
 def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]:
@@ -68,14 +75,20 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
         target = found.get((pod.get("spec") or {}).get("nodeName") or "")
         if target is None or facts.final(pod):
             continue
+        target.pods.append(beside(pod))
         for what, value in {**pod_needs(pod), "pods": 1.0}.items():
             if what in target.free:
                 target.free[what] -= value
     return list(found.values())
 
 
-def wants(vmi: Obj, pod: Obj | None, source: Obj) -> Wants:
-    """What the target pod of this VMI's migration will ask. `source`: the node it runs on."""
+def wants(
+    vmi: Obj, pod: Obj | None, source: Obj, volumes: Mapping[tuple[str, str], Sequence[Obj]]
+) -> Wants:
+    """What the target pod of this VMI's migration will ask. `source`: the node it runs on.
+
+    `volumes`: namespace and name of a claim -> what its volume asks of a node.
+    """
     spec = (pod or {}).get("spec") or {}
     labels = dict(spec.get("nodeSelector") or vmi["spec"].get("nodeSelector") or {})
     labels[names.SCHEDULABLE] = "true"
@@ -97,7 +110,22 @@ def wants(vmi: Obj, pod: Obj | None, source: Obj) -> Wants:
     ) or {}
     tolerations = spec.get("tolerations") or vmi["spec"].get("tolerations") or []
     needs = {**pod_needs(pod), "pods": 1.0} if pod else {"pods": 1.0}
-    return Wants(labels, rule.get("nodeSelectorTerms") or (), tolerations, needs)
+    space = facts.key(vmi)[0]
+    zones = {name: volumes[space, name] for name in claims(vmi) if (space, name) in volumes}
+    terms = rule.get("nodeSelectorTerms") or ()
+    return Wants(labels, terms, tolerations, needs, zones, beside(vmi))
+
+
+def claims(vmi: Obj) -> list[str]:
+    """Names of the claims that its pod mounts; that of a DataVolume has its name."""
+    found = []
+    for volume in vmi["spec"].get("volumes") or []:
+        ephemeral = (volume.get("ephemeral") or {}).get("persistentVolumeClaim")
+        claim = volume.get("persistentVolumeClaim") or ephemeral or {}
+        name = claim.get("claimName") or (volume.get("dataVolume") or {}).get("name")
+        if name:
+            found.append(str(name))
+    return found
 
 
 def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, str]]:
@@ -113,6 +141,10 @@ def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, s
 
 def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     """Why this node does not take the pod; None: it does."""
+    return _by_labels(target, wanted) or _by_what_is_there(target, wanted)
+
+
+def _by_labels(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     lacks = [k for k, v in wanted.labels.items() if target.labels.get(k) != v]
     plain = [k for k in lacks if not k.startswith((VENDOR, *_MODELS))]
     if plain:
@@ -120,14 +152,25 @@ def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
         return Check.NO_SELECTOR, f"no label {text}"
     if wanted.affinity and not any(_term(term, target) for term in wanted.affinity):
         return Check.NO_SELECTOR, "node affinity does not match"
+    for claim, terms in wanted.volumes.items():
+        if not any(_term(term, target) for term in terms):
+            return Check.NO_SELECTOR, f"the volume of claim {claim} is not for this node"
     vendors = [k for k in lacks if k.startswith(VENDOR)]
     if vendors:
         return Check.NO_VENDOR, f"not {', '.join(key[len(VENDOR) :] for key in vendors)}"
     if lacks:
         return Check.CPU_MODEL, f"no label {', '.join(sorted(lacks)[:3])}"
+    return None
+
+
+def _by_what_is_there(target: Target, wanted: Wants) -> tuple[Check, str] | None:
+    """Taints, pods, room."""
     for taint in target.taints:
         if not any(_tolerates(t, taint) for t in wanted.tolerations):
             return Check.NOT_TOLERATED, f"taint {taint['key']}"
+    for pod in target.pods if wanted.own is not None else ():
+        if apart(wanted.own, pod):
+            return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
     for what, needed in wanted.needs.items():
         free = target.free.get(what)
         if free is not None and free < needed:

@@ -36,6 +36,7 @@ class Instance:
     handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
     settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
     nudges: int = 0  # how often it stood marked without a migration, and we ended that
+    wanted: dict[str, Any] = field(default_factory=dict)  # settings that its rule asks for
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:

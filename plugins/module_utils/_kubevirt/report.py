@@ -14,6 +14,7 @@ from .._core.engine import Slice
 from .._core.model import Observation
 from .._core.record import NodeRecord
 from .._core.report import rows
+from . import unmet
 from .records import Instance
 
 
@@ -25,7 +26,7 @@ def vm_rows(
     for row in rows(record, obs):
         one = known.get(row["uuid"], Instance("", "", ""))
         own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
-        found.append({**row, **own})
+        found.append({**row, **own, "unmet_settings": unmet.rows(one)})
     return found
 
 

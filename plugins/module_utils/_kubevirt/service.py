@@ -93,6 +93,7 @@ def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
         machines=machines,
         metrics=request.metrics,
         controller_uuid=request.controller_uuid,
+        policy=request.policy,
     )
 
 

@@ -42,7 +42,7 @@ def vm_document(
         "labels": dict(declared.labels),
         "annotations": dict(declared.annotations),
         "owner": declared.owner or None,
-        "anti_affinity_group": declared.anti_affinity_group or None,
+        "anti_affinity_group": declared.anti_affinity_group,
         "eviction_strategy": declared.eviction_strategy or None,
         "memory_mib": spec.max_memory_mib,
         "vcpus": spec.vcpus,

@@ -17,7 +17,7 @@ from .._core import needs_text
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
-from .._policy.settings import CHOICES, COMPRESSIONS, migration_settings
+from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
 from .dirty_rate import LONGEST
 from .host import HostConfig
 from .store_names import can_name_a_node
@@ -57,9 +57,13 @@ RUN_SPEC: dict[str, Any] = {
 MIGRATION_SPEC: dict[str, Any] = {
     "bandwidth": {"type": "int", "default": 0},
     "auto_converge": {"type": "bool", "default": False},
-    "post_copy": {"type": "bool", "default": False},
+    "post_copy": {"type": "bool", "default": False, "aliases": aliases_of("post_copy")},
     "tls": {"type": "bool", "default": False},
-    "parallel_connections": {"type": "int", "default": 0},
+    "parallel_connections": {
+        "type": "int",
+        "default": 0,
+        "aliases": aliases_of("parallel_connections"),
+    },
     "compression": {
         "type": "list",
         "elements": "str",

@@ -19,11 +19,15 @@ class DocumentError(ValueError):
     """What was given is not a document of a VM."""
 
 
-def choice_for(document: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """The row of one VM. Whether a target has room is not part of a document."""
+def choice_for(document: Mapping[str, Any], policy: Policy, undeclared: str = "") -> dict[str, Any]:
+    """The row of one VM. Whether a target has room is not part of a document.
+
+    `undeclared`: the strategy that the platform gives a VM which declares none. Rules do not see
+    it, as in a drain: their document says what the VM itself declares.
+    """
     if not isinstance(document, Mapping) or "uuid" not in document or "name" not in document:
         raise DocumentError(f"not the document of a VM, which has a name and a uuid: {document!r}")
-    choice = choose(_vm(document), policy)
+    choice = choose(_vm(document, undeclared), policy)
     found = strongest(choice)
     finding = found.to_dict() if found else {}
     settings = choice.migration
@@ -53,12 +57,12 @@ def choice_for(document: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     }
 
 
-def _vm(document: Mapping[str, Any]) -> VM:
+def _vm(document: Mapping[str, Any], undeclared: str) -> VM:
     return VM(
         uuid=str(document["uuid"]),
         name=str(document["name"]),
         node=str(document.get("node") or ""),
-        declared_strategy=document.get("eviction_strategy"),
+        declared_strategy=document.get("eviction_strategy") or undeclared or None,
         migratable=document.get("migratable"),
         findings=tuple(_finding(text) for text in document.get("reasons") or ()),
         document=document,

@@ -15,7 +15,7 @@ from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Hooks, MigrationSettings, PolicyError, Rule
 from .._core.record import Hook
 from .expression import Expression, ExpressionError, compile_expression, mark
-from .settings import BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migration_settings
+from .settings import ALIASES, BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migration_settings
 
 # What to do where the expression cannot be told: stop here, apply the rule, ask the next one.
 UNKNOWN_ANSWERS: dict[str, bool | None] = {"block": None, "match": True, "next": False}
@@ -135,6 +135,7 @@ class _RuleText:
             self.fail("unknown", "it is about `when`, and there is none")
         strategy = self._choice("strategy", [s.value for s in EvictionStrategy])
         on_not = self._choice("on_not_migratable", [o.value for o in OnNotMigratable])
+        asked = self._settings()
         return Rule(
             name=self.name,
             when=_predicate(expression, reader, unknown),
@@ -142,22 +143,33 @@ class _RuleText:
             on_not_migratable=OnNotMigratable(on_not) if on_not else None,
             allow_stop=self._boolean("allow_stop", given.get("allow_stop")),
             priority=self._number("priority", given.get("priority")),
-            migration=self._migration(base),
+            migration=None if asked is None else self._migration(asked, base),
             hooks=self._hooks(),
             explain=_explanation(expression, reader),
+            asked=asked or {},
         )
 
-    def _migration(self, base: MigrationSettings) -> MigrationSettings | None:
+    def _migration(self, asked: Mapping[str, Any], base: MigrationSettings) -> MigrationSettings:
+        try:
+            return migration_settings(asked, base)
+        except PolicyError as exc:
+            raise RuleError(f"{self.place}: {exc}") from None
+
+    def _settings(self) -> dict[str, Any] | None:
+        """What `migration` says, each by the option's own name; None: the rule has none."""
         raw = self._given.get("migration")
         if raw is None:
             return None
         if not isinstance(raw, Mapping):
             self.fail("migration", f"it must be a mapping, not {type(raw).__name__}")
         given = {key: value for key, value in raw.items() if value is not None}
-        self._known("migration", given, (*BOOLEANS, *NUMBERS, *CHOICES, "compression"))
+        known = (*BOOLEANS, *NUMBERS, *CHOICES, "compression")
+        self._known("migration", given, (*known, *ALIASES))
         values: dict[str, Any] = {}
-        for key, value in given.items():
-            where = f"migration.{key}"
+        for word, value in given.items():
+            key = ALIASES.get(word, word)
+            before = values.pop(key, None)
+            where = f"migration.{word}"
             if key in BOOLEANS:
                 values[key] = self._boolean(where, value)
             elif key in NUMBERS:
@@ -169,10 +181,9 @@ class _RuleText:
                 if not isinstance(listed, Sequence):
                     self.fail(where, f"it must be a list, not {value!r}")
                 values[key] = [self._choice(where, COMPRESSIONS, item) for item in listed]
-        try:
-            return migration_settings(values, base)
-        except PolicyError as exc:
-            raise RuleError(f"{self.place}: {exc}") from None
+            if before is not None and values[key] != before:
+                self.fail(where, f"{key} is given under two names, and not the same")
+        return values
 
     def _hooks(self) -> Hooks | None:
         raw = self._given.get("hooks")

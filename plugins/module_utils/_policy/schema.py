@@ -98,7 +98,11 @@ FIELDS: dict[str, Field] = {
         NONE_IF_NULL,
     ),
     "anti_affinity_group": Field(
-        STRING, "VMs of one group are kept on different nodes.", NONE_IF_NULL
+        STRING,
+        "VMs of one group are kept on different nodes. Empty if it is in none. On KubeVirt it is "
+        "made of a required pod anti-affinity by host name that selects the VM itself; null if "
+        "the VM has other rules about pods, which make no group.",
+        UNKNOWN_IF_NULL,
     ),
     "eviction_strategy": Field(
         STRING,

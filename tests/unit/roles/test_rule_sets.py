@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 import yaml
-from jinja2.nativetypes import NativeEnvironment
 
 from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
     eviction_strategy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.document import (
+    vmi_document,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles" / "rules"
@@ -36,15 +38,11 @@ DISK = {
 CARD = {"kind": "pci", "source": "0000:3b:02.1"}
 
 
-def ready(name: str, platform: str = "libvirt") -> list[dict[str, Any]]:
+def ready(name: str) -> list[dict[str, Any]]:
     values = yaml.safe_load((SETS / f"{name}.yml").read_text(encoding="utf-8"))
-    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))
-    limit = str(defaults["rules_memory_writers_dirty_rate"])
+    limit = "400"  # by default it follows the link
     rules = values[f"rules_{name}"]
     for rule in rules:
-        if isinstance(rule.get("migration"), str):
-            template = NativeEnvironment().from_string(rule["migration"])
-            rule["migration"] = template.render(rules_platform=platform)
         rule["when"] = rule["when"].replace("{{ rules_memory_writers_dirty_rate }}", limit)
     return rules
 
@@ -114,6 +112,64 @@ def test_a_set_decides(name: str, changed: dict[str, Any], rule: str, way: str) 
     assert rule in row["decided_by"]
 
 
+def vmi(**changed: Any) -> dict[str, Any]:
+    """The document of a VMI, made as the KubeVirt modules make it: RWX claim, cloud-init disk."""
+    labels = changed.pop("labels", {})
+    devices = {"disks": [{"name": "root", "disk": {}}, {"name": "init", "disk": {}}]}
+    claim = {"claimName": "root"}
+    able = {"type": "LiveMigratable", "status": "True"}
+    if not changed.get("migratable", True):
+        able.update(status="False", reason=changed.pop("reason", "HostDeviceNotLiveMigratable"))
+    told = {"name": "root", "persistentVolumeClaimInfo": {"accessModes": changed.get("modes")}}
+    made = {
+        "metadata": {"name": "vm", "namespace": "default", "uid": "u", "labels": labels},
+        "spec": {
+            "domain": {"devices": {**devices, **changed.get("devices", {})}},
+            "volumes": [
+                {"name": "root", "persistentVolumeClaim": claim},
+                {"name": "init", "cloudInitNoCloud": {"userData": "x"}},
+            ],
+        },
+        "status": {
+            "nodeName": "n1",
+            "phase": "Running",
+            "conditions": [able] if changed.get("migratable", True) is not None else [],
+            "volumeStatus": [told] if "modes" in changed else [],
+        },
+    }
+    return vmi_document(made, None)
+
+
+GPU = {"gpus": [{"name": "g", "deviceName": "example.org/gpu"}]}
+RWX, RWO = ["ReadWriteMany"], ["ReadWriteOnce"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "rule", "way"),
+    [
+        ("nearly_stateless", {"labels": {"stateless": "true"}}, "are stopped", "shutdown"),
+        ("nearly_stateless", {}, "", "migrate"),
+        ("host_devices", {"devices": GPU}, "movable", "migrate"),
+        ("host_devices", {"devices": GPU, "migratable": False}, "bound to", "shutdown"),
+        ("host_devices", {"devices": GPU, "migratable": None}, "bound to", "wait"),
+        ("host_devices", {}, "", "migrate"),
+        ("shared_storage", {"modes": RWX}, "all on shared storage", "migrate"),
+        ("shared_storage", {"modes": RWO}, "", "migrate"),
+        ("shared_storage", {}, "", "migrate"),
+        ("memory_writers", {"labels": HEAVY}, "slowed down", "migrate"),
+        ("memory_writers", {"labels": {**HEAVY, "post-copy": "allowed"}}, "post-copy", "migrate"),
+        ("memory_writers", {}, "", "migrate"),
+    ],
+)
+def test_a_set_decides_on_kubevirt(name: str, changed: dict[str, Any], rule: str, way: str) -> None:
+    """As its options take the rules, and as the drain chooses."""
+    options.rules(ready(name))
+    found = {"documents": [vmi(**changed)], "kubevirt": {"default_strategy": "LiveMigrate"}}
+    (row,) = eviction_strategy(found, ready(name))
+    assert (row["way"], row["decided_by"].startswith("rule")) == (way, bool(rule))
+    assert rule in row["decided_by"]
+
+
 def test_settings_of_the_memory_writers() -> None:
     (row,) = eviction_strategy([document(labels=HEAVY)], ready("memory_writers"))
     assert row["migration"]["auto_converge"]
@@ -122,14 +178,6 @@ def test_settings_of_the_memory_writers() -> None:
     (row,) = eviction_strategy([document(labels=labels)], ready("memory_writers"))
     assert row["migration"]["on_timeout"] == "post_copy"
     assert not row["migration"]["auto_converge"]
-
-
-def test_on_kubevirt_memory_writers_only_go_last() -> None:
-    """A rule with settings is refused there."""
-    rules = ready("memory_writers", "kubevirt")
-    assert [rule["migration"] for rule in rules] == [{}, {}]
-    policy = options.policy({"rules": rules, "on_not_migratable": "block", "limits": {}})
-    assert [rule.priority for rule in policy.rules] == [-5, -5]
 
 
 def test_all_sets_go_together() -> None:

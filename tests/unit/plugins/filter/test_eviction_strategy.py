@@ -56,6 +56,20 @@ def test_hooks_are_told() -> None:
     assert [row["hooks"] for row in rows] == [{}, {"before": "out.yml"}]
 
 
+SILENT = {**WEB, "namespace": "default", "labels": {"tier": "test"}}
+
+
+def test_on_kubevirt_a_vm_that_names_none_has_the_clusters_default() -> None:
+    """Other than on libvirt, where it is an option. A rule sees that the VM names none."""
+    found = {"documents": [SILENT], "kubevirt": {"default_strategy": "None"}}
+    rules = [{"name": "silent", "when": "eviction_strategy == `null`", "allow_stop": True}]
+    (row,) = eviction_strategy(found, rules)
+    assert (row["strategy"], row["way"]) == ("None", "shutdown")
+    assert row["decided_by"] == "declared by the VM, with rule silent"
+    (row,) = eviction_strategy({"documents": [SILENT], "kubevirt": {}})
+    assert row["way"] == "migrate"  # KubeVirt's object could not be read: as in the drain
+
+
 def test_what_is_not_known_is_said() -> None:
     (row,) = eviction_strategy([WEB], [{"name": "hot", "when": "dirty_rate > `5`"}])
     assert (row["way"], row["reason"]) == ("block", "Undecided")
@@ -70,6 +84,8 @@ def test_what_is_not_known_is_said() -> None:
         ([{"name": "x"}], [], {}, "not the document of a VM"),
         ({"vms": []}, [], {}, "virt_host_info"),
         ("text", [], {}, "virt_host_info"),
+        ([SILENT], [], {}, "default/web-1 names no strategy"),
+        ({"documents": [], "kubevirt": {}}, [], {"strategy": "None"}, "no meaning on KubeVirt"),
     ],
 )
 def test_errors_name_the_thing(found: Any, rules: Any, options: Any, words: str) -> None:

@@ -250,6 +250,7 @@ PLANTS: dict[Check, Plant] = {
     ),
     Check.EXTERNAL_OWNER: vm(K, declared_strategy="External"),
     Check.STAYS_OFF: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
+    Check.UNMET_SETTINGS: seen(K, unmet=("auto_converge is wanted as true.",)),
     Check.DISRUPTION_BUDGET: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
     **{
         member: whole(K, pods=(PodSeen("shop/odd", member, "because", whole=True),))

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Limits,
@@ -89,6 +90,20 @@ def test_what_the_options_take_is_what_rules_take() -> None:
     assert core == {field.name for field in dataclasses.fields(MigrationSettings)}
     given = {name: spec["default"] for name, spec in options.MIGRATION_SPEC.items()}
     assert settings.migration_settings(given) == MigrationSettings()
+
+
+def test_settings_may_have_the_other_word() -> None:
+    given = {"allow_post_copy": "yes", "parallel": "4"}
+    spec = {
+        "migration": {"type": "dict", "options": options.MIGRATION_SPEC},
+        "rules": options.POLICY_SPEC["rules"],
+    }
+    rule = {"name": "r", "when": "autostart", "migration": given}
+    checked = ArgumentSpecValidator(spec).validate({"migration": given, "rules": [rule]})
+    assert not checked.error_messages
+    made = options.policy(params(**checked.validated_parameters))
+    wanted = MigrationSettings(post_copy=True, parallel_connections=4)
+    assert made.migration == made.rules[0].migration == wanted
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,11 @@ def test_a_changed_document_is_read_anew() -> None:
         ([rule(priority="high")], "priority: it is a whole number"),
         ([rule(priority=True)], "priority: it is a whole number"),
         ([rule(migration=["x"])], "migration: it must be a mapping"),
-        ([rule(migration={"allow_post_copy": True})], "no key 'allow_post_copy'; did you mean"),
+        ([rule(migration={"allow_postcopy": True})], "no key 'allow_postcopy'; did you mean"),
+        (
+            [rule(migration={"parallel": 2, "parallel_connections": 3})],
+            "parallel_connections is given under two names, and not the same",
+        ),
         ([rule(migration={"tls": "x"})], r"migration\.tls: it is true or false"),
         ([rule(migration={"bandwidth": "x"})], r"migration\.bandwidth: it is a whole number"),
         ([rule(migration={"compression": ["zip"]})], r"migration\.compression: it is one of mt"),
@@ -226,3 +230,11 @@ def test_a_document_is_marked_once_for_all_rules(monkeypatch: pytest.MonkeyPatch
     for one in made:
         assert one.when(DOCUMENT) is False
     assert len(marked) == 1
+
+
+def test_settings_may_have_the_other_word() -> None:
+    """Ansible leaves an alias, as it was written, beside the name that it is for."""
+    given = {"allow_post_copy": "yes", "post_copy": True, "parallel": 4}
+    (made,) = compile_rules([rule(migration=given)])
+    assert made.migration == MigrationSettings(post_copy=True, parallel_connections=4)
+    assert made.asked == {"post_copy": True, "parallel_connections": 4}

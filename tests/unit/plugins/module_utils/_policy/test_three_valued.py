@@ -98,7 +98,7 @@ DOCUMENTS = st.fixed_dictionaries(
         "labels": st.sampled_from([{}, {"app": "web"}, {"app": "db"}]),
         "annotations": st.just({}),
         "owner": st.none(),
-        "anti_affinity_group": st.sampled_from([None, "web"]),
+        "anti_affinity_group": st.sampled_from(["", "web"]),
         "eviction_strategy": st.none(),
         "memory_mib": st.sampled_from([60, 1024]),
         "vcpus": st.just(2),

@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the preflight knows of a target before the pod exists: pods that are kept apart, zones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import Check
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_preflight import TOKEN, Still
+from kubesim import Kubesim
+from kubesim.kinds import VMIS
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+@pytest.fixture
+def still(tmp_path: Path) -> Iterator[Still]:
+    with Kubesim() as sim:
+        yield Still(sim, tmp_path)
+
+
+def apart(key: str = HOST) -> dict[str, Any]:
+    """Merged into VMI and pod: VMs of kind db never share a node (or a zone)."""
+    term = {"labelSelector": {"matchLabels": {"kind": "db"}}, "topologyKey": key}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    meta = {"labels": {"kind": "db"}}
+    return {"metadata": meta, "spec": {"affinity": {"podAntiAffinity": rule}}}
+
+
+def kin(still: Still, name: str, node: str) -> None:
+    still.vm(name, node, vmi=apart(), pod=apart())
+
+
+def test_vms_that_never_share_a_node_need_one_without_the_others(still) -> None:
+    kin(still, "vm", "n1")
+    kin(still, "vm2", "n2")
+    assert still.look()["findings"] == []  # n3 takes it
+    kin(still, "vm3", "n3")
+    found = still.told()[Check.NO_TARGET]
+    assert found["severity"] == "blocker" and found["subject"] == "VM default/vm"
+    assert "n2: anti-affinity with pod default/virt-launcher-vm2-x" in found["message"]
+
+
+def test_a_pod_that_wants_to_be_alone_is_asked_too(still) -> None:
+    """The scheduler asks both sides."""
+    still.vm(vmi={"metadata": {"labels": {"kind": "db"}}})
+    for node in ("n2", "n3"):
+        meta = {"name": f"alone-{node}", "namespace": "default"}
+        spec = {**apart()["spec"], "nodeName": node}
+        still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
+    assert "pod default/alone-n2" in still.told()[Check.NO_TARGET]["message"]
+
+
+def test_the_vms_own_target_pod_is_not_in_its_way(still) -> None:
+    kin(still, "vm", "n1")
+    kin(still, "vm2", "n3")
+    uid = still.sim.find(VMIS, "vm")["metadata"]["uid"]
+    labels = {"kind": "db", "kubevirt.io/created-by": uid, "kubevirt.io": "virt-launcher"}
+    meta = {"name": "virt-launcher-vm-y", "namespace": "default", "labels": labels}
+    spec = {**apart()["spec"], "nodeName": "n2"}
+    still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
+    assert Check.NO_TARGET not in still.told()
+
+
+def test_what_it_cannot_check_it_says(still) -> None:
+    still.vm(vmi=apart(ZONE))
+    found = still.told()[Check.NOT_CHECKED]
+    assert found["subject"] == "VM default/vm" and f"anti-affinity by {ZONE}" in found["message"]
+
+
+def volume(still: Still, *zones: str) -> None:
+    """The VM's disk is on a volume of these zones; n2 and n3 are in zones b and c."""
+    for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "c")):
+        still.node(name, metadata={"labels": {ZONE: zone}})
+    disk = {"name": "root", "persistentVolumeClaim": {"claimName": "root"}}
+    still.vm(vmi={"spec": {"volumes": [disk]}})
+    wanted = {"key": ZONE, "operator": "In", "values": list(zones)}
+    terms = [{"matchExpressions": [wanted]}]
+    spec = {
+        "claimRef": {"namespace": "default", "name": "root"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
+    still.sim.add("persistentvolumes", {"metadata": {"name": "pv-1"}, "spec": spec})
+
+
+def test_a_volume_that_no_other_node_reaches(still) -> None:
+    volume(still, "a")
+    found = still.told()[Check.NO_SELECTOR]
+    assert "n2: the volume of claim root is not for this node" in found["message"]
+
+
+def test_a_volume_that_one_of_them_reaches(still) -> None:
+    volume(still, "a", "c")
+    assert still.look()["findings"] == []
+
+
+def test_volumes_that_may_not_be_listed_are_not_checked(still) -> None:
+    volume(still, "a")
+    rights = still.sim.api.access.rules[TOKEN]
+    still.sim.api.access.rules[TOKEN] = [
+        r for r in rights if "persistentvolumes" not in r["resources"]
+    ]
+    found = still.told()
+    assert Check.NO_SELECTOR not in found
+    assert "The volumes' zones" in found[Check.NOT_CHECKED]["message"]
