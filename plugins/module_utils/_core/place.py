@@ -70,6 +70,10 @@ class Placement:
         `cold`: it is moved while it is off.
         """
         may = self._may(vm, cold)
+        for node in self._nodes[:_FEW]:  # mostly one of the first takes it, and nothing is sorted
+            room = node.room_mib + node.reserved_mib
+            if room >= vm.memory_mib and node.name in may and not self.refuses(vm, node, cold):
+                return ()
         for whole, name, node in self._roomiest_first(may):
             if -whole < vm.memory_mib:
                 break
@@ -94,8 +98,11 @@ class Placement:
         needs = vm.needs
         key = (tuple(sorted(needs.selector.items())), needs.affinity, needs.tolerations)
         if key not in self._fitting:
+            asks = bool(needs.selector or needs.affinity)
             self._fitting[key] = frozenset(
-                n.name for n in self._nodes if not unmet(needs, n.labels, n.taints)
+                n.name
+                for n in self._nodes
+                if not ((asks or n.taints) and unmet(needs, n.labels, n.taints))
             )
         return self._fitting[key].difference(_refusing(vm, cold))
 

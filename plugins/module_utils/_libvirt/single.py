@@ -50,6 +50,7 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
         return _already(request, found, elsewhere)
     asked = replace(request, only=found.uuid)
     result = plan(asked) if request.check else run_slice(asked)
+    result.pop("needs", None)  # rules' hooks are left aside here
     if elsewhere and result["ended"] == Ended.FINAL.value:
         _check_target(request, elsewhere)
     return {**result, "vm": found.name}

@@ -92,8 +92,17 @@ def test_what_the_options_take_is_what_rules_take() -> None:
     assert settings.migration_settings(given) == MigrationSettings()
 
 
-def test_settings_may_have_the_other_word() -> None:
-    given = {"allow_post_copy": "yes", "parallel": "4"}
+@pytest.mark.parametrize(
+    ("given_as", "value", "wanted"),
+    [
+        ("allow_post_copy", "yes", MigrationSettings(post_copy=True)),
+        ("parallel", "4", MigrationSettings(parallel_connections=4)),
+    ],
+)
+def test_settings_may_have_the_other_word(
+    given_as: str, value: str, wanted: MigrationSettings
+) -> None:
+    given = {given_as: value}
     spec = {
         "migration": {"type": "dict", "options": options.MIGRATION_SPEC},
         "rules": options.POLICY_SPEC["rules"],
@@ -102,7 +111,6 @@ def test_settings_may_have_the_other_word() -> None:
     checked = ArgumentSpecValidator(spec).validate({"migration": given, "rules": [rule]})
     assert not checked.error_messages
     made = options.policy(params(**checked.validated_parameters))
-    wanted = MigrationSettings(post_copy=True, parallel_connections=4)
     assert made.migration == made.rules[0].migration == wanted
 
 

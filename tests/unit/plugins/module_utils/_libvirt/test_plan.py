@@ -54,6 +54,9 @@ class Platform(ModelPlatform):
         Platform.observed += 1
         return super().observe(record)
 
+    def renew_copies(self, _record: NodeRecord) -> None:
+        """There are none."""
+
     def close(self) -> None:
         """There is no connection."""
 

@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
     host_facts,
     observe,
     preflight,
-    preflight_host,
+    runs_us,
     vm_facts,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
@@ -174,12 +174,12 @@ def facts(name: str, version: int) -> HostFacts:
 def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library's stand-in, everywhere; and nothing of this machine is looked at."""
     found = fakes.Binding()
-    for module in (disk_sight, host, host_facts, observe, preflight, preflight_host, vm_facts):
+    for module in (disk_sight, host, host_facts, observe, preflight, runs_us, vm_facts):
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (disk_sight, vm_facts):
         monkeypatch.setattr(module, "path_is_shared_fs", lambda _path: False)
     monkeypatch.setattr(preflight, "own_userfaultfd", lambda: 1)
-    monkeypatch.setattr(preflight_host, "ssh_client", lambda: "192.0.2.7")
+    monkeypatch.setattr(runs_us, "ssh_client", lambda: "192.0.2.7")
     return found
 
 

@@ -112,7 +112,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     found = fleet([("a", one) for one in vms], {"a": 8192, "b": 8192})
     monkeypatch.setattr(Platform, "store", Volumes())
     monkeypatch.setattr(Platform, "running", ())
-    monkeypatch.setattr(plan, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
+    monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
     return found
 
 
