@@ -210,7 +210,9 @@ class Clean(Nodes):
                 "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
                 "status": {"phase": "Running"},
             }
-            self.add("pods", name, "kube-system", pod, labels={"app": "dns"})
+            made = self.add("pods", name, "kube-system", pod, labels={"app": "dns"})
+            owner = {"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+            made["metadata"]["ownerReferences"] = [owner]  # else the drain refuses it
             return
         vmi = self._vm(name, "n2", strategy=self.dice.choice(["None", "External", "LiveMigrate"]))
         if kind == "moves":

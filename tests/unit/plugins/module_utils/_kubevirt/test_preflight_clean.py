@@ -20,8 +20,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     preflight_asks,
     preflight_limits,
+    runs_us,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import KubeError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+    DirtyRates,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import gather
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
 
@@ -51,15 +55,14 @@ class Server:
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine is none of the VMs."""
-    monkeypatch.setattr(preflight_asks, "runs_us", lambda *_args: "")
-    monkeypatch.setattr(preflight_asks, "own_uuid", lambda: "")
-    monkeypatch.setattr(preflight_asks, "own_address", lambda _server: "")
+    monkeypatch.setattr(runs_us, "own_uuid", lambda: "")
+    monkeypatch.setattr(runs_us, "own_address", lambda _server: "")
 
 
 def look(cluster: Clean) -> dict[str, Any]:
     client: Any = Server(cluster)
     request = Request({}, "n1", POLICY, Intent.DRAINED, "preflight")
-    found = gather(client, request)
+    found = gather(client, request, DirtyRates())
     return result(found, check(found, POLICY), {})
 
 
