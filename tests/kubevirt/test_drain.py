@@ -117,6 +117,14 @@ def test_attempts_are_bounded_and_the_request_is_withdrawn(sim, operator) -> Non
     assert sim.leftovers() == []
 
 
+def test_attempts_are_bounded_over_slices(sim, operator) -> None:
+    """Each slice is shorter than the pause between two attempts."""
+    sim.add_vm("giveup", "n1", migrate_result="fail")
+    found = operator.run(Intent.DRAINED, seconds=1.0, max_attempts=2)
+    assert row(found, "giveup")["reason"] == "AttemptsUsedUp"
+    assert sim.leftovers() == []
+
+
 def test_a_failed_migration_is_tried_again_though_nothing_wakes_kubevirt(sim, operator) -> None:
     sim.world.heartbeat = 10000.0
     sim.add_vm("flaky", "n1", migrate_result="fail:1")

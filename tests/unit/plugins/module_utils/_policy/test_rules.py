@@ -234,7 +234,9 @@ def test_a_document_is_marked_once_for_all_rules(monkeypatch: pytest.MonkeyPatch
 
 def test_settings_may_have_the_other_word() -> None:
     """Ansible leaves an alias, as it was written, beside the name that it is for."""
-    given = {"allow_post_copy": "yes", "post_copy": True, "parallel": 4}
-    (made,) = compile_rules([rule(migration=given)])
-    assert made.migration == MigrationSettings(post_copy=True, parallel_connections=4)
-    assert made.asked == {"post_copy": True, "parallel_connections": 4}
+    (made,) = compile_rules([rule(migration={"allow_post_copy": "yes", "post_copy": True})])
+    assert made.migration == MigrationSettings(post_copy=True)
+    assert made.asked == {"post_copy": True}
+    (made,) = compile_rules([rule(migration={"parallel": 4})])
+    assert made.migration == MigrationSettings(parallel_connections=4)
+    assert made.asked == {"parallel_connections": 4}
