@@ -26,7 +26,7 @@ from .reasons import Finding, Reason
 _SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
 _Key = tuple[int, int, int, int, int, str]
 # Nodes that are named where none fits, and how many are looked at for that.
-_TOLD, _LOOKED_AT = 5, 20
+_TOLD, _LOOKED_AT = 5, 8
 _FEW = 20
 # (to come in the roll, score, name, room in MiB, node)
 _Place = tuple[bool, int, str, int, Node]
@@ -62,7 +62,6 @@ class Placement:
         self._roomiest: list[tuple[int, str, Node]] = []
         self._places: dict[str, tuple[int, str, Node]] = {}
         self._fitting: dict[tuple[Any, ...], frozenset[str]] = {}
-        self._names = frozenset(n.name for n in self._nodes)
 
     def refusals(self, vm: VM, cold: bool = False) -> tuple[Finding, ...]:
         """Why no node can take the VM, reservations and limits left aside. Empty: one can.
@@ -70,7 +69,7 @@ class Placement:
         `cold`: it is moved while it is off.
         """
         may = self._may(vm, cold)
-        for node in self._nodes[:_FEW]:  # mostly one of the first takes it, and nothing is sorted
+        for node in self._nodes[:3]:  # mostly one of the first takes it, and nothing is sorted
             room = node.room_mib + node.reserved_mib
             if room >= vm.memory_mib and node.name in may and not self.refuses(vm, node, cold):
                 return ()
@@ -156,9 +155,9 @@ class Placement:
         if not self._nodes:
             return (Finding(Reason.NO_TARGET, "No other host is uncordoned and reachable."),)
         found: dict[Reason, Finding] = {}
-        typed = set()
-        for name, findings in _refusing(vm, cold).items():
-            for finding in findings if name in self._names else ():
+        typed, refusing = set(), _refusing(vm, cold)
+        for name in [node.name for node in self._nodes] if refusing else ():
+            for finding in refusing.get(name, ()):
                 if finding.reason is not Reason.NO_TARGET:
                     found.setdefault(finding.reason, finding)
                     typed.add(name)
@@ -190,7 +189,9 @@ class Placement:
         for place in self._beside(vm.needs.near) if vm.needs.near else ():
             best = self._better(best, place, vm, may, cold)
         for place in self._best_first():
-            to_come, score, name, _room, _node = place
+            to_come, score, name, room, _node = place
+            if room < vm.memory_mib or name not in may:
+                continue
             if best is not None and early and (to_come, 0, 0, 0, score, name) > best[0]:
                 break  # nothing that follows can be better
             best = self._better(best, place, vm, may, cold)

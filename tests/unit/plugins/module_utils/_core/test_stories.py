@@ -343,46 +343,59 @@ def test_the_forecast_is_what_then_happens() -> None:
 
 
 CARD = (Finding(Reason.INTERFACE, "no such network"),)
+# What makes a fleet hard: (MiB in use on each host, what each VM wants, how many start)
+FLEETS = {
+    "roomy": (20 * 2048, {}, 2),
+    "full": (65536 - 1500, {}, 0),
+    "picky": (20 * 2048, {"refused_by": {f"n{i:04}": CARD for i in range(999)}}, 2),
+    "near": (20 * 2048, {"needs": Needs(near="web")}, 2),
+    "labelled": (20 * 2048, {"needs": Needs(selector={"disk": "ssd"})}, 0),
+}
 
 
-@pytest.mark.parametrize(
-    ("fleet_is", "committed", "more", "starts"),
-    [
-        ("roomy", 20 * 2048, {}, 2),
-        ("full", 65536 - 1500, {}, 0),
-        ("picky", 20 * 2048, {"refused_by": {f"n{i:04}": CARD for i in range(999)}}, 2),
-        ("near", 20 * 2048, {"needs": Needs(near="web")}, 2),
-        ("labelled", 20 * 2048, {"needs": Needs(selector={"disk": "ssd"})}, 0),
-    ],
-)
-def test_one_step_on_a_large_fleet_takes_3_ms(
-    capsys, fleet_is: str, committed: int, more: dict, starts: int
-) -> None:
+def thousand(committed: int, more: dict) -> Observation:
     nodes = {
         f"n{i:04}": Node(f"n{i:04}", capacity_mib=65536, committed_mib=committed + i, vm_count=20)
         for i in range(1000)
     }
     nodes["n0999"].group_counts["web"] = 2
-    vms = {f"u{i}": VM(f"u{i}", f"vm{i}", "n0000", memory_mib=2048, **more) for i in range(20)}
     nodes["n0000"].cordoned = True
-    obs = Observation(nodes, vms, now=10.0)
-    record = begin(None, "n0000", "drained", "r", 0.0, "")
-    decision = decide(obs, {"n0000": record}, Policy())
-    assert len([a for a in decision.actions if a.do is Do.MIGRATE]) == starts
+    vms = {f"u{i}": VM(f"u{i}", f"vm{i}", "n0000", memory_mib=2048, **more) for i in range(20)}
+    return Observation(nodes, vms, now=10.0)
 
-    def median(records) -> float:
-        took = []
-        for _turn in range(40):
-            start = time.thread_time()
-            decide(obs, records, Policy())
-            took.append(1000 * (time.thread_time() - start))
-        return statistics.median(took)
 
-    def steadiest(records) -> float:
-        """Other work on the machine can only add to it: the least of three medians."""
-        return min(median(records) for _turn in range(3))
+def median_ms(obs: Observation, records: dict) -> float:
+    took = []
+    for _turn in range(40):
+        start = time.thread_time()
+        decide(obs, records, Policy())
+        took.append(1000 * (time.thread_time() - start))
+    return statistics.median(took)
 
-    worst = max(steadiest({"n0000": record}), steadiest(decision.records))
+
+def least_ms(obs: Observation) -> float:
+    """Other work on the machine can only add to it: the least of three medians."""
+    first = {"n0000": begin(None, "n0000", "drained", "r", 0.0, "")}
+    then = decide(obs, first, Policy()).records
+    return max(min(median_ms(obs, records) for _turn in range(3)) for records in (first, then))
+
+
+def test_one_step_on_a_large_fleet_takes_3_ms(capsys) -> None:
+    took = least_ms(thousand(*FLEETS["roomy"][:2]))
     with capsys.disabled():
-        print(f"\ndecide: fleet={fleet_is} nodes=1000 vms=20000 draining=20 median_ms={worst:.2f}")
-    assert worst <= 3.0
+        print(f"\ndecide: nodes=1000 vms=20000 draining_vms=20 median_ms={took:.2f}")
+    assert took <= 3.0
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_a_hard_fleet_costs_little_more_than_a_roomy_one(capsys, name: str) -> None:
+    """Full, or with VMs that few hosts take: it was 10 to 25 times as much."""
+    committed, more, starts = FLEETS[name]
+    obs = thousand(committed, more)
+    record = begin(None, "n0000", "drained", "r", 0.0, "")
+    acts = decide(obs, {"n0000": record}, Policy()).actions
+    assert len([a for a in acts if a.do is Do.MIGRATE]) == starts
+    took, easy = least_ms(obs), least_ms(thousand(*FLEETS["roomy"][:2]))
+    with capsys.disabled():
+        print(f"\ndecide: fleet={name} median_ms={took:.2f} roomy={easy:.2f}")
+    assert took <= max(3.0, 4 * easy)

@@ -140,7 +140,9 @@ class Hosts:
         try:
             configs = [one.config for one in self.all]
             request = Request(configs[0], configs[1:], POLICY, Intent.DRAINED, "preflight")
-            found = preflight.gather(platform, request)
+            found = preflight.gather(
+                platform, request, [preflight.Measured(one.name, 0.1) for one in self.all]
+            )
             return result(found, check(found, POLICY), {})
         finally:
             observer.close()
