@@ -68,11 +68,11 @@ class Placement:
 
         `cold`: it is moved while it is off.
         """
-        may = self._may(vm, cold)
         for node in self._nodes[:3]:  # mostly one of the first takes it, and nothing is sorted
             room = node.room_mib + node.reserved_mib
-            if room >= vm.memory_mib and node.name in may and not self.refuses(vm, node, cold):
+            if room >= vm.memory_mib and not self.refuses(vm, node, cold):
                 return ()
+        may = self._may(vm, cold)
         for whole, name, node in self._roomiest_first(may):
             if -whole < vm.memory_mib:
                 break
@@ -94,16 +94,18 @@ class Placement:
     def _may(self, vm: VM, cold: bool) -> AbstractSet[str]:
         """Names of the nodes that are worth a closer look (`refuses`): most VMs of a fleet want
         the same, so what they want is compared with each node's labels and taints once."""
-        needs = vm.needs
+        needs, refusing = vm.needs, _refusing(vm, cold)
         key = (tuple(sorted(needs.selector.items())), needs.affinity, needs.tolerations)
         if key not in self._fitting:
             asks = bool(needs.selector or needs.affinity)
             self._fitting[key] = frozenset(
-                n.name
-                for n in self._nodes
-                if not ((asks or n.taints) and unmet(needs, n.labels, n.taints))
+                [
+                    n.name
+                    for n in self._nodes
+                    if not ((asks or n.taints) and unmet(needs, n.labels, n.taints))
+                ]
             )
-        return self._fitting[key].difference(_refusing(vm, cold))
+        return self._fitting[key].difference(refusing) if refusing else self._fitting[key]
 
     def has_room(self, vm: VM) -> bool:
         """Has a node room for it now, whatever the inbound limit says?"""
