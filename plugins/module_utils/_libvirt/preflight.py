@@ -159,12 +159,16 @@ def _hosts(
 
 
 def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]:
-    """Slots whose VM is not being migrated. What is so in one read only may just be starting."""
-    reads = platform.observer.reads
-    first = stale_slots(reads, platform.slots_on, obs.held)
+    """Slots whose VM is not being migrated. What is so in one read only may just be starting.
+
+    Not those of this host whose claim stands: a run of ours was killed, and the next one, for
+    which this is the preflight, carries on with them or gives them back.
+    """
+    reads, ours = platform.observer.reads, obs.held.union(obs.claims)
+    first = stale_slots(reads, platform.slots_on, ours)
     if not first:
         return ()
-    again = stale_slots(platform.observer.read_hosts(), platform.slots_on, obs.held)
+    again = stale_slots(platform.observer.read_hosts(), platform.slots_on, ours)
     return tuple(work for work in first if work in again)
 
 

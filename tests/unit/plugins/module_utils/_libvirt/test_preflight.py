@@ -336,6 +336,14 @@ def test_a_slot_that_is_just_being_taken_is_not_stuck(fleet: Fleet) -> None:
     assert Check.STUCK not in fleet.look()
 
 
+def test_slots_of_a_killed_run_do_not_keep_the_next_one_from_carrying_on(fleet: Fleet) -> None:
+    stale(fleet)
+    for number in range(2):
+        claimed = UUID(number)
+        fleet.obs.claims[claimed] = Reservation(claimed, "b", "a", 512)
+    assert Check.STUCK not in fleet.look()
+
+
 def test_a_slot_whose_migration_runs_is_not_stuck(fleet: Fleet) -> None:
     stale(fleet, 1)
     fleet.reads["a"].domains[UUID(0)].job = Job()
