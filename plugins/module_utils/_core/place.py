@@ -27,6 +27,7 @@ _SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
 _Key = tuple[int, int, int, int, int, str]
 # Nodes that are named where none fits, and how many are looked at for that.
 _TOLD, _LOOKED_AT = 5, 8
+# Of fewer than these only they are sorted, not all nodes.
 _FEW = 20
 # (to come in the roll, score, name, room in MiB, node)
 _Place = tuple[bool, int, str, int, Node]
