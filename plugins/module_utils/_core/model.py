@@ -89,6 +89,11 @@ ACTIVE_STATES: frozenset[State] = frozenset(
 )
 
 
+def is_active(state: State) -> bool:
+    """Of one that cannot be read it is not known that it is off."""
+    return state in ACTIVE_STATES or state is State.UNKNOWN
+
+
 @dataclass(frozen=True)
 class Job:
     """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s.
@@ -160,8 +165,7 @@ class VM:
 
     @property
     def active(self) -> bool:
-        """Of one that cannot be read it is not known that it is off."""
-        return self.state in ACTIVE_STATES or self.state is State.UNKNOWN
+        return is_active(self.state)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.model import Job, State
+from .._core.model import Job, State, is_active
 from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, is_lost, libvirt, open_connection
@@ -63,6 +63,10 @@ class DomainNow:
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
+
+    @property
+    def active(self) -> bool:
+        return is_active(self.state)
 
 
 @dataclass

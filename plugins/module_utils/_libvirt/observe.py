@@ -48,7 +48,9 @@ class Observer:
         self._peers = list(peers)
         self._boot_id = boot_id
         self._slots_on = slots_on
-        self._vm_facts: dict[str, VMFacts] = {}
+        # By (uuid, active): what goes off or is started is another read. A save's image appears
+        # only as the VM goes off, and the live definition is not the one it starts with.
+        self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
         self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
@@ -60,11 +62,12 @@ class Observer:
 
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
-        self._vm_facts.pop(uuid, None)
+        for active in (True, False):
+            self._vm_facts.pop((uuid, active), None)
 
     def copied(self, uuid: str) -> tuple[str, ...]:
         """Target devices of the disks that a migration of this VM copies."""
-        facts = self._vm_facts.get(uuid)
+        facts = self._vm_facts.get((uuid, True))
         return facts.copied if facts else ()
 
     def read_hosts(self) -> dict[str, HostNow]:
@@ -247,7 +250,8 @@ class Observer:
         in the picture, or the host would be certified with it running.
         """
         readable = {peer.name for peer in self._peers if not reads[peer.name].error}
-        facts = self._vm_facts.get(domain.uuid)
+        key = domain.uuid, domain.active
+        facts = self._vm_facts.get(key)
         if facts is None or _unanswered(facts, readable):
             try:
                 facts = read_vm_facts(self._source, self._peers, domain, reads)
@@ -257,7 +261,7 @@ class Observer:
                 facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
             else:
                 if domain.job is None:
-                    self._vm_facts[domain.uuid] = facts
+                    self._vm_facts[key] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
             text = "A job that is not a migration runs on it (backup, save, dump)."

@@ -178,6 +178,23 @@ def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatc
     assert fleet.facts_read == 2
 
 
+def test_what_goes_off_or_is_started_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save's image appears as the VM goes off; what was read while it ran knows of none."""
+    fleet = Fleet(monkeypatch)
+    for state in (State.RUNNING, State.PAUSED, State.UNKNOWN):
+        fleet.domain = replace(fleet.domain, state=state)
+        fleet.full()
+        assert fleet.facts_read == 1
+    fleet.domain = replace(fleet.domain, state=State.SHUTOFF)
+    fleet.full()
+    fleet.full()
+    assert fleet.facts_read == 2
+    fleet.observer.forget("u1")
+    fleet.domain = replace(fleet.domain, state=State.RUNNING)
+    fleet.full()
+    assert fleet.facts_read == 3
+
+
 def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(monkeypatch)
     before = set(threading.enumerate())  # those of other tests may end at any time
