@@ -169,6 +169,7 @@ def test_what_an_owner_moves_takes_its_room_along() -> None:
     assert told["steps"][1]["fits_if"] == []
     table = plan_text.table({**told, "targets": ""})
     assert "1 VM, fits, if its owner moves own-1, takes" in table[0]
+    assert table[-2] == "To roll in this order: -e maintenance_hosts=a,b"
 
 
 def test_owners_have_what_room_there_is_and_no_more() -> None:
@@ -179,6 +180,7 @@ def test_owners_have_what_room_there_is_and_no_more() -> None:
     assert "if their owners move own-0, own-1, own-2, own-3:" in text
     full = plan_roll(small(vms, ["a"]))
     assert full.refusal is not None and full.refusal.reason == "NoTargetWithCapacity"
+    assert not any("in this order" in line for line in plan_text.table(full.to_dict()))
 
 
 def test_what_a_host_says_of_a_vm_reaches_the_plan() -> None:
