@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
@@ -23,13 +22,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
 
-ROOT = Path(__file__).resolve().parents[2]
-ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
 NODES = ("n1", "n2", "n3")
-TOKEN = "maintenance"
 
 
 def given_cluster() -> str:
@@ -73,10 +71,16 @@ def sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     with Kubesim(scale=10) as cluster:
         for name in NODES:
             cluster.add_node(name)
-        rules = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["rules"]
-        cluster.api.access.rules[TOKEN] = rules
+        cluster.api.access.rules[TOKEN] = documented_rules()
         yield cluster
         assert cluster.world.broken == []
+
+
+@pytest.fixture
+def still(tmp_path: Path) -> Iterator[Still]:
+    """Three nodes, and no controller at work."""
+    with Kubesim() as sim:
+        yield Still(sim, tmp_path)
 
 
 class Operator:

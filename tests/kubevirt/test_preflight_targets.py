@@ -6,24 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import Check
-from ansible_collections.virtops.maintenance.tests.kubevirt.test_preflight import TOKEN, Still
-from kubesim import Kubesim
+from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim.kinds import VMIS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-
-
-@pytest.fixture
-def still(tmp_path: Path) -> Iterator[Still]:
-    with Kubesim() as sim:
-        yield Still(sim, tmp_path)
 
 
 def apart(key: str = HOST) -> dict[str, Any]:
@@ -103,10 +92,7 @@ def test_a_volume_that_one_of_them_reaches(still) -> None:
 
 def test_volumes_that_may_not_be_listed_are_not_checked(still) -> None:
     volume(still, "a")
-    rights = still.sim.api.access.rules[TOKEN]
-    still.sim.api.access.rules[TOKEN] = [
-        r for r in rights if "persistentvolumes" not in r["resources"]
-    ]
+    still.forbid("persistentvolumes")
     found = still.told()
     assert Check.NO_SELECTOR not in found
     assert "The volumes' zones" in found[Check.NOT_CHECKED]["message"]

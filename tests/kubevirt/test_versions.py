@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import documented_rules
 from kubesim.cluster import Kubesim
 from kubesim.kinds import VMIMS, VMIS
 from kubesim.reading import clean, evictions, row
-
-ROLE = Path(__file__).parents[2] / "docs" / "kubevirt-clusterrole.yml"
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def older(tmp_path: Path, make_operator: Any) -> Iterator[Callable[..., Any]]:
         opened.append(sim)
         for name in ("n1", "n2", "n3"):
             sim.add_node(name)
-        sim.api.access.rules["m"] = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["rules"]
+        sim.api.access.rules["m"] = documented_rules()
         return sim, make_operator(sim, sim.kubeconfig(tmp_path / "kubeconfig", "m"))
 
     yield begin

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody.
 CHOSEN = (
     "test_abort.py::test_someone_elses_cordon_stays",
-    "test_preflight.py::test_a_missing_right_names_verb_and_resource",
+    "test_preflight_rights.py::test_a_missing_right_names_verb_and_resource",
     "test_drain.py::test_each_vm_is_evicted_once_and_runs_elsewhere",
     "test_rules.py::test_wrong_settings_of_a_rule_are_an_error",
 )

@@ -1,0 +1,338 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each code of the preflight that a cluster can have is planted once over HTTP and found, and
+nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Check,
+    Platform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    names,
+    options,
+)
+from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
+from kubesim.kinds import PODS, VMIS
+from kubesim.reading import add_budget, add_pod
+
+
+def condition(kind: str, value: str, reason: str = "", message: str = "why") -> dict[str, Any]:
+    return {"type": kind, "status": value, "reason": reason, "message": message}
+
+
+def taint(key: str) -> dict[str, Any]:
+    return {"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}}
+
+
+# Planting: each puts one thing into a cluster with one VM. It may return the policy.
+
+Plant = Callable[[Still], Any]
+
+
+def cannot(reason: str) -> Plant:
+    told = condition("LiveMigratable", "False", reason)
+    return lambda still: still.vm(vmi={"status": {"conditions": [told]}})
+
+
+def vmi(run: Any = None, **changes: Any) -> Plant:
+    def plant(still: Still) -> Any:
+        still.vm(vmi=changes)
+        return run
+
+    return plant
+
+
+def node(**changes: Any) -> Plant:
+    def plant(still: Still) -> None:
+        still.vm()
+        still.node("n1", **changes)
+
+    return plant
+
+
+def others(**changes: Any) -> Plant:
+    def plant(still: Still) -> None:
+        still.vm()
+        still.node("n2", **changes)
+        still.node("n3", **changes)
+
+    return plant
+
+
+def kubevirt(**changes: Any) -> Plant:
+    def plant(still: Still) -> None:
+        still.vm()
+        still.kubevirt(**changes)
+
+    return plant
+
+
+def selector(still: Still) -> None:
+    still.vm(pod={"spec": {"nodeSelector": {"pool": "gold"}}})
+
+
+def vendor(still: Still) -> None:
+    still.vm()
+    still.node("n1", metadata={"labels": {"cpu-vendor.node.kubevirt.io/Intel": "true"}})
+    for name in ("n2", "n3"):
+        still.node(name, metadata={"labels": {"cpu-vendor.node.kubevirt.io/AMD": "true"}})
+
+
+def cpu_model(still: Still) -> None:
+    still.vm()
+    still.node("n1", metadata={"labels": {"host-model-cpu.node.kubevirt.io/Skylake": "true"}})
+
+
+def room(still: Still) -> None:
+    still.vm()
+    for name in ("n2", "n3"):
+        still.node(name, status={"allocatable": {"memory": "1Gi"}})
+
+
+def too_full(still: Still) -> None:
+    """Each of the two fits, both do not."""
+    still.vm()
+    still.vm("vm2")
+    still.node("n2", spec={"unschedulable": True})
+    still.node("n3", status={"allocatable": {"memory": "2Gi"}})
+
+
+def quota(still: Still) -> None:
+    still.vm()
+    meta = {"name": "small", "namespace": "default"}
+    still.sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": "1"}}})
+
+
+def copied(still: Still) -> None:
+    volumes = [{"name": "data", "emptyDisk": {"capacity": "1Gi"}}]
+    status = {"migrationMethod": "BlockMigration"}
+    still.vm(vmi={"spec": {"volumes": volumes}, "status": status})
+
+
+def blocking_budget(still: Still) -> Any:
+    still.vm(strategy="None")
+    budget(still, "all-of-them", minAvailable=1)
+    return {"allow_stop": True}
+
+
+def stays_off(still: Still) -> Any:
+    still.vm(strategy="None", run_strategy="Manual")
+    return {"allow_stop": True}
+
+
+def skipped(still: Still) -> Any:
+    cannot("DisksNotLiveMigratable")(still)
+    return {"on_not_migratable": OnNotMigratable.SKIP}
+
+
+def starting(still: Still) -> None:
+    meta = {"labels": {"kubevirt.io/nodeName": ""}}
+    still.vm(vmi={"metadata": meta, "status": {"phase": "Scheduling", "nodeName": ""}})
+
+
+def snapshot(still: Still) -> None:
+    still.vm(vm={"status": {"snapshotInProgress": "before-update"}})
+
+
+def in_flight(still: Still) -> None:
+    still.vm()
+    still.migration("by-hand", "Running")
+
+
+def inbound(still: Still) -> None:
+    still.vm("vm", "n2")
+    uid = still.sim.find(VMIS, "vm")["metadata"]["uid"]
+    labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": uid}
+    labels["kubevirt.io/migrationJobUID"] = "m"
+    meta = {"name": "virt-launcher-vm-y", "namespace": "default", "labels": labels}
+    spec, status = {"nodeName": "n1"}, {"phase": "Running"}
+    still.sim.add("pods", {"metadata": meta, "spec": spec, "status": status})
+
+
+def stuck(still: Still) -> None:
+    """Two of them: that is all that may leave a node at once."""
+    still.vm()
+    for name in ("m1", "m2"):
+        still.migration(name, "TargetReady", since="2020-01-01T00:00:00Z")
+
+
+def record(still: Still) -> None:
+    still.vm()
+    text = NodeRecord("n1", "r1", requester="ann", started_wall="2026-01-01").to_json()
+    still.node("n1", metadata={"annotations": {names.RECORD: text}})
+
+
+def descheduler(still: Still) -> None:
+    still.vm()
+    meta = {"name": "d", "namespace": "kube-system", "labels": {"app": "descheduler"}}
+    still.sim.add("pods", {"metadata": meta, "spec": {}, "status": {"phase": "Running"}})
+
+
+def updater(still: Still) -> None:
+    still.vm()
+    still.migration("update-1", "Pending", **{names.UPDATE: ""})
+
+
+def silent(still: Still) -> None:
+    still.vm()
+    notes = {"kubevirt.io/heartbeat": "2020-01-01T00:00:00Z"}
+    still.node("n1", metadata={"annotations": notes})
+
+
+def webhook(still: Still) -> None:
+    still.vm()
+    still.sim.world.virt_api_down = True
+
+
+def no_right(still: Still) -> None:
+    still.vm()
+    still.forbid("pods/eviction")
+
+
+def unread(still: Still) -> None:
+    still.vm()
+    still.forbid("resourcequotas")
+
+
+def settings(still: Still) -> Any:
+    still.vm()
+    rules = [{"name": "slowed", "migration": {"auto_converge": True}}]
+    return {"rules": options.rules(rules)}
+
+
+def eviction_fails(still: Still) -> None:
+    still.vm()
+    still.sim.api.faults.plan(500, matches=lambda _method, path: path.endswith("/eviction"))
+
+
+def pod(**more: Any) -> Plant:
+    """Another pod on the node; see add_pod."""
+
+    def plant(still: Still) -> None:
+        still.vm()
+        add_pod(still.sim, "odd", "n1", **more)
+
+    return plant
+
+
+def ending_pod(still: Still) -> None:
+    pod()(still)
+    stamp = {"deletionTimestamp": "2099-01-01T00:00:00Z"}
+    still.sim.edit(PODS, "odd", lambda o: o["metadata"].update(stamp), "default")
+
+
+def never_computed(still: Still) -> None:
+    pod(owner="Database/orders", labels={"app": "odd"})(still)
+    add_budget(still.sim, "percent", None, app="odd")
+
+
+PLANTS: dict[Check, Plant] = {
+    **{
+        Check(reason.value): cannot(reason.value)
+        for reason in (
+            *(Reason.DISKS, Reason.INTERFACE, Reason.HOTPLUG, Reason.VIRTIOFS, Reason.HOST_DEVICE),
+            *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
+            Reason.PERSISTENT_RESERVATION,
+        )
+    },
+    Check.CPU_MODEL: cpu_model,
+    Check.NOT_RUNNING_NORMALLY: vmi(
+        status={
+            "conditions": [
+                condition("LiveMigratable", "True"),
+                condition("Paused", "True", "PausedIOError"),
+            ]
+        }
+    ),
+    Check.NOT_KNOWN_YET: vmi(status={"conditions": []}),
+    Check.NO_TARGET: room,
+    Check.NO_SELECTOR: selector,
+    Check.NO_VENDOR: vendor,
+    Check.NOT_TOLERATED: others(**taint("dedicated")),
+    Check.LAST_NODE: others(spec={"unschedulable": True}),
+    Check.FLEET_TOO_FULL: too_full,
+    Check.QUOTA: quota,
+    Check.STORAGE_HERE: copied,
+    Check.STOP_NOT_ALLOWED: lambda still: still.vm(strategy="None"),
+    Check.SKIPPED: skipped,
+    Check.EXTERNAL_OWNER: lambda still: still.vm(strategy="External"),
+    Check.STAYS_OFF: stays_off,
+    Check.DISRUPTION_BUDGET: blocking_budget,
+    Check.POD_UNMANAGED: pod(owner=""),
+    Check.POD_LOCAL_DATA: pod(empty_dir=True),
+    Check.POD_OF_DAEMONSET: pod(owner="DaemonSet/lost"),
+    Check.POD_TERMINATING: ending_pod,
+    Check.LAST_REPLICA: pod(owner="ReplicaSet/virt-api", labels={"kubevirt.io": "virt-api"}),
+    Check.BUDGET_NOT_COMPUTED: never_computed,
+    Check.UNMET_SETTINGS: settings,
+    Check.STARTING: starting,
+    Check.BACKUP: vmi(
+        status={
+            "changedBlockTracking": {
+                "state": "Enabled",
+                "backupStatus": {"backupName": "nightly", "startTimestamp": "2026-01-01T00:00:00Z"},
+            }
+        }
+    ),
+    Check.SNAPSHOT: snapshot,
+    Check.UTILITY_VOLUMES: vmi(spec={"utilityVolumes": [{"name": "scratch", "claimName": "c"}]}),
+    Check.IN_FLIGHT: in_flight,
+    Check.INBOUND: inbound,
+    Check.STUCK: stuck,
+    Check.LEFT_MARK: vmi(status={"evacuationNodeName": "n1"}),
+    Check.RECORD: record,
+    Check.DRAIN_TAINT: node(**taint("kubevirt.io/drain")),
+    Check.CORDONED: node(spec={"unschedulable": True}),
+    Check.OTHERS: node(**taint("medik8s.io/drain")),
+    Check.DESCHEDULER: descheduler,
+    Check.UPDATER: updater,
+    Check.NODE_NOT_READY: node(status={"conditions": [condition("Ready", "Unknown")]}),
+    Check.SILENT: silent,
+    Check.UPGRADING: kubevirt(status={"targetDeploymentID": "2"}),
+    Check.UNHEALTHY: kubevirt(status={"conditions": [condition("Available", "False")]}),
+    Check.NO_CANCEL: kubevirt(status={"observedKubeVirtVersion": "v1.6.2"}),
+    Check.WEBHOOK_UNAVAILABLE: webhook,
+    Check.API_ERROR: eviction_fails,
+    Check.FORBIDDEN: no_right,
+    Check.NOT_CHECKED: unread,
+}
+
+# Where they are planted instead.
+ELSEWHERE = {
+    Check.RUNS_THE_MAINTENANCE: "test_preflight.py::test_our_own_pod_and_our_own_machine",
+    Check.UNDECIDED: "rules: tests/unit/plugins/module_utils/_core/test_preflight_codes.py",
+}
+
+
+def test_every_code_of_this_platform_is_planted_here() -> None:
+    here = {c for c, info in CHECKS.items() if Platform.KUBEVIRT in info.platforms}
+    assert here - set(ELSEWHERE) == set(PLANTS)
+
+
+@pytest.mark.parametrize("member", PLANTS, ids=lambda member: member.value)
+def test_what_is_planted_is_found_and_nothing_is_written(still: Still, member: Check) -> None:
+    policy = PLANTS[member](still) or {}
+    told = still.told(**policy)
+    assert member in told, sorted(told)
+    assert told[member]["severity"] in (CHECKS[member].severity.value, "warning")
+    assert told[member]["subject"]
+    mild = {Check.NOT_KNOWN_YET}  # a blocker by default, but not here
+    if member not in mild:
+        assert told[member]["severity"] == CHECKS[member].severity.value

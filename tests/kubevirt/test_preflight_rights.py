@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the preflight asks the API for: dry runs and rights. A right that is missing is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Check,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    preflight_asks,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import documented_rules
+from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
+from kubesim.reading import add_pod
+
+
+def test_the_dry_runs_say_so_and_nothing_else_is_sent(still: Still) -> None:
+    for number in range(3):
+        still.vm(f"vm{number}")
+    assert still.look()["findings"] == []
+    posts = [call for call in still.sim.log if call.method != "GET"]
+    evictions = [call for call in posts if call.path.endswith("/eviction")]
+    assert len(evictions) == 3 and all("dryRun=All" in call.query for call in evictions)
+    reviews = [call for call in posts if call.path == preflight_asks.REVIEWS]
+    assert len(evictions) + len(reviews) == len(posts)
+
+
+def test_the_documented_role_grants_every_right_that_is_asked_for() -> None:
+    granted = {
+        (group, resource, verb)
+        for rule in documented_rules()
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    rights = (*preflight_asks.RIGHTS, preflight_asks.EVICTS_PODS, preflight_asks.DELETES_PODS)
+    asked = {(right.group, right.resource, right.verb) for right in rights}
+    assert asked - granted == set()
+
+
+def test_a_missing_right_names_verb_and_resource(still: Still) -> None:
+    still.vm()
+    still.forbid("pods/eviction")
+    row = still.told()[Check.FORBIDDEN]
+    assert "create pods/eviction in default (to ask VMs to leave)" in row["message"]
+
+
+def test_who_may_not_even_look_is_told_what_is_missing(still: Still) -> None:
+    still.vm()
+    still.forbid("pods")
+    told = still.look()
+    assert any("list pods" in line for line in told["blockers"])
+    assert any("Everything else" in line for line in told["cautions"])
+
+
+def test_rights_in_the_namespace_of_the_vms_are_enough(still: Still, monkeypatch) -> None:
+    """A role binding instead of a cluster role binding."""
+    still.vm()
+    asked = preflight_asks._allowed
+
+    def only_there(client: Any, right: Any, namespace: str) -> bool:
+        return asked(client, right, namespace) and (right.everywhere or namespace == "default")
+
+    monkeypatch.setattr(preflight_asks, "_allowed", only_there)
+    assert still.look()["findings"] == []
+
+
+def test_who_may_not_make_other_pods_go_is_told_where(still: Still, monkeypatch) -> None:
+    """A role binding in the namespace of the VMs does not do for pods of another one."""
+    still.vm(space="shop")
+    add_pod(still.sim, "web", "n1")
+    asked = preflight_asks._allowed
+
+    def only_there(client: Any, right: Any, namespace: str) -> bool:
+        return asked(client, right, namespace) and (right.everywhere or namespace == "shop")
+
+    monkeypatch.setattr(preflight_asks, "_allowed", only_there)
+    row = still.told()[Check.FORBIDDEN]
+    assert row["message"] == "create pods/eviction in default (to ask the other pods to leave)."
+    row = still.told(pods=PodOptions(disable_eviction=True))[Check.FORBIDDEN]
+    assert row["message"].startswith("delete pods in default ")
