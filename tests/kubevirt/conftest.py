@@ -23,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.clie
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
@@ -155,6 +156,11 @@ class Operator:
 @pytest.fixture
 def operator(sim: Kubesim, tmp_path: Path) -> Operator:
     return Operator(sim, sim.kubeconfig(tmp_path / "kubeconfig", TOKEN))
+
+
+@pytest.fixture
+def one(sim: Kubesim, operator: Operator) -> One:
+    return One(sim, operator.auth)
 
 
 @pytest.fixture

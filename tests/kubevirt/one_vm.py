@@ -1,0 +1,107 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who asks for one VM's migration or abort, and what somebody else may do to that VM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+    run_migration,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+    MigrationRequest,
+    Want,
+)
+from kubesim import Kubesim
+from kubesim.kinds import NODES, VMIMS, VMIS
+
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class One:
+    """Asks for one VM's migration, as the module does."""
+
+    def __init__(self, sim: Kubesim, auth: dict[str, Any]) -> None:
+        self.sim = sim
+        self.auth = auth
+        self.runs = 0
+
+    def request(self, want: Want, **more: Any) -> MigrationRequest:
+        self.runs += 1
+        settings = {"backoff": 0.2, "seconds": 4.0, "run_id": f"one-{self.runs}", **more}
+        base = {"name": "vm", "namespace": "default", "requester": "me", "reason": "why"}
+        return MigrationRequest(auth=self.auth, want=want, **{**base, **settings})
+
+    def run(self, request: MigrationRequest) -> dict[str, Any]:
+        """To its end, slice by slice."""
+        changed = False
+        for _slice in range(15):
+            found = run_migration(request)
+            changed = changed or found["changed"]
+            if found["ended"] == "final":
+                return {**found, "changed": changed}
+            request = replace(request, begun=True)
+        raise AssertionError(f"not final: {found}")
+
+    def migrate(self, **more: Any) -> dict[str, Any]:
+        return self.run(self.request(Want.MIGRATED, **more))
+
+    def abort(self, **more: Any) -> dict[str, Any]:
+        return self.run(self.request(Want.ABORTED, **more))
+
+    def begin(self, phase: str = "", **more: Any) -> MigrationRequest:
+        """A migration that is under way, in this phase; the request, to go on with."""
+        request = self.request(Want.MIGRATED, **{"seconds": 0.2, **more})
+        for _slice in range(50):
+            run_migration(request)
+            request = replace(request, begun=True)
+            if self.sim.call(lambda: set(phases(self.sim)) - {"Succeeded", "Failed"}):
+                break
+        if phase:
+            self.sim.until(lambda: phase in phases(self.sim))
+        return replace(request, seconds=4.0)
+
+
+def phases(sim: Kubesim) -> list[str]:
+    """Only on the cluster's thread."""
+    return [m.get("status", {}).get("phase", "") for m in sim.world.store.all(VMIMS)]
+
+
+def writes(sim: Kubesim, since: int) -> list[str]:
+    return [f"{c.method} {c.path}" for c in sim.log[since:] if c.method in _WRITES]
+
+
+def vm(result: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = result["vms"][0]
+    return row
+
+
+def mark(sim: Kubesim) -> None:
+    """What an eviction of somebody leads to."""
+    sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+
+
+def foreign(sim: Kubesim) -> None:
+    """A migration by hand."""
+    meta = {"name": "byhand", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
+    meta["finalizers"] = ["kubevirt.io/migrationJobFinalize"]
+    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
+
+
+def keep_open(sim: Kubesim, kind: str = "MigrationRequired", status: str = "True") -> None:
+    """What leaves a migration object Running after the guest has moved."""
+    keeps = {"type": kind, "status": status}
+    sim.edit(VMIS, "vm", lambda o: o["status"]["conditions"].append(keeps), "default")
+
+
+def full(sim: Kubesim) -> None:
+    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+
+
+def nowhere(sim: Kubesim) -> None:
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda o: o["spec"].update(unschedulable=True))
