@@ -313,7 +313,6 @@ PLANTS: dict[Check, Plant] = {
     Check.FORBIDDEN: no_right,
     Check.NOT_CHECKED: unread,
 }
-
 # Where they are planted instead.
 ELSEWHERE = {
     Check.RUNS_THE_MAINTENANCE: "test_preflight.py::test_our_own_pod_and_our_own_machine",

@@ -6,26 +6,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
-    Action,
     Do,
     NodePhase,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Ended,
     Engine,
-    Slice,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.hooks import answer, needs
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.hooks import answer
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
-    Domain,
     Fate,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
@@ -34,7 +28,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_pl
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     Hooks,
-    Policy,
     PolicyError,
     Rule,
 )
@@ -44,8 +37,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.simulate import simulate
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import make
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.hooked import (
+    BOTH,
+    WEB,
+    Caller,
+    hooked,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
-    ALLOWED,
     FIXED,
     on,
     two,
@@ -54,82 +52,6 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     POLICY,
     vm,
 )
-
-BOTH = Hooks("out.yml", "back.yml")
-WEB: dict[str, Any] = {"document": {"web": True}}
-# What is done with a VM that nobody may do before its `before` was answered.
-TOUCHES = frozenset(
-    {Do.MIGRATE, Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF, Do.COLD_DEFINE, Do.MARK, Do.AUTOSTART_OFF}
-)
-
-
-def hooked(policy: Policy = POLICY, hooks: Hooks = BOTH, **more: Any) -> Policy:
-    """The policy with a rule: VMs that are `web` have hooks."""
-    rule = Rule("web", lambda document: bool(document.get("web")), hooks=hooks, **more)
-    return replace(policy, rules=(rule,))
-
-
-class Killed(BaseException):
-    """kill -9: of the play, with the slice that it runs."""
-
-
-class Caller:
-    """What a role does: runs the hooks that wait, and calls again with the answers.
-
-    `fails`: (hook, UUID) whose tasks fail each time. `kill_at`: the number of the read, write or
-    task before which everything is killed.
-    """
-
-    def __init__(self, made: Any, policy: Policy, kill_at: int = 0) -> None:
-        self.made, self.policy = made, policy
-        self.kill_at, self.count = kill_at, 0
-        self.asked: list[tuple[str, str]] = []
-        self.rounds: list[list[tuple[str, str]]] = []
-        self.opened: set[str] = set()  # `before` was run to its end
-        self.acts: list[Action] = []
-        self.fails: set[tuple[str, str]] = set()
-
-    def _tick(self, _what: str = "") -> None:
-        self.count += 1
-        if self.count == self.kill_at:
-            raise Killed
-        self.made.advance(self.made.clock + 0.005)
-
-    def _watch(self, action: Action) -> None:
-        self.acts.append(action)
-        domain = self.made.machines["a"].domains.get(action.vm)
-        if action.do in TOUCHES and domain is not None and domain.spec.document.get("web"):
-            hooks = self.policy.rules[0].hooks
-            assert not (hooks and hooks.before) or action.vm in self.opened, action
-
-    def slice(
-        self, name: str, intent: str, begun: bool, answers: list[dict[str, str]]
-    ) -> tuple[Slice, list[dict[str, str]]]:
-        platform = ModelPlatform(self.made, "a")
-        platform.hook, platform.fails = self._tick, self._watch
-        now, boot_id = platform.now(), platform.own.boot_id
-        record = begin(platform.load(), "a", intent, name, now, boot_id, fresh=not begun)
-        answer(record, answers)
-        outcome = Engine(platform, self.policy, record).run(platform.now() + 2000.0)
-        return outcome, needs(outcome.decision, outcome.record)
-
-    def run(self, intent: str = "drained", name: str = "run") -> Slice:
-        """Until it is final, or the tasks of a hook fail."""
-        begun, answers = False, []
-        for _round in range(100):
-            outcome, waiting = self.slice(name, intent, begun, answers)
-            assert (outcome.ended is Ended.NEEDS) is bool(waiting)
-            if outcome.ended is not Ended.NEEDS:
-                return outcome
-            self.rounds.append([(need["hook"], need["uuid"]) for need in waiting])
-            for need in waiting:
-                self.asked.append((need["hook"], need["uuid"]))
-                if (need["hook"], need["uuid"]) in self.fails:
-                    return outcome
-                (self.opened.add if need["hook"] == "before" else self.opened.discard)(need["uuid"])
-                self._tick()
-            begun, answers = True, waiting
-        raise AssertionError("it turns in circles")
 
 
 def test_a_vm_waits_for_its_hook_and_the_others_go_on() -> None:
@@ -376,86 +298,3 @@ def test_the_same_answer_twice_changes_nothing() -> None:
     answer(outcome.record, after)
     answer(outcome.record, waiting)
     assert outcome.record.vms["u1"].hook_stage == "after"
-
-
-KINDS = ("migrate", "shutdown", "save", "cold_migrate")
-
-
-def population(kinds: tuple[str, ...]) -> list[Domain]:
-    made = []
-    for number, kind in enumerate(kinds, 1):
-        fixed = FIXED if kind != "migrate" else {}
-        made.append(
-            vm(number, "a", autostart=number % 2 == 0, **fixed, **(WEB if number % 3 else {}))
-        )
-    return made
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_every_point_it_is_carried_on_and_no_answer_is_lost(kind: str) -> None:
-    """A hook may be run twice if it was killed before its answer was written, never after."""
-    policy = hooked(on(kind) if kind != "migrate" else ALLOWED)
-    number = 1
-    while True:
-        made = two(*population(("migrate", kind, kind)))
-        caller = Caller(made, policy, kill_at=number)
-        try:
-            caller.run()
-        except Killed:
-            pass
-        else:
-            break
-        record = ModelPlatform(made, "a").load()
-        written = {u: e.hook_stage for u, e in record.vms.items()} if record else {}
-        before = len(caller.asked)
-        caller.kill_at = 0
-        assert caller.run(name="second").phase is NodePhase.DRAINED, number
-        for hook, uuid in caller.asked[before:]:
-            assert written.get(uuid, "") not in (hook, "after"), (number, hook, uuid)
-        for uuid in ("u1", "u2"):
-            assert made_pair(caller.asked, uuid) == ["before", "after"], (number, caller.asked)
-        number += 1
-    assert number > 30
-
-
-def made_pair(asked: list[tuple[str, str]], uuid: str) -> list[str]:
-    """The hooks of one VM in order, with what was run again left out."""
-    found: list[str] = []
-    for hook, of in asked:
-        if of == uuid and found[-1:] != [hook]:
-            found.append(hook)
-    return found
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    kinds=st.lists(st.sampled_from(("migrate", "fixed")), min_size=1, max_size=5),
-    on_not=st.sampled_from(KINDS[1:]),
-    fails=st.sets(st.tuples(st.sampled_from(("before", "after")), st.integers(1, 5)), max_size=3),
-    kills=st.lists(st.integers(1, 60), max_size=3),
-    restores=st.booleans(),
-)
-def test_every_run_ends_and_nothing_is_touched_unasked(
-    kinds: list[str], on_not: str, fails: set[tuple[str, int]], kills: list[int], restores: bool
-) -> None:
-    """`Caller._watch` holds the promise at each act; here runs fail, are killed and carried on."""
-    made = two(*population(tuple(kinds)))
-    caller = Caller(made, hooked(on(on_not)))
-    caller.fails = {(hook, f"u{number}") for hook, number in fails}
-    for life, kill in enumerate(kills):
-        caller.kill_at, caller.count = kill, 0
-        try:
-            caller.run(name=f"life{life}")
-        except Killed:
-            continue
-    caller.kill_at, caller.fails = 0, set()
-    intent, wanted = ("active", NodePhase.ACTIVE) if restores else ("drained", NodePhase.DRAINED)
-    outcome = caller.run(intent, "last")
-    if restores and outcome.phase is NodePhase.BLOCKED:
-        # Asked to stop by a run that was killed: whether the guest will is not known.
-        assert {e.reason for e in outcome.record.vms.values() if e.ending == "blocked"} == {
-            Reason.SHUTDOWN_TIMED_OUT.value
-        }
-        outcome = caller.run(intent, "once more")
-    assert outcome.phase is wanted
-    assert caller.opened == set()  # each pair that was opened was closed

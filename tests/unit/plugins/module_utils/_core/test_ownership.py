@@ -27,7 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     Finding,
     Reason,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_stories import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
     ended,
