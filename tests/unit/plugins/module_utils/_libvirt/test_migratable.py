@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import MigrationMethod
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     Finding,
     Reason,
@@ -25,58 +23,26 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
     HostFacts,
     PoolFacts,
-    SecretFacts,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratable import (
     Runtime,
-    disks_to_copy,
-    migration_method,
-    save_findings,
-    shared_disks,
     source_findings,
     target_findings,
 )
-
-UUID = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
-IMAGES = "/var/lib/libvirt/images"
-MIB = 1024**2
-
-
-def domain(devices: str = "", top: str = "", machine: str = "pc-q35-7.2", kind: str = "kvm") -> str:
-    return f"""<domain type='{kind}'><name>web-1</name><uuid>{UUID}</uuid>
-      <memory unit='MiB'>2048</memory><vcpu>2</vcpu>
-      <os><type arch='x86_64' machine='{machine}'>hvm</type></os>
-      {top}<devices>{devices}</devices></domain>"""
-
-
-def disk(inner: str = "", kind: str = "file", device: str = "disk", source: str = "") -> str:
-    source = source or f"<source file='{IMAGES}/web-1.qcow2'/>"
-    return (
-        f"<disk type='{kind}' device='{device}'><driver name='qemu' type='qcow2'/>{source}"
-        f"<target dev='vda' bus='virtio'/>{inner}</disk>"
-    )
-
-
-def host(**changes: Any) -> HostFacts:
-    """A host that takes everything."""
-    facts = HostFacts(
-        hostname="host-b",
-        libvirt_version=9000000,
-        hypervisor_version=7002000,
-        arch="x86_64",
-        machines={("kvm", "x86_64"): frozenset({"pc-q35-7.2", "q35"})},
-        networks={"lan": "virbr0"},
-        interfaces=frozenset({"br0", "eth0"}),
-        node_nets=frozenset(),
-        secrets=(SecretFacts(UUID, "ceph", "client.libvirt"),),
-        huge_pages={2048: {0: 1024, 1: 0}, 1048576: {0: 0}},
-        cpus=frozenset(range(8)),
-        nodes=frozenset({0, 1}),
-        pools={"default": PoolFacts("default", "dir", IMAGES, "", 100 * MIB)},
-        domains={"db-1": OTHER},
-    )
-    return replace(facts, **changes)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
+    BLOCK,
+    COPY,
+    IMAGES,
+    ISO,
+    MIB,
+    OTHER,
+    UUID,
+    disk,
+    domain,
+    host,
+    hostdev,
+    interface,
+)
 
 
 @dataclass
@@ -99,25 +65,8 @@ class Case:
     cpu: tuple[Finding, ...] = ()
 
 
-def hostdev(kind: str, inner: str = "", teaming: str = "") -> str:
-    address = "<address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/>"
-    return (
-        f"<hostdev mode='subsystem' type='{kind}' managed='yes'><source>{inner or address}"
-        f"</source>{teaming}</hostdev>"
-    )
-
-
-def interface(kind: str, source: str, more: str = "") -> str:
-    return (
-        f"<interface type='{kind}'><mac address='52:54:00:00:00:01'/><source {source}/>{more}"
-        "</interface>"
-    )
-
-
 SHARED = DiskSight(True, True)
-COPY = domain(disk())
-ISO = f"<source file='{IMAGES}/install.iso'/>"
-BLOCK = "<source dev='/dev/vg0/web-1'/>"
+
 AUTH = "<auth username='libvirt'><secret type='ceph' {}/></auth>"
 RBD = "<source protocol='rbd' name='vms/web-1'><host name='ceph-1'/>" + AUTH + "</source>"
 TPM = "<tpm model='tpm-crb'><backend type='{}' {}>{}</backend></tpm>"
@@ -352,51 +301,3 @@ def test_what_is_not_known_of_a_target_is_no_reason() -> None:
     top = HUGE.format("") + "<cputune><vcpupin vcpu='0' cpuset='900'/></cputune>"
     spec = parse_domain(domain(devices, top))
     assert target_findings(spec, unknown, unknown, {"vda": DiskSight(True)}) == ()
-
-
-def test_a_domain_that_can_be_saved() -> None:
-    assert save_findings(parse_domain(domain(disk())), Runtime()) == ()
-
-
-@pytest.mark.parametrize(
-    ("xml", "runtime", "reason"),
-    [
-        (domain(), Runtime(persistent=False), Reason.TRANSIENT),
-        (domain(), Runtime(block_jobs=("vda",)), Reason.BLOCK_JOB),
-        (domain(hostdev("pci")), Runtime(), Reason.HOST_DEVICE),
-        (domain(top="<launchSecurity type='sev'/>"), Runtime(), Reason.SEV),
-    ],
-)
-def test_a_domain_that_cannot_be_saved(xml: str, runtime: Runtime, reason: Reason) -> None:
-    assert [f.reason for f in save_findings(parse_domain(xml), runtime)] == [reason]
-
-
-def test_snapshots_do_not_keep_it_from_being_saved() -> None:
-    assert save_findings(parse_domain(domain()), Runtime(snapshots=1)) == ()
-
-
-@pytest.mark.parametrize(
-    ("xml", "shared", "copied"),
-    [
-        (COPY, False, ("vda",)),
-        (COPY, True, ()),
-        (COPY, None, ()),  # it might be copied over itself
-        (domain(disk("<readonly/>")), False, ()),
-        (domain(disk("<shareable/>")), False, ()),
-        (domain(disk(device="cdrom", source=ISO)), False, ()),
-        (domain(disk(kind="block", source=BLOCK)), False, ()),
-        (domain(disk(source="<source/>")), False, ()),
-        (domain(), True, ()),
-    ],
-)
-def test_which_disks_are_copied(xml: str, shared: bool | None, copied: tuple[str, ...]) -> None:
-    spec, seen = parse_domain(xml), shared_disks({"vda": DiskSight(shared)})
-    method = MigrationMethod.BLOCK if copied else MigrationMethod.LIVE
-    assert disks_to_copy(spec, seen) == copied
-    assert migration_method(spec, seen) is method
-
-
-def test_a_copy_over_a_file_that_is_there_needs_no_more_room() -> None:
-    spec = parse_domain(COPY)
-    sights = {"vda": DiskSight(False, True, 500 * MIB)}
-    assert target_findings(spec, host(), host(), sights) == ()

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Three hosts as the preflight reads them, in place of a platform that can write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    VM,
+    Node,
+    Observation,
+    Reservation,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+    Policy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
+    check,
+    result,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+    Check,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    DomainNow,
+    HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
+    HostFacts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
+    Measured,
+    gather,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import Slot
+
+UUID = "11111111-2222-3333-4444-55555555555{}".format
+CAPS = (
+    "<capabilities><host><secmodel><model>apparmor</model></secmodel><secmodel><model>dac</model>"
+    "<baselabel type='kvm'>+{0}:+{0}</baselabel></secmodel></host></capabilities>"
+)
+POLICY = Policy()
+POST_COPY = Policy(migration=MigrationSettings(post_copy=True))
+CLOCKS = tuple(Measured(name, 0.1) for name in "abc")
+CLOSED = (Measured("a", 0.1), Measured("b", 0.1, 0), Measured("c", 0.1, 0))
+
+
+class Reader:
+    """Has what reads, and nothing that writes: anything else is an AttributeError."""
+
+    def __init__(self, **reads: Any) -> None:
+        self.__dict__.update(reads)
+
+
+class Fleet:
+    """Three hosts; two VMs run on a. Tests change what stands in it."""
+
+    def __init__(self) -> None:
+        vms = {UUID(n): VM(UUID(n), f"vm{n}", "a", memory_mib=1024) for n in range(2)}
+        nodes = {name: Node(name, capacity_mib=65536) for name in "abc"}
+        self.obs = Observation(nodes=nodes, vms=vms)
+        self.record: NodeRecord | None = None
+        self.facts = {
+            name: HostFacts(libvirt_version=9000000, hypervisor_version=7002000) for name in "abc"
+        }
+        self.user = 64055
+        self.copied: dict[str, tuple[str, ...]] = {}
+        self.reads = {name: HostNow(name) for name in "abc"}
+        self.reads["a"].domains = {
+            vm.uuid: DomainNow(vm.uuid, vm.name, State.RUNNING, 1024) for vm in vms.values()
+        }
+        self.later = dict(self.reads)
+
+    def vm(self, **changes: Any) -> None:
+        self.obs.vms[UUID(0)] = replace(self.obs.vms[UUID(0)], **changes)
+
+    def look(
+        self,
+        policy: Policy = POLICY,
+        measured: tuple[Measured, ...] = CLOCKS,
+    ) -> dict[Check, dict[str, Any]]:
+        conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
+        hosts = {name: Reader(name=name, conn=conn, facts=self.facts[name]) for name in "abc"}
+        observer = Reader(
+            copied=lambda uuid: self.copied.get(uuid, ()),
+            reads=self.reads,
+            read_hosts=lambda: self.later,
+        )
+        platform: Any = Reader(
+            load=lambda: self.record,
+            observe=lambda _record: self.obs,
+            observer=observer,
+            source=hosts["a"],
+            hosts=hosts,
+            slots_on="b",
+        )
+        own = HostConfig("a", "qemu:///system")
+        peers = [HostConfig(name, f"qemu+tls://{name}/system") for name in "bc"]
+        request = Request(own, peers, policy, Intent.DRAINED, "preflight")
+        facts = gather(platform, request, measured)
+        rows = result(facts, check(facts, policy), {})["findings"]
+        return {Check(row["code"]): row for row in rows}
+
+
+def record(fleet: Fleet) -> None:
+    fleet.record = NodeRecord("a", "r1", requester="ann", started_wall="2026-01-01T00:00:00Z")
+
+
+def stale(fleet: Fleet, count: int = 2) -> None:
+    """As many slots as may leave a host at once are taken, and nothing migrates."""
+    fleet.reads["b"].slots = [Slot(UUID(n), "a") for n in range(count)]
+
+
+def claim(fleet: Fleet) -> None:
+    fleet.obs.claims[UUID(9)] = Reservation(UUID(9), "b", "a", 512)
