@@ -1,43 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, virtops.maintenance contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The holder and the store on real hosts: moves, aborts, is killed, is adopted."""
+"""The holder on real hosts: moves, aborts, is killed, is adopted."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.tests.integration.on_host import on
 from lab import GuestSpec, Lab, need_lab
 from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
 LAB_NAME = os.environ.get("VIRTOPS_LAB", "lab")[:20] + "-holder"
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = "ansible_collections.virtops.maintenance.plugins.module_utils._libvirt"
-PRELUDE = f"""
-import json, sys, time
-sys.dont_write_bytecode = True
-sys.path.insert(0, {str(ROOT / "build" / "collections")!r})
-from {PACKAGE}.connection import open_connection
-from {PACKAGE}.holder_client import HolderClient, HolderError, ensure_holder
-from {PACKAGE}.store import Store
-def until(client, uuids, seconds=90):
-    left, told, end = set(uuids), {{}}, time.monotonic() + seconds
-    while left and time.monotonic() < end:
-        for event in client.wait(1.0):
-            if event["event"] == "over":
-                told[event["job"]["uuid"]] = event["outcome"]
-                left.discard(event["job"]["uuid"])
-    return told
-"""
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +58,6 @@ def guest(lab: Lab) -> Iterator[Callable[..., dict[str, Any]]]:
         lab.unshape(host)
     for name in made:
         lab.remove_guest(name)
-
-
-def on(lab: Lab, host: str, code: str, **values: Any) -> Any:
-    """Run Python on a host; what it leaves in `result`."""
-    text = PRELUDE + "".join(
-        f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items()
-    )
-    text += code + "\nprint(json.dumps(result))\n"
-    done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text, timeout=180)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def outcome(lab: Lab, order: dict[str, Any]) -> dict[str, Any]:
@@ -370,61 +341,3 @@ for order in ({"order": "dance"}, {"order": "migrate"}, {"order": "migrate", "uu
     assert len(told) == 4
     assert "dance" in told[0]
     assert "explode" in told[3]
-
-
-STORE = """
-import threading
-stores = [Store(open_connection(uri)) for _ in range(12)]
-barrier, results = threading.Barrier(12), {}
-def race(call):
-    def one(place):
-        barrier.wait()
-        got[place] = call(place, stores[place])
-    got = [None] * 12
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(12)]
-    [t.start() for t in threads]; [t.join() for t in threads]
-    return got
-race(lambda i, s: s.ensure())
-result = []
-for turn in range(10):
-    won = race(lambda i, s: s.create(f"claim{turn}", b"by %d" % i * 400))
-    whole = stores[0].read(f"claim{turn}") == b"by %d" % won.index(True) * 400
-    result.append([won.count(True), whole,
-                   stores[1].delete(f"claim{turn}"), stores[2].delete(f"claim{turn}")])
-race(lambda i, s: [s.write_record("record", json.dumps([i, k] * 200)) for k in range(5)])
-left = [n for n in stores[0].names() if n.startswith("record.")]
-result.append([len(left), len(json.loads(stores[3].read_record("record"))),
-               stores[4].delete_record("record"), stores[5].read_record("record")])
-"""
-
-
-@pytest.mark.parametrize("uri", ["qemu:///system", "qemu+tls://host-b/system"])
-def test_store_twelve_at_once(lab: Lab, uri: str) -> None:
-    *claims, record = on(lab, "host-a", STORE, uri=uri)
-    assert claims == [[1, True, True, False]] * 10
-    assert record[1:] == [400, True, None]
-    assert record[0] >= 1
-
-
-def test_store_tells_a_torn_volume(lab: Lab) -> None:
-    code = """
-from PACKAGE.store import VolumeMissing, VolumeTorn
-conn = open_connection("qemu:///system")
-store = Store(conn)
-store.write_record("record", "whole")
-pool = conn.storagePoolLookupByName("virtops")
-xml = "<volume><name>%s</name><capacity>500</capacity></volume>"
-pool.createXML(xml % "record.2", 0)  # a writer that died before it wrote
-result = [store.read_record("record")]
-store.delete("record.1")
-for name, call in (("record", store.read_record), ("record.2", store.read), ("none", store.read)):
-    try:
-        call(name)
-    except (VolumeMissing, VolumeTorn) as exc:
-        result.append(type(exc).__name__)
-result.append(store.write_record("record", "again"))
-result += [store.read_record("record"), store.delete_record("record"), store.names()]
-"""
-    *told, names = on(lab, "host-a", code.replace("PACKAGE", PACKAGE))
-    assert told == ["whole", "VolumeTorn", "VolumeTorn", "VolumeMissing", 3, "again", True]
-    assert not [name for name in names if name.startswith("record")]

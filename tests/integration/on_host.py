@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs a piece of Python on a host of the lab, with the holder and the store at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab import Lab
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "ansible_collections.virtops.maintenance.plugins.module_utils._libvirt"
+PRELUDE = f"""
+import json, sys, time
+sys.dont_write_bytecode = True
+sys.path.insert(0, {str(ROOT / "build" / "collections")!r})
+from {PACKAGE}.connection import open_connection
+from {PACKAGE}.holder_client import HolderClient, HolderError, ensure_holder
+from {PACKAGE}.store import Store
+def until(client, uuids, seconds=90):
+    left, told, end = set(uuids), {{}}, time.monotonic() + seconds
+    while left and time.monotonic() < end:
+        for event in client.wait(1.0):
+            if event["event"] == "over":
+                told[event["job"]["uuid"]] = event["outcome"]
+                left.discard(event["job"]["uuid"])
+    return told
+"""
+
+
+def on(lab: Lab, host: str, code: str, **values: Any) -> Any:
+    """Run Python on a host; what it leaves in `result`."""
+    text = PRELUDE + "".join(
+        f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items()
+    )
+    text += code + "\nprint(json.dumps(result))\n"
+    done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text, timeout=180)
+    return json.loads(done.stdout.splitlines()[-1])
