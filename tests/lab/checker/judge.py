@@ -1,35 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, virtops.maintenance contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tells from the raw log alone what became of every guest.
-
-    python3 tests/lab/checker.py RAW_DIRECTORY [--json] [--drained host-a,host-b]
-
-Reads ticks.log and manifest.jsonl (rawlog.py says what stands in them) and
-nothing else; shares no code with the lab or with the product.
-
-Verdicts, the worst that fits:
-  twice    ran at two places, or one stretch of its life ran again: two boot ids
-           at once, or a tick that was seen before
-  lost     its ticks end (or a boot of it ends) and nothing says why
-  gap      it ticks to the end, but ticks are missing in between
-  panic    its kernel panicked, and no more is known against anyone
-  paused   no ticks at the end, but its QEMU process is there
-  stopped  an orderly or announced end, or saved; it may run again since
-  blocked  ticks to the end, and never left a host that was drained
-  live     one boot id, ticks to the end, no gap, no repeat"""
+"""Judges one guest by its records: what became of it, and what it suffered."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
-import sys
-from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
+
+from .records import Record, join_pieces
 
 REMOVED = "stop removed by the lab"  # see Population.remove_guest
 SILENT_SECONDS = 5.0  # without a tick for so long at the end: it does not tick
@@ -37,16 +18,6 @@ SILENT_SECONDS = 5.0  # without a tick for so long at the end: it does not tick
 # when their ticks interleave by more than this.
 SLACK_SECONDS = 0.25
 TICK = re.compile(r"T ([0-9a-f]+) (\d+) ;")
-VERDICTS = ("live", "stopped", "blocked", "lost", "twice", "gap", "panic", "paused")
-
-
-class Record(NamedTuple):
-    stamp: float
-    host: str
-    vm: str
-    stream: str
-    whole: bool
-    text: str
 
 
 class Tick(NamedTuple):
@@ -73,49 +44,6 @@ class Guest:
     memory_errors: list[str] = field(default_factory=list)
     panics: list[str] = field(default_factory=list)
     torn: int = 0
-
-
-def read_log(path: Path) -> tuple[list[Record], list[str]]:
-    """All records in the order of their stamps, and the lines that are none."""
-    records, bad = [], []
-    for line in path.read_text(encoding="ascii", errors="replace").splitlines():
-        parts = line.split(" ", 5)
-        if len(parts) != 6 or not parts[0].isdigit() or parts[5][:1] not in ("=", "+"):
-            bad.append(line)
-            continue
-        stamp, host, vm, stream, _offset, rest = parts
-        records.append(Record(int(stamp) / 1e9, host, vm, stream, rest[0] == "=", rest[1:]))
-    records.sort(key=lambda record: record.stamp)
-    return records, bad
-
-
-def read_manifest(path: Path) -> list[str]:
-    """Names of all guests that were ever started."""
-    if not path.exists():
-        return []
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
-    return list(dict.fromkeys(entry["vm"] for entry in entries if entry["event"] == "start"))
-
-
-def join_pieces(records: list[Record]) -> list[Record]:
-    """Join a line that the collector saw in pieces on one host.
-
-    A piece after which the guest speaks on another host stays a piece: the
-    guest moved on in the middle of a line.
-    """
-    out: list[Record] = []
-    piece: Record | None = None
-    for record in records:
-        if piece is not None and piece.host != record.host:
-            out.append(piece)
-            piece = None
-        line = record if piece is None else record._replace(text=piece.text + record.text)
-        piece = None if line.whole else line
-        if line.whole:
-            out.append(line)
-    if piece is not None:
-        out.append(piece)
-    return sorted(out, key=lambda record: record.stamp)
 
 
 class Judge:
@@ -368,87 +296,3 @@ class Judge:
         if len(self.guest.hosts) == 1 and self.guest.hosts[0] in self.drained:
             return "blocked", [f"never left {self.guest.hosts[0]}"]
         return "live", []
-
-
-def check(raw: Path, drained: set[str]) -> dict:
-    """The report: totals, and every guest."""
-    records, bad = read_log(raw / "ticks.log")
-    records = _processes_end_with_hosts(records)
-    end = records[-1].stamp if records else 0.0
-    by_guest: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        by_guest[record.vm].append(record)
-    spoke = [record.vm for record in records if record.stream == "S"]
-    wanted = dict.fromkeys([*read_manifest(raw / "manifest.jsonl"), *spoke])
-    guests = [Judge(name, by_guest.get(name, []), drained, end).judge() for name in wanted]
-    totals: dict[str, int] = {"vms": len(guests)}
-    for verdict in VERDICTS:
-        totals[verdict] = sum(guest.verdict == verdict for guest in guests)
-    totals["disk_errors"] = sum(bool(guest.disk_errors) for guest in guests)
-    totals["memory_errors"] = sum(bool(guest.memory_errors) for guest in guests)
-    totals["panics"] = sum(bool(guest.panics) for guest in guests)
-    totals["running_again"] = sum(guest.running_again for guest in guests)
-    totals["longest_pause_ms"] = max((guest.longest_pause_ms for guest in guests), default=0)
-    totals["unreadable_lines"] = len(bad)
-    return {"totals": totals, "guests": [asdict(guest) for guest in guests]}
-
-
-def _processes_end_with_hosts(records: list[Record]) -> list[Record]:
-    """Add "gone" for all processes of a host that ended: the census may have missed it."""
-    out: list[Record] = []
-    there: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        out.append(record)
-        if record.stream == "Q":
-            names = there[record.host]
-            (names.add if record.text == "there" else names.discard)(record.vm)
-        if record.stream == "H" and re.match("reboot|poweroff|kill|died", record.text):
-            out += [
-                record._replace(vm=vm, stream="Q", text="gone")
-                for vm in sorted(there.pop(record.host, set()))
-            ]
-    return out
-
-
-def line_of(totals: dict[str, int]) -> str:
-    """The totals in one line; what is rare only when there is something to say."""
-    first = (
-        "vms",
-        "live",
-        "stopped",
-        "blocked",
-        "lost",
-        "twice",
-        "disk_errors",
-        "memory_errors",
-        "longest_pause_ms",
-    )
-    rest = [key for key in ("gap", "panic", "paused", "panics", "unreadable_lines") if totals[key]]
-    return " ".join(f"{key}={totals[key]}" for key in (*first, *rest))
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="checker", description=__doc__.splitlines()[0])
-    parser.add_argument("raw", type=Path, help="the folder with ticks.log")
-    parser.add_argument("--json", action="store_true", help="the whole report")
-    parser.add_argument("--drained", default="", help="hosts that were drained, by comma")
-    args = parser.parse_args(argv)
-    if not (args.raw / "ticks.log").exists():
-        parser.error(f"no ticks.log in {args.raw}")
-    report = check(args.raw, {host for host in args.drained.split(",") if host})
-    totals = report["totals"]
-    if args.json:
-        print(json.dumps(report, indent=1))
-    else:
-        for guest in report["guests"]:
-            damage = guest["disk_errors"][:1] + guest["memory_errors"][:1] + guest["panics"][:1]
-            if damage or guest["verdict"] not in ("live", "stopped", "blocked"):
-                notes = dict.fromkeys([*guest["reasons"], *damage])
-                print(f"{guest['name']}: {guest['verdict']}: {'; '.join(notes)}")
-        print("check: " + line_of(totals))
-    bad = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
-    return 1 if any(totals[key] for key in bad) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
