@@ -4,12 +4,14 @@
 
 """The words of the core: Node, VM, Migration, Observation. Plain data, no behaviour to speak of.
 
-Memory is in MiB, sizes in bytes, durations in seconds unless the name says otherwise.
+Memory is in MiB, CPU in thousandths of one, sizes in bytes, durations in seconds unless the name
+says otherwise.
 Times are seconds of the observed host's boot-time clock; wall time is only for people.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -132,6 +134,7 @@ class VM:
     `cold_refused_by`: the same while it is off; None: the same reasons.
     `migratable` None: not known yet.
     `document`: what rules see (JSON-like).
+    `cpu_milli`: what it requests, where CPU is counted.
     `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
     `runs_us`: why it is taken for the machine that runs the maintenance; empty: it is not.
     """
@@ -141,6 +144,7 @@ class VM:
     node: str
     state: State = State.RUNNING
     memory_mib: int = 0
+    cpu_milli: int = 0
     declared_strategy: str | None = None
     group: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -175,6 +179,8 @@ class Node:
     `capacity_mib` is declared, never measured free memory. `committed_mib` is the sum of the
     maximum memories of its active VMs and of the reservations on it; `reserved_mib` is the
     part of the reservations, which will become VMs or go away.
+    `cpu_milli`: what may be requested of it, `committed_cpu_milli`: what is. None: CPU is not
+    counted.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
     `our_cordon`: is a cordon of ours among what keeps VMs away? None: cannot be told apart.
@@ -200,10 +206,20 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     version: tuple[int, ...] = ()
+    cpu_milli: int | None = None
+    committed_cpu_milli: int = 0
 
     @property
     def room_mib(self) -> int:
         return self.capacity_mib - self.reserve_mib - self.committed_mib
+
+    @property
+    def cpu_room(self) -> float:
+        return math.inf if self.cpu_milli is None else self.cpu_milli - self.committed_cpu_milli
+
+    def has_cpu(self, milli: int, booked: int = 0) -> bool:
+        """For one more. Who requests none gets in even where too much is requested already."""
+        return not milli or self.cpu_room - booked >= milli
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,8 @@ def start(step: Step) -> None:
     room = min(step.policy.limits.outbound - leaving, step.cluster_room)
     entries = step.record.vms
     waits = {vm.uuid: hooks.unanswered(step, entries[vm.uuid]) for vm, _choice in step.wanted}
-    step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -w[0].memory_mib, w[0].name))
+    size = step.placement.size
+    step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -size(w[0]), w[0].name))
     for vm, choice in step.wanted:
         entry = entries[vm.uuid]
         if room <= 0:
@@ -222,7 +223,7 @@ def _told_to_wait(step: Step) -> None:
 
 def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:
     """A node could take it, but its room is taken now."""
-    text = "Targets exist, but their room is reserved by others."
+    text = f"Targets exist, but their {step.placement.taken(vm)} is reserved by others."
     entry.note(Finding(Reason.NO_TARGET, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now

@@ -4,14 +4,16 @@
 
 """Placement: which node takes a VM. For the drain and for the plan alike.
 
-Only uncordoned, reachable nodes with room, all hard requirements met: selector, affinity, taints,
-no older hypervisor, and anti-affinity where the policy wants it kept. Then: not a node that is
-still to come in the roll; fewest VMs of the same anti-affinity group; few taints that only
-discourage; beside the VMs that it wants to be near; and what the profile says.
+Only uncordoned, reachable nodes with room (memory, and CPU where it is counted), all hard
+requirements met: selector, affinity, taints, no older hypervisor, and anti-affinity where the
+policy wants it kept. Then: not a node that is still to come in the roll; fewest VMs of the same
+anti-affinity group; few taints that only discourage; beside the VMs that it wants to be near; and
+what the profile says.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
@@ -55,7 +57,11 @@ class Placement:
             for n in obs.nodes.values()
             if n.name not in draining and n.reachable and not n.cordoned and to in ("", n.name)
         ]
+        cpu = sum(n.cpu_milli for n in self._nodes if n.cpu_milli)
+        memory = sum(n.capacity_mib for n in self._nodes if n.cpu_milli)
+        self._mib_per_cpu = memory / cpu if cpu else 0.0
         self._booked: dict[str, int] = {}
+        self._booked_cpu: dict[str, int] = {}
         self._booked_in: dict[str, int] = {}
         self._booked_groups: dict[tuple[str, str], int] = {}
         # Best first, group, needs and what is booked left aside.
@@ -71,13 +77,17 @@ class Placement:
         """
         for node in self._nodes[:3]:  # mostly one of the first takes it, and nothing is sorted
             room = node.room_mib + node.reserved_mib
-            if room >= vm.memory_mib and not self.refuses(vm, node, cold):
+            if room < vm.memory_mib or not node.has_cpu(vm.cpu_milli):
+                continue
+            if not self.refuses(vm, node, cold):
                 return ()
         may = self._may(vm, cold)
         for whole, name, node in self._roomiest_first(may):
             if -whole < vm.memory_mib:
                 break
-            if name in may and not self.refuses(vm, node, cold):
+            if name not in may or not node.has_cpu(vm.cpu_milli):
+                continue
+            if not self.refuses(vm, node, cold):
                 return ()
         return self._explain(vm, cold)
 
@@ -114,7 +124,7 @@ class Placement:
         return any(
             room >= vm.memory_mib
             and name in may
-            and self.room(node) >= vm.memory_mib
+            and self._fits(vm, node)
             and not self.refuses(vm, node)
             for _to_come, _score, name, room, node in self._best_first()
         )
@@ -122,6 +132,24 @@ class Placement:
     def room(self, node: Node) -> int:
         """MiB that are left on it after what was booked in this step."""
         return node.room_mib - self._booked.get(node.name, 0)
+
+    def _fits(self, vm: VM, node: Node) -> bool:
+        """Beside what was booked in this step."""
+        booked = self._booked_cpu.get(node.name, 0)
+        return self.room(node) >= vm.memory_mib and node.has_cpu(vm.cpu_milli, booked)
+
+    def size(self, vm: VM) -> float:
+        """What it takes of a node, in MiB."""
+        return self.worth(vm.memory_mib, vm.cpu_milli)
+
+    def worth(self, mib: int, cpu_milli: int) -> float:
+        """The scarcer of the two, in MiB: CPU for the memory that nodes have beside it."""
+        return max(float(mib), cpu_milli * self._mib_per_cpu)
+
+    def taken(self, vm: VM) -> str:
+        """What others took of the nodes on which the VM would have a place."""
+        memory = any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
+        return "CPU" if memory else "room"
 
     def refuses(self, vm: VM, node: Node, cold: bool = False) -> tuple[Finding, ...]:
         """Why this node never takes the VM, however much room it has. Empty: it may."""
@@ -165,7 +193,8 @@ class Placement:
                     found.setdefault(finding.reason, finding)
                     typed.add(name)
         if len(typed) < len(self._nodes):
-            text = f"The VM needs {vm.memory_mib} MiB: {self._examples(vm, cold, typed)}."
+            needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
+            text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}."
             found.setdefault(Reason.NO_TARGET, Finding(Reason.NO_TARGET, text))
         return tuple(found.values())
 
@@ -178,7 +207,9 @@ class Placement:
             if refused:
                 unfit.append(refused[0].message.rstrip("."))
             else:
-                small.append(f"{node.name} has room for {max(0, node.room_mib)} MiB")
+                small.append(
+                    f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room)}"
+                )
             if len(small) == _TOLD:
                 break
         return "; ".join([*small, *unfit][:_TOLD])
@@ -214,7 +245,7 @@ class Placement:
         _to_come, _score, name, room, node = place
         if room < vm.memory_mib or name not in may:
             return best
-        if self.room(node) < vm.memory_mib or self.refuses(vm, node, cold):
+        if not self._fits(vm, node) or self.refuses(vm, node, cold):
             return best
         if node.inbound + self._booked_in.get(name, 0) >= self._limits.inbound:
             return best
@@ -242,6 +273,7 @@ class Placement:
 
     def _book(self, vm: VM, name: str) -> None:
         self._booked[name] = self._booked.get(name, 0) + vm.memory_mib
+        self._booked_cpu[name] = self._booked_cpu.get(name, 0) + vm.cpu_milli
         self._booked_in[name] = self._booked_in.get(name, 0) + 1
         if vm.group:
             group = (name, vm.group)
@@ -271,6 +303,17 @@ def _refusing(vm: VM, cold: bool) -> Mapping[str, tuple[Finding, ...]]:
 
 def _to_come(node: Node) -> int:
     return int(node.roll_rank is not None and not node.roll_done)
+
+
+def _amount(vm: VM, mib: int, cpu_milli: float) -> str:
+    """CPU is told where the VM's is counted."""
+    text = f"{max(0, mib)} MiB"
+    return f"{text} and {cpus(cpu_milli)}" if vm.cpu_milli and cpu_milli < math.inf else text
+
+
+def cpus(milli: float) -> str:
+    """From thousandths of one."""
+    return "1 CPU" if milli == 1000 else f"{max(0.0, milli) / 1000:g} CPUs"
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -4,11 +4,12 @@
 
 """The plain form of a fleet, for the plan: what the modules hand over, and what golden files have.
 
-hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), link_mib_s,
-        version, labels, taints, cordoned, reachable, message
-vms:    name, uuid, host, memory_mib, sent_mib, dirty_rate, working_set_mib, group, strategy, state,
-        migratable, reasons, cold, refused_by, cold_refused_by, needs, persistent, autostart,
-        document
+hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), cpu_milli (none:
+        CPU is not counted), committed_cpu_milli, link_mib_s, version, labels, taints, cordoned,
+        reachable, message
+vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
+        strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, needs,
+        persistent, autostart, document
 """
 
 from __future__ import annotations
@@ -177,6 +178,12 @@ def _node(raw: Mapping[str, Any]) -> Node:
         labels=needs_text.labels(f"labels of {name}", raw.get("labels")),
         taints=needs_text.taints(f"taints of {name}", raw.get("taints")),
         version=_version(str(name), raw.get("version")),
+        cpu_milli=None
+        if raw.get("cpu_milli") is None
+        else int(number(f"cpu_milli of {name}", raw["cpu_milli"])),
+        committed_cpu_milli=int(
+            number(f"committed_cpu_milli of {name}", raw.get("committed_cpu_milli", 0))
+        ),
     )
 
 
@@ -201,6 +208,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         node=host,
         state=_state(name, raw.get("state")),
         memory_mib=int(number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
+        cpu_milli=int(number(f"cpu_milli of {name}", raw.get("cpu_milli", 0))),
         declared_strategy=raw.get("strategy") or None,
         group=raw.get("group") or None,
         persistent=bool(raw.get("persistent", True)),
@@ -249,6 +257,7 @@ def _count(node: Node, vm: VM) -> None:
     if not vm.active:
         return
     node.committed_mib += vm.memory_mib
+    node.committed_cpu_milli += vm.cpu_milli
     node.vm_count += 1
     if vm.group:
         node.group_counts[vm.group] = node.group_counts.get(vm.group, 0) + 1

@@ -4,7 +4,8 @@
 
 """The words of the plan of a roll: what goes in, what comes out. Plain data.
 
-Memory in MiB, durations in seconds, times from the beginning of the step.
+Memory in MiB, CPU in thousandths of one, durations in seconds, times from the beginning of the
+step.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class OwnersMove:
 class PlanStep:
     """Hosts that are emptied together. spare_mib: room that is left on all other hosts while they
     are out; largest_mib: on the one that has most of it, which is `largest_on`. fits_if: what
-    owners have to move, or the step does not fit."""
+    owners have to move, or the step does not fit. spare_cpu_milli None: CPU is not counted."""
 
     number: int
     hosts: tuple[str, ...]
@@ -108,6 +109,7 @@ class PlanStep:
     second_moves: int = 0
     begins: float = 0.0
     fits_if: tuple[OwnersMove, ...] = ()
+    spare_cpu_milli: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Refusal:
     sentence: str
     reason: str
     detail: str
+    cpu_milli: int = 0
+    missing_cpu_milli: int | None = None
 
 
 @dataclass(frozen=True)

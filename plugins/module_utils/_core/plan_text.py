@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .place import cpus
+
 _HEAD = ("VM", "what", "from", "to", "GiB", "start", "takes", "pause", "why")
 _LEFT = frozenset({0, 1, 2, 3, 8})
 WHY_WIDTH = 60
@@ -24,7 +26,7 @@ def table(plan: Mapping[str, Any]) -> list[str]:
             f"Step {step['number']}: {', '.join(step['hosts'])}   "
             f"{_count(len(step['moves']), 'VM')}{second}{_fits_if(step)}, "
             f"takes {_time(step['duration'])}; "
-            f"left meanwhile: {_gib(step['spare_mib'])} GiB, "
+            f"left meanwhile: {_gib(step['spare_mib'])} GiB{_spare_cpu(step)}, "
             f"at most {_gib(step['largest_mib'])} GiB on one host ("
             f"{step['largest_on'] or 'none'})"
         )
@@ -55,6 +57,12 @@ def summary(plan: Mapping[str, Any]) -> str:
         f"({plan['moves_per_vm']:.2f} each), "
         f"{_time(plan['duration'])} for the transfers."
     )
+
+
+def _spare_cpu(step: Mapping[str, Any]) -> str:
+    """Of a plan that was written before CPU was counted nothing is told."""
+    milli = step.get("spare_cpu_milli")
+    return "" if milli is None else f" and {cpus(milli)}"
 
 
 def _fits_if(step: Mapping[str, Any]) -> str:

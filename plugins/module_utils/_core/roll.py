@@ -154,7 +154,7 @@ class _Roll:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
         self._fleet.apply(trial)
-        spare, largest, where = self._fleet.spare(trial.hosts)
+        spare, largest, where, cpu = self._fleet.spare(trial.hosts)
         self._steps.append(
             PlanStep(
                 number,
@@ -167,6 +167,7 @@ class _Roll:
                 trial.second,
                 self._clock,
                 tuple(owners),
+                cpu,
             )
         )
         self._clock += seconds

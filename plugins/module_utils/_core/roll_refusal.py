@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from .model import VM, OnNotMigratable
+from .model import VM, Node, OnNotMigratable
+from .place import cpus
 from .plan_model import Refusal
 from .reasons import CATALOGUE, Finding, Reason
 from .roll_trial import Fleet, Trial, try_step
@@ -16,27 +18,51 @@ from .roll_trial import Fleet, Trial, try_step
 GIB = 1024
 
 
+@dataclass(frozen=True)
+class _Lack:
+    """What a host has too little of for a VM. `whole`: not even an empty one has the CPU."""
+
+    mib: int = 0
+    cpu_milli: int = 0
+    whole: bool = False
+
+    @property
+    def free(self) -> str:
+        """What would have to be freed; empty: nothing, or it would not help."""
+        parts = [_gib(self.mib)] if self.mib else []
+        parts += [cpus(self.cpu_milli)] if self.cpu_milli else []
+        return "" if self.whole else " and ".join(parts)
+
+    def asked(self, vm: VM) -> str:
+        """Of what the VM asks for, that which is missing."""
+        cpu = f"{cpus(vm.cpu_milli)} requested"
+        if not self.cpu_milli:
+            return _gib(vm.memory_mib)
+        return f"{_gib(vm.memory_mib)}, {cpu}" if self.mib else cpu
+
+
 def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
     """Of the hosts that are left the one that lacks least, and its largest VM that has no place."""
     trials = [try_step(fleet, [host]) for host in todo]
-    trial = min(trials, key=lambda t: (sum(vm.memory_mib for vm, _f in t.misfits), t.hosts[0]))
+    size = fleet.placement([]).size
+    trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.misfits), t.hosts[0]))
     host = trial.hosts[0]
-    vm, finding = max(trial.misfits, key=lambda m: (m[0].memory_mib, m[0].name))
+    vm, finding = max(trial.misfits, key=lambda m: (size(m[0]), m[0].name))
     if finding.reason in (Reason.NODE_UNREADABLE, Reason.DISRUPTION_BUDGET):
         return _because(step, host, vm, finding)
-    missing, cold = _lacks(fleet, vm, host, trial)
+    lack, cold = _lacks(fleet, vm, host, trial)
     if finding.reason is not Reason.NO_TARGET and not _all_for_room(fleet, vm, host):
         return _because(step, host, vm, finding)
     ways = []
-    if missing is not None and missing > 0:
-        ways.append(f"free {_gib(missing)}")
+    if lack is not None and lack.free:
+        ways.append(f"free {lack.free}")
     if cold and fleet.request.policy.on_not_migratable is not OnNotMigratable.COLD_MIGRATE:
         ways.append("allow cold_migrate")
     if not ways:
         ways.append("add a host that takes it, or allow a stop")
     sentence = (
-        f"step {step} does not fit: {vm.name} ({_gib(vm.memory_mib)}) has no target once {host} "
-        f"is out; {' or '.join(ways)}"
+        f"step {step} does not fit: {vm.name} ({(lack or _Lack()).asked(vm)}) has no target once "
+        f"{host} is out; {' or '.join(ways)}"
     )
     return Refusal(
         step,
@@ -44,10 +70,12 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
         vm.uuid,
         vm.name,
         vm.memory_mib,
-        missing,
+        lack.mib if lack else None,
         sentence,
         finding.reason.value,
         finding.message,
+        vm.cpu_milli,
+        lack.cpu_milli if lack else None,
     )
 
 
@@ -56,25 +84,41 @@ def _all_for_room(fleet: Fleet, vm: VM, host: str) -> bool:
     return vm.migratable is True and not vm.findings and bool(fleet.placement([host]).refusals(vm))
 
 
-def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[int | None, bool]:
-    """(MiB that are missing on the host that lacks least, would another one take it cold?)"""
+def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[_Lack | None, bool]:
+    """(of the host that lacks least, would another one take it cold?)"""
     placement = fleet.placement([host])
-    taken: dict[str, int] = {}
+    mib: dict[str, int] = {}
+    cpu: dict[str, int] = {}
     for placed in trial.placed:
         if placed.moves:
-            taken[placed.target] = taken.get(placed.target, 0) + placed.vm.memory_mib
-    missing: int | None = None
+            mib[placed.target] = mib.get(placed.target, 0) + placed.vm.memory_mib
+            cpu[placed.target] = cpu.get(placed.target, 0) + placed.vm.cpu_milli
+    lacks: list[_Lack] = []
     cold = False
     for node in fleet.nodes.values():
         if node.name == host or not node.reachable or node.cordoned:
             continue
-        room = node.room_mib - taken.get(node.name, 0)
+        lack = _lack(vm, node, mib.get(node.name, 0), cpu.get(node.name, 0))
         if not placement.refuses(vm, node):
-            lack = max(0, vm.memory_mib - room)
-            missing = lack if missing is None else min(missing, lack)
-        elif not placement.refuses(vm, node, cold=True) and room >= vm.memory_mib:
+            lacks.append(lack)
+        elif not placement.refuses(vm, node, cold=True) and lack == _Lack():
             cold = cold or not vm.cold_findings
-    return missing, cold
+    least = min(
+        lacks,
+        key=lambda one: (one.whole, placement.worth(one.mib, one.cpu_milli)),
+        default=None,
+    )
+    return least, cold
+
+
+def _lack(vm: VM, node: Node, mib: int, cpu_milli: int) -> _Lack:
+    """`mib`, `cpu_milli`: what others of the step take of it."""
+    if node.has_cpu(vm.cpu_milli, cpu_milli):
+        lack_cpu = 0
+    else:
+        lack_cpu = int(vm.cpu_milli - node.cpu_room + cpu_milli)
+    whole = node.cpu_milli is not None and vm.cpu_milli > node.cpu_milli
+    return _Lack(max(0, vm.memory_mib - node.room_mib + mib), lack_cpu, whole)
 
 
 def _because(step: int, host: str, vm: VM, finding: Finding) -> Refusal:
@@ -87,7 +131,16 @@ def _because(step: int, host: str, vm: VM, finding: Finding) -> Refusal:
     )
     sentence = sentence.rstrip(".")
     return Refusal(
-        step, host, vm.uuid, vm.name, vm.memory_mib, None, sentence, finding.reason.value, text
+        step,
+        host,
+        vm.uuid,
+        vm.name,
+        vm.memory_mib,
+        None,
+        sentence,
+        finding.reason.value,
+        text,
+        vm.cpu_milli,
     )
 
 

@@ -39,8 +39,8 @@ def swaps(fleet: Fleet, host: str) -> Trial | None:
 
 def _make_room(model: Fleet, host: str, trial: Trial) -> Placed | None:
     """For the largest VM that has no place: the smallest VM that is in its way, moved."""
-    vm, _finding = max(trial.misfits, key=lambda m: (m[0].memory_mib, m[0].uuid))
     placement = model.placement([host])
+    vm, _finding = max(trial.misfits, key=lambda m: (placement.size(m[0]), m[0].uuid))
     best: tuple[int, str, Placed] | None = None
     for node in model.nodes.values():
         if node.name == host or not node.reachable or node.cordoned or placement.refuses(vm, node):
@@ -55,10 +55,11 @@ def _make_room(model: Fleet, host: str, trial: Trial) -> Placed | None:
 
 def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> Placed | None:
     missing = vm.memory_mib - node.room_mib
-    if missing <= 0:
+    cpu = vm.cpu_milli - node.cpu_room if vm.cpu_milli else 0
+    if missing <= 0 and cpu <= 0:
         return None  # there is room: others took it first, in the same step
     for other in sorted(model.on(node.name), key=lambda v: (v.memory_mib, v.uuid)):
-        if other.active and other.memory_mib >= missing:
+        if other.active and other.memory_mib >= missing and other.cpu_milli >= cpu:
             placed = try_one(model, other, [host])
             if placed is not None:
                 return placed

@@ -140,6 +140,7 @@ class Fleet:
     @staticmethod
     def _count(node: Node, vm: VM, sign: int) -> None:
         node.committed_mib += sign * vm.memory_mib
+        node.committed_cpu_milli += sign * vm.cpu_milli
         node.vm_count += sign
         if vm.group:
             node.group_counts[vm.group] = node.group_counts.get(vm.group, 0) + sign
@@ -153,15 +154,15 @@ class Fleet:
         for host in hosts:
             self.nodes[host].roll_done = True
 
-    def spare(self, out: Sequence[str]) -> tuple[int, int, str]:
-        """(room on all other hosts, the most on one of them, which)."""
-        rooms = [
-            (max(0, n.room_mib), n.name)
-            for n in self.nodes.values()
-            if n.name not in out and n.reachable and not n.cordoned
+    def spare(self, out: Sequence[str]) -> tuple[int, int, str, int | None]:
+        """(room on all other hosts, the most on one of them, which; CPU on all, if counted)."""
+        left = [
+            n for n in self.nodes.values() if n.name not in out and n.reachable and not n.cordoned
         ]
+        rooms = [(max(0, n.room_mib), n.name) for n in left]
+        cpu = [int(max(0, n.cpu_room)) for n in left if n.cpu_milli is not None]
         most, where = max(rooms, key=lambda r: (r[0], r[1]), default=(0, ""))
-        return sum(room for room, _name in rooms), most, where
+        return sum(room for room, _name in rooms), most, where, sum(cpu) if cpu else None
 
 
 def size_of(request: RollRequest, vm: VM) -> float:
@@ -253,7 +254,7 @@ def _places(
     placement = fleet.placement(out)
     places: list[Placed] = []
     without: list[tuple[VM, Finding]] = []
-    for one in sorted(owned, key=lambda p: (-p.vm.memory_mib, p.vm.name)):
+    for one in sorted(owned, key=lambda p: (-placement.size(p.vm), p.vm.name)):
         vm = one.vm  # its owner may move it while it is off as well
         target = placement.pick(vm) or placement.pick(vm, cold=True)
         if target is None:
