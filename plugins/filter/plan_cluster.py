@@ -52,13 +52,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(hosts), C(vms), C(budgets), C(limits) and C(migration), as the options of
-    M(virtops.maintenance.maintenance_plan).
+  description: C(hosts), C(vms), C(budgets), C(quotas), C(limits) and C(migration), as the options
+    of M(virtops.maintenance.maintenance_plan).
   type: dict
 """
 
 
-# The rest (memory, labels, taints) is the cluster's to tell.
+# The rest (memory, CPU, labels, taints) is the cluster's to tell.
 _OF_NODES = ("maintenance_reserve", "maintenance_link_mib_s")
 
 
@@ -81,7 +81,7 @@ def plan_cluster(
         **found["limits"],
         "outbound": min(int(outbound), found["limits"]["outbound"]),
     }
-    return {**fleet, "budgets": found["budgets"], "migration": found["migration"]}
+    return {**fleet, **{key: found[key] for key in ("budgets", "quotas", "migration")}}
 
 
 class FilterModule:

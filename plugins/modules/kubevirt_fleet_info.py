@@ -11,8 +11,8 @@ short_description: Read the nodes and KubeVirt VMs of a cluster, for the plan of
 description:
   - Reads nodes, pods, VMs and budgets with one list each, and tells them in the form that
     M(virtops.maintenance.maintenance_plan) takes. It changes nothing.
-  - A VM's memory is what its pod requests, and a node's is what it can allocate less what its other
-    pods request.
+  - A VM's memory and CPU are what its pod requests, and a node's are what it can allocate less what
+    its other pods request.
   - Which nodes never take a VM is told from selectors, node affinity, taints, CPU model, vendor and
     devices. A required anti-affinity to VMs of the same labels makes them a group. Other affinity
     to pods and the zones of volumes are left to the scheduler.
@@ -45,6 +45,7 @@ EXAMPLES = r"""
     hosts: "{{ cluster.hosts }}"
     vms: "{{ cluster.vms }}"
     budgets: "{{ cluster.budgets }}"
+    quotas: "{{ cluster.quotas }}"
     limits: "{{ cluster.limits }}"
     migration: "{{ cluster.migration }}"
     anti_affinity: required
@@ -54,8 +55,9 @@ EXAMPLES = r"""
 RETURN = r"""
 hosts:
   description:
-    - The nodes, with C(name), C(memory_mib), C(committed_mib) of pods that are not VMs, C(cordoned)
-      by others (or without a working virt-handler), C(reachable) and C(message).
+    - The nodes, with C(name), C(memory_mib), C(committed_mib) of pods that are not VMs, the
+      same in thousandths of a CPU as C(cpu_milli) and C(committed_cpu_milli), C(cordoned) by others
+      (or without a working virt-handler), C(reachable) and C(message).
   returned: success
   type: list
   elements: dict
@@ -70,6 +72,13 @@ budgets:
   description:
     - PodDisruptionBudgets of VMs that KubeVirt stops when they are evicted, with the keys of
       O(virtops.maintenance.maintenance_plan#module:budgets). A migration disturbs none.
+  returned: success
+  type: list
+  elements: dict
+quotas:
+  description:
+    - ResourceQuotas that leave too little for one more pod of a VM, which a migration needs, with
+      the keys of O(virtops.maintenance.maintenance_plan#module:quotas).
   returned: success
   type: list
   elements: dict

@@ -23,7 +23,7 @@ options:
     description:
       - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
         and the plan predicts them.
-      - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(limits) and O(migration) from
+      - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(quotas), O(limits) and O(migration) from
         M(virtops.maintenance.kubevirt_fleet_info). A group is there of VMs of which the scheduler
         never puts two on a node, so O(anti_affinity) is always V(required).
       - What has no meaning on KubeVirt is refused there, as by
@@ -36,15 +36,18 @@ options:
     description:
       - All hosts of the fleet. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
       - C(name) is required. C(memory_mib), C(reserve_mib); C(committed_mib) of VMs that are not
-        listed; C(link_mib_s) of its network; C(version) of its hypervisor; C(labels), C(taints);
-        C(cordoned), C(reachable) and C(message).
+        listed; C(cpu_milli), thousandths of a CPU that may be requested (without it CPU is not
+        counted), and C(committed_cpu_milli) that others request; C(link_mib_s) of its network;
+        C(version) of its hypervisor; C(labels), C(taints); C(cordoned), C(reachable) and
+        C(message).
     type: list
     elements: dict
     required: true
   vms:
     description:
       - All VMs. The filter P(virtops.maintenance.plan_fleet#filter) makes them.
-      - C(name) and C(host) are required. C(uuid), C(memory_mib), C(state), C(group) of
+      - C(name) and C(host) are required. C(uuid), C(memory_mib), C(cpu_milli) that it requests,
+        C(state), C(group) of
         anti-affinity, C(strategy) that it declares, C(migratable), C(reasons) why not,
         C(refused_by) with the reasons of single hosts, C(cold_refused_by) the same for while it
         is off, by default the same reasons, C(needs), C(document) that rules see;
@@ -96,6 +99,27 @@ options:
           - Stops that it allows at the moment. With V(0) the plan has a warning, if it stops one of
             the VMs.
         type: int
+  quotas:
+    description:
+      - Quotas on KubeVirt that have no room for another pod of some VMs. The plan has a warning, if
+        it migrates one of them, since the migration waits for the quota.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Namespace and name of the quota.
+        type: str
+        required: true
+      vms:
+        description: Names or UUIDs of the VMs.
+        type: list
+        elements: str
+        required: true
+      why:
+        description: What is short, in words.
+        type: str
+        default: ''
   dest:
     description:
       - File on the machine where the module runs, into which the plan is written as JSON.
@@ -181,6 +205,12 @@ refusal:
     missing_mib:
       description: MiB that would have to be free. None if it is not room that is missing.
       type: int
+    cpu_milli:
+      description: Thousandths of a CPU that it requests.
+      type: int
+    missing_cpu_milli:
+      description: Those that would have to be free. None if it is not room that is missing.
+      type: int
     sentence:
       description: All of it in a sentence.
       type: str
@@ -223,6 +253,10 @@ steps:
     largest_on:
       description: Its name.
       type: str
+    spare_cpu_milli:
+      description:
+        - Thousandths of a CPU that are left on all other hosts. None where CPU is not counted.
+      type: int
     second_moves:
       description: VMs that land on a host that is still to come, and so move again.
       type: int
@@ -319,7 +353,7 @@ duration:
   returned: success
   type: float
 warnings_of_plan:
-  description: VMs that will not converge, and the like.
+  description: VMs that will not converge, quotas that are used up, and the like.
   returned: success
   type: list
   elements: str
@@ -361,6 +395,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expres
     JMESPathMissing,
 )
 
+QUOTA = {
+    "name": {"type": "str", "required": True},
+    "vms": {"type": "list", "elements": "str", "required": True},
+    "why": {"type": "str", "default": ""},
+}
 BUDGET = {
     "name": {"type": "str", "required": True},
     "vms": {"type": "list", "elements": "str", "required": True},
@@ -381,6 +420,7 @@ def main() -> None:
             "max_unavailable": {"type": "int", "default": 1},
             "speeds": SPEEDS_SPEC,
             "budgets": {"type": "list", "elements": "dict", "default": [], "options": BUDGET},
+            "quotas": {"type": "list", "elements": "dict", "default": [], "options": QUOTA},
             "dest": {"type": "path"},
             **options.POLICY_SPEC,
         },
@@ -401,6 +441,7 @@ def main() -> None:
             speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
             params["speeds"],
+            params["quotas"],
         )
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

@@ -70,6 +70,7 @@ def plan(
         policy,
         speeds=replace(KUBEVIRT, setup=1.0, switch=0.0, overhead=0.0),
         budgets=found["budgets"],
+        quotas=found["quotas"],
         **more,
     )
     return plan_roll(request).to_dict()

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import needs_text
 from .model import VM, Node, Observation, State
-from .plan_model import Budget, RollRequest
+from .plan_model import Budget, Quota, RollRequest
 from .plan_speeds import number
 from .plan_time import Speeds
 from .policy import Policy, PolicyError
@@ -97,6 +97,7 @@ def request_of(
     speeds: Speeds | None = None,
     budgets: Sequence[Mapping[str, Any]] = (),
     known: Mapping[str, Any] | None = None,
+    quotas: Sequence[Mapping[str, Any]] = (),
 ) -> RollRequest:
     """From the plain form. `speeds`: of what the hosts do not tell themselves. `known`: the
     option `speeds` of the modules, of which `speeds` is a part.
@@ -148,6 +149,7 @@ def request_of(
         sizes=sizes,
         hot=hot,
         budgets=tuple(_budget(raw, found) for raw in budgets),
+        quotas=tuple(_quota(raw, found) for raw in quotas),
     )
 
 
@@ -265,18 +267,28 @@ def _count(node: Node, vm: VM) -> None:
 
 def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
     name = str(raw.get("name") or "")
-    wanted = set(raw.get("vms") or ())
-    found = frozenset(u for u, vm in vms.items() if vm.name in wanted or u in wanted)
-    known = {vms[u].name for u in found} | found
-    missing = sorted(wanted - known)
-    if missing:
-        raise PolicyError(f"the budget {name} names VMs that are not there: {', '.join(missing)}")
     left = raw.get("left")
     return Budget(
         name,
-        found,
+        _members(f"the budget {name}", raw, vms),
         int(number(f"at_once of {name}", raw.get("at_once", 1))),
         stops_only=bool(raw.get("stops_only", False)),
         never=str(raw.get("never") or ""),
         left=None if left is None else int(number(f"left of {name}", left)),
     )
+
+
+def _quota(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Quota:
+    name = str(raw.get("name") or "")
+    return Quota(name, _members(f"the quota {name}", raw, vms), str(raw.get("why") or ""))
+
+
+def _members(what: str, raw: Mapping[str, Any], vms: Mapping[str, VM]) -> frozenset[str]:
+    """UUIDs of the VMs that it names, by UUID or name."""
+    wanted = set(raw.get("vms") or ())
+    found = frozenset(u for u, vm in vms.items() if vm.name in wanted or u in wanted)
+    known = {vms[u].name for u in found} | found
+    missing = sorted(wanted - known)
+    if missing:
+        raise PolicyError(f"{what} names VMs that are not there: {', '.join(missing)}")
+    return found

@@ -36,6 +36,15 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """One that has no room for another pod of these VMs (UUIDs), and `why` in words."""
+
+    name: str
+    vms: frozenset[str]
+    why: str
+
+
+@dataclass(frozen=True)
 class RollRequest:
     """A fleet and what is to be done with it.
 
@@ -55,6 +64,7 @@ class RollRequest:
     sizes: Mapping[str, float] = field(default_factory=dict)
     hot: Mapping[str, float] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
+    quotas: tuple[Quota, ...] = ()
 
 
 @dataclass(frozen=True)

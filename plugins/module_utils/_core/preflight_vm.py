@@ -118,8 +118,8 @@ def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
         if quota.left < quota.needs:
             yield tell(
                 Check.QUOTA,
-                f"Quota {quota.quota} leaves {_number(quota.left)} of {quota.resource}; the target"
-                f" pod needs {_number(quota.needs)}.",
+                f"Quota {quota.quota} leaves {number(quota.left)} of {quota.resource}; the target"
+                f" pod needs {number(quota.needs)}.",
             )
     if seen.local_disks:
         yield tell(Check.STORAGE_HERE, f"Copied: {', '.join(seen.local_disks)}.")
@@ -154,5 +154,6 @@ def _busy(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
         yield tell(Check.MANAGED_SAVE)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """For people."""
     return f"{value:g}" if value < 10**6 else f"{value:.0f}"

@@ -17,9 +17,10 @@ fits at all, a VM is moved out of the way first (roll_swap.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from .plan_model import OwnersMove, Plan, PlannedMove, PlanStep, RollRequest
+from .plan_model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
 from .plan_rows import times
 from .roll_refusal import refuse
 from .roll_swap import swaps
@@ -29,6 +30,8 @@ from .strategy import Way
 # Candidates that are looked at to fill up a step, and to find one with fewest second moves.
 FILL_UP = 6
 SECOND_BEST = 40
+# VMs that a warning about a quota names.
+QUOTA_NAMES = 5
 
 
 def plan_roll(request: RollRequest) -> Plan:
@@ -46,6 +49,7 @@ class _Roll:
         self._moves = 0
         self._moved: set[str] = set()
         self._warnings: dict[str, None] = {}
+        self._waiting: dict[Quota, dict[str, None]] = {}  # quota -> VMs that will wait for it
 
     def plan(self) -> Plan:
         refusal = None
@@ -62,7 +66,7 @@ class _Roll:
             moves=self._moves,
             vms_moved=len(self._moved),
             duration=self._clock,
-            warnings=tuple(self._warnings),
+            warnings=(*self._warnings, *map(_waits, self._waiting, self._waiting.values())),
         )
 
     # Order
@@ -150,6 +154,7 @@ class _Roll:
                 )
                 self._warnings[text] = None
             self._look_at_budgets(placed)
+            self._look_at_quotas(placed)
             if placed.moves and placed.way != Way.EXTERNAL.value:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
@@ -181,6 +186,19 @@ class _Roll:
                 text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "
                 text += f"{placed.vm.node} is stopped only once it does."
                 self._warnings[text] = None
+
+    def _look_at_quotas(self, placed: Placed) -> None:
+        """Both pods of a VM count while it migrates."""
+        for quota in self._request.quotas:
+            if placed.way == Way.MIGRATE.value and placed.vm.uuid in quota.vms:
+                self._waiting.setdefault(quota, {})[placed.vm.name] = None
+
+
+def _waits(quota: Quota, vms: Mapping[str, None]) -> str:
+    names = list(vms)
+    more = f" and {len(names) - QUOTA_NAMES} more" if len(names) > QUOTA_NAMES else ""
+    verb = "waits" if len(names) == 1 else "wait"
+    return f"{quota.name} {quota.why}: {', '.join(names[:QUOTA_NAMES])}{more} {verb} for it."
 
 
 def _owners(placed: Placed) -> OwnersMove:

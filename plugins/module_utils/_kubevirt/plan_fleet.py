@@ -5,9 +5,9 @@
 """The fleet for the plan of a roll: nodes and VMs of a cluster in the plan's plain form.
 
 Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:
-memory as pods request it, and for each VM the nodes that it would refuse (selector, affinity,
-taints, CPU, vendor, devices, zones of volumes). The plan then predicts. Not asked: affinity to
-other pods, but for the rule that keeps VMs of one kind on different nodes; CPU that others use.
+memory and CPU as pods request them, and for each VM the nodes that it would refuse (selector,
+affinity, taints, CPU model, vendor, devices, zones of volumes). The plan then predicts. Not asked:
+affinity to other pods, but for the rule that keeps VMs of one kind on different nodes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from .._core.policy import Policy
 from .._core.preflight_facts import Budget
+from .._core.preflight_vm import number
 from .._core.preflight_words import Check
 from .._core.reasons import Reason
 from . import facts, names
@@ -28,12 +29,14 @@ from .client import Client
 from .cluster import read_cluster
 from .metrics import DirtyRates, Source
 from .plan_check import limits, settings
-from .preflight_facts import Read, read, vm_of
-from .preflight_limits import amount, budgets_of, pod_needs
+from .preflight_facts import Around, Read, read, vm_of
+from .preflight_limits import amount, budgets_of, pod_needs, quotas_left
 from .preflight_targets import MIB, Target, Wants, refusal, wants
 
 Obj = dict[str, Any]
 
+# What the plan counts from step to step, in its own units.
+_COUNTED = {"memory": 1 / MIB, "cpu": 1000.0}
 _HARD = ("NoSchedule", "NoExecute")
 # Taints that say what the Node itself says: not Ready, cordoned.
 _PASSING = "node.kubernetes.io/"
@@ -76,12 +79,14 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
     rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
     pods = _launchers(found)
-    others = dict.fromkeys(nodes, 0.0)
+    others: dict[str, dict[str, float]] = {name: dict.fromkeys(_COUNTED, 0.0) for name in nodes}
     counted = {pod["metadata"]["uid"] for pod in pods.values()}
     for pod in found.pods:
         where = (pod.get("spec") or {}).get("nodeName") or ""
         if where in others and not facts.final(pod) and pod["metadata"]["uid"] not in counted:
-            others[where] += pod_needs(pod).get("memory", 0.0) / MIB
+            needs = pod_needs(pod)
+            for what in _COUNTED:
+                others[where][what] += needs.get(what, 0.0)
     targets = [_target(node) for node in nodes.values()]
     refused: dict[str, dict[str, list[dict[str, str]]]] = {}
     rows = []
@@ -90,7 +95,7 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
         if facts.final(vmi) or where not in nodes:
             continue
         pod = pods.get(vmi["metadata"]["uid"])
-        asked = wants(vmi, pod, nodes[where], found.volumes)
+        asked = _but_counted(wants(vmi, pod, nodes[where], found.volumes))
         key = json.dumps(
             [asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes]
         )
@@ -101,6 +106,7 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
         "hosts": [_host_row(node, others[name]) for name, node in sorted(nodes.items())],
         "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),
         "budgets": _budgets(found, rows, pods),
+        "quotas": _quotas(found, rows, pods),
     }
 
 
@@ -118,19 +124,26 @@ def _launchers(found: Read) -> dict[str, Obj]:
 # Nodes
 
 
-def _host_row(node: Obj, others: float) -> dict[str, Any]:
-    """`others`: MiB that pods request which the plan does not move."""
+def _up(what: str, value: float) -> int:
+    """A request in the plan's unit, rounded up."""
+    return int(value * _COUNTED[what] + 0.999)
+
+
+def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
+    """`others`: what pods request which the plan does not move."""
     ready = facts.condition(node, "Ready") or {}
     up = ready.get("status") == "True"
     labels = facts.labels(node)
     takes = labels.get(names.SCHEDULABLE) == "true"
-    memory = (facts.status(node).get("allocatable") or {}).get("memory")
+    has = facts.status(node).get("allocatable") or {}
     cordoned = bool((node.get("spec") or {}).get("unschedulable"))
     text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
     return {
         "name": node["metadata"]["name"],
-        "memory_mib": int(amount(memory) / MIB),
-        "committed_mib": int(others + 0.999),
+        "memory_mib": int(amount(has.get("memory")) / MIB),
+        "committed_mib": _up("memory", others["memory"]),
+        "cpu_milli": round(amount(has["cpu"]) * 1000) if "cpu" in has else None,
+        "committed_cpu_milli": _up("cpu", others["cpu"]),
         # One without a working virt-handler takes no VM either.
         "cordoned": (cordoned and names.CORDON not in facts.annotations(node)) or not takes,
         "reachable": up,
@@ -146,7 +159,7 @@ def _target(node: Obj) -> Target:
         if taint.get("effect") in _HARD and not taint["key"].startswith(_PASSING)
     ]
     has = facts.status(node).get("allocatable") or {}
-    free = {what: amount(value) for what, value in has.items() if what != "memory"}
+    free = {what: amount(value) for what, value in has.items()}
     return Target(node["metadata"]["name"], facts.labels(node), taints, free)
 
 
@@ -164,12 +177,14 @@ def _vm_row(
     node = str(facts.status(vmi)["nodeName"])
     machine = found.vms.get(facts.key(vmi)) if facts.owner(vmi) is not None else None
     vm = vm_of(vmi, node, default_strategy, machine, rates.of(vmi))
-    requested = int(pod_needs(pod).get("memory", 0.0) / MIB + 0.999)
+    needs = pod_needs(pod)
+    requested = _up("memory", needs.get("memory", 0.0))
     return {
         "name": vm.name,
         "uuid": vm.uuid,
         "host": node,
         "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
+        "cpu_milli": _up("cpu", needs.get("cpu", 0.0)),
         "sent_mib": vm.memory_mib,
         "group": between(vmi).group,
         "strategy": vm.declared_strategy or "",
@@ -181,11 +196,15 @@ def _vm_row(
     }
 
 
-def _refused(targets: Iterable[Target], asked: Wants) -> dict[str, list[dict[str, str]]]:
-    """Node -> why it never takes the VM, however much memory is free there."""
-    needs = {what: value for what, value in asked.needs.items() if what != "memory"}
+def _but_counted(asked: Wants) -> Wants:
+    """What a node has or has not, however much memory and CPU is free there."""
+    needs = {what: value for what, value in asked.needs.items() if what not in _COUNTED}
     labels = {key: value for key, value in asked.labels.items() if key != names.SCHEDULABLE}
-    wanted = replace(asked, needs=needs, labels=labels)
+    return replace(asked, needs=needs, labels=labels)
+
+
+def _refused(targets: Iterable[Target], wanted: Wants) -> dict[str, list[dict[str, str]]]:
+    """Node -> why it never takes the VM."""
     found = {}
     for target in targets:
         why = refusal(target, wanted)
@@ -239,6 +258,31 @@ def _budget_rows(space: str, budgets: Sequence[Budget]) -> list[dict[str, Any]]:
         }
         for budget in budgets
     ]
+
+
+def _quotas(
+    found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
+) -> list[dict[str, Any]]:
+    """Quotas that leave too little for one more pod of a VM, which a migration needs."""
+    full: dict[tuple[str, str], dict[str, Any]] = {}
+    used = Around(found, {}, (), None)
+    for vm in rows:
+        pod = pods.get(vm["document"]["uuid"])
+        space = vm["document"]["namespace"]
+        if pod is None or space not in found.quotas:
+            continue
+        for quota in quotas_left(
+            found.quotas[space], pod, lambda what, space=space: used.taken(space, what)
+        ):
+            if quota.left < quota.needs:
+                why = f"leaves {number(quota.left)} of {quota.resource}, and a target pod needs "
+                row = {
+                    "name": f"{space}/{quota.quota}",
+                    "why": why + number(quota.needs),
+                    "vms": [],
+                }
+                full.setdefault((row["name"], quota.resource), row)["vms"].append(vm["uuid"])
+    return [full[key] for key in sorted(full)]
 
 
 __all__ = ["fleet_of", "read_fleet"]

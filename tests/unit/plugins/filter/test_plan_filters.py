@@ -107,6 +107,7 @@ def test_a_cluster_with_what_the_inventory_says() -> None:
         "hosts": [{"name": "n1", "memory_mib": 100}],
         "vms": [{"name": "shop/db", "host": "n1"}],
         "budgets": [],
+        "quotas": [{"name": "shop/tight"}],
         "limits": {"cluster": 5, "outbound": 2, "inbound": 1000},
         "migration": {"bandwidth": 0},
     }
@@ -120,7 +121,7 @@ def test_a_cluster_with_what_the_inventory_says() -> None:
     fleet = plan_cluster(found, hostvars)
     assert fleet["hosts"] == [{"name": "n1", "memory_mib": 100, "link_mib_s": 900}]
     assert fleet["vms"] == [{"name": "shop/db", "host": "n1", "dirty_rate": 30}]
-    assert fleet["limits"] == found["limits"]
+    assert fleet["limits"] == found["limits"] and fleet["quotas"] == found["quotas"]
     assert plan_cluster(found, {}, {"outbound": 1})["limits"]["outbound"] == 1
     assert plan_cluster(found, {}, {"outbound": 9})["limits"]["outbound"] == 2
     with pytest.raises(AnsibleFilterError, match="kubevirt_fleet_info"):

@@ -183,6 +183,22 @@ def test_owners_have_what_room_there_is_and_no_more() -> None:
     assert not any("in this order" in line for line in plan_text.table(full.to_dict()))
 
 
+def test_who_waits_for_a_quota_is_told_once() -> None:
+    """Of those that are migrated; in one line for each quota."""
+    vms = [guest(f"vm-{n}", "a", 1) for n in range(7)] + [guest("b", "b", 1), guest("c", "c", 1)]
+    vms += [guest("stop", "a", 1, strategy="None")]
+    full = {"name": "shop/tight", "why": "is used up", "vms": [vm["name"] for vm in vms]}
+    one = {"name": "shop/other", "why": "is too", "vms": ["b"]}
+    asked = {"policy": {"allow_stop": True}, "quotas": [full, one]}
+    told = plan_roll(small(vms, ["a", "b"], **asked)).warnings
+    (first,) = [text for text in told if text.startswith("shop/tight is used up: ")]
+    assert first.endswith(" and 3 more wait for it.") and "stop" not in first
+    assert "shop/other is too: b waits for it." in told and len(told) == 2
+    assert plan_roll(small(vms, ["c"], **{**asked, "quotas": [one]})).warnings == ()
+    with pytest.raises(PolicyError, match="the quota shop/other names VMs that are not there: b"):
+        small(vms[:1], ["a"], quotas=[one])
+
+
 def test_what_a_host_says_of_a_vm_reaches_the_plan() -> None:
     """Who refuses it while it runs, and who does when it is off."""
     given = guest("vm-1", "a", refused_by={"b": ["NameTaken"], "c": ["CPUModelNotLiveMigratable"]})

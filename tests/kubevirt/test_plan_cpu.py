@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan counts the CPU that pods request, and sees quotas that are used up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import preflight_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+    fleet_of,
+    read_fleet,
+)
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import plan
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays
+from kubesim import Kubesim, templates
+from kubesim.kinds import NODES, PODS, QUOTAS
+from kubesim.reading import row
+
+
+@pytest.fixture
+def plays(sim: Kubesim, tmp_path: Path) -> Plays:
+    return Plays(sim, tmp_path)
+
+
+def cpus(sim: Kubesim, name: str, count: str, *names: str) -> None:
+    """A VM's pod requests so many; nodes can give so many."""
+    for node in names:
+        sim.edit(NODES, node, lambda obj: obj["status"]["allocatable"].update(cpu=count))
+    if name:
+        made = templates.vm(name, "n1")
+        inner = made["spec"]["template"]["spec"]
+        inner["domain"]["resources"] = {"requests": {"cpu": count}}
+        sim.add("virtualmachines", made)
+        sim.until(lambda: sim.running(name, "default"))
+
+
+def busy(sim: Kubesim, node: str, cpu: str) -> None:
+    """Another pod there."""
+    asked = {"resources": {"requests": {"cpu": cpu}}, "name": "c"}
+    spec = {"nodeName": node, "containers": [asked]}
+    pod = {"metadata": {"name": f"busy-{node}", "namespace": "default"}, "spec": spec}
+    sim.add("pods", {**pod, "status": {"phase": "Running"}})
+
+
+def test_cpu_that_nobody_has_free_is_named(sim, operator) -> None:
+    """And the scheduler says so too: the drain's target pod finds no node."""
+    cpus(sim, "", "10", "n1", "n2", "n3")
+    cpus(sim, "db", "8")
+    busy(sim, "n2", "2500m")
+    busy(sim, "n3", "4")
+    found = read_fleet(operator.auth)
+    (vm,) = found["vms"]
+    assert (vm["cpu_milli"], vm["refused_by"]) == (8000, {})
+    rows = {host["name"]: host for host in found["hosts"]}
+    assert (rows["n2"]["cpu_milli"], rows["n2"]["committed_cpu_milli"]) == (10000, 2500)
+    assert rows["n1"]["committed_cpu_milli"] == 0  # its launcher is the VM, counted once
+    refusal = plan(found, ["n1"])["refusal"]
+    text = "default/db (8 CPUs requested) has no target once n1 is out; free 0.5 CPUs"
+    assert text in refusal["sentence"]
+    assert "n2 has room for" in refusal["detail"] and "and 7.5 CPUs" in refusal["detail"]
+    blocked = operator.drain(pending_timeout=1.0)
+    assert blocked["phase"] == "Blocked" and "Insufficient cpu" in row(blocked, "db")["message"]
+    assert operator.restore()["phase"] == "Active"
+    sim.edit(PODS, "busy-n2", lambda pod: pod["status"].update(phase="Succeeded"), "default")
+    planned = plan(read_fleet(operator.auth), ["n1"])
+    assert planned["fits"] and planned["steps"][0]["moves"][0]["target"] == "n2"
+
+
+def test_a_vm_under_way_requests_its_cpu_on_both_nodes(sim, operator) -> None:
+    cpus(sim, "db", "8")
+    client = Client(operator.auth)
+    found = preflight_facts.read(client)
+    client.close()
+    (pod,) = [p for p in found.pods if p["metadata"]["name"].startswith("virt-launcher")]
+    there = json.loads(json.dumps(pod))
+    there["metadata"]["uid"] = "another"
+    there["spec"]["nodeName"] = "n2"
+    found.pods.append(there)
+    hosts = {h["name"]: h["committed_cpu_milli"] for h in fleet_of(found, "None")["hosts"]}
+    assert hosts == {"n1": 0, "n2": 8000, "n3": 0}
+
+
+def test_a_quota_with_no_headroom_is_a_warning(sim, operator) -> None:
+    """Of VMs that migrate; one that is stopped needs no second pod."""
+    for name, strategy in (("a", "LiveMigrate"), ("b", "LiveMigrate"), ("off", "None")):
+        sim.add_vm(name, "n1", strategy=strategy)
+    sim.add_vm("elsewhere", "n2")
+    meta = {"name": "tight", "namespace": "default"}
+    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": "4"}}})
+    found = read_fleet(operator.auth)
+    planned = plan(found, ["n1"], allow_stop=True)
+    assert planned["fits"]
+    (text,) = planned["warnings"]
+    assert text.startswith("default/tight leaves 0 of pods, and a target pod needs 1: default/a, ")
+    assert text.endswith("default/a, default/b wait for it.")
+    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods="5"), "default")
+    found = read_fleet(operator.auth)
+    assert found["quotas"] == [] and plan(found, ["n1"], allow_stop=True)["warnings"] == []
+
+
+def test_the_playbook_warns_of_a_quota_and_names_cpu(sim, plays) -> None:
+    cpus(sim, "db", "8")
+    meta = {"name": "tight", "namespace": "default"}
+    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"requests.cpu": "12"}}})
+    done = plays.own("plan", maintenance_hosts="n1")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stdout
+    assert "default/tight leaves 4 of requests.cpu, and a target pod needs 8: default/db" in text
+    cpus(sim, "", "4", "n2", "n3")
+    done = plays.own("plan", maintenance_hosts="n1")
+    assert done.returncode != 0
+    assert "default/db (8 CPUs requested) has no target" in " ".join(done.stdout.split())
