@@ -68,7 +68,9 @@ heartbeat:
   returned: success
   type: str
 target_exists:
-  description: Whether another node is Ready, schedulable and uncordoned.
+  description:
+    - Whether another node is Ready, schedulable and uncordoned, and has no taint that keeps all VMs
+      of this node away, or if it has none, a VM that tolerates nothing.
   returned: success
   type: bool
 inbound:

@@ -37,6 +37,21 @@ def test_a_target_that_cannot_take_it_is_refused_before_anything_is_asked(sim, o
     assert writes(sim, before) == []
 
 
+def test_a_tainted_target_takes_those_that_tolerate_it(sim, one) -> None:
+    sim.add_vm("vm", "n1")
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    sim.edit(NODES, "n3", lambda o: o["spec"].update(taints=[taint]))
+    before = len(sim.log)
+    found = one.migrate(target="n3")
+    assert (found["phase"], vm(found)["reason"]) == ("Blocked", "TargetUnschedulable")
+    text = "n3 does not take the VM: it has the taint dedicated=db:NoSchedule"
+    assert text in vm(found)["message"] and writes(sim, before) == []
+    tolerates = [{"key": "dedicated", "operator": "Exists"}]
+    sim.edit(VMIS, "vm", lambda o: o["spec"].update(tolerations=tolerates), "default")
+    found = one.migrate(target="n3")
+    assert found["phase"] == "Migrated" and sim.node_of("vm") == "n3"
+
+
 def test_attempts_are_bounded_and_the_last_reason_is_kept(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_result="fail", migrate_fail_reason="link is down")
     found = one.migrate(max_attempts=2)

@@ -64,6 +64,27 @@ def test_what_it_cannot_check_it_says(still) -> None:
     assert found["subject"] == "VM default/vm" and f"anti-affinity by {ZONE}" in found["message"]
 
 
+def test_room_on_a_node_that_no_vm_tolerates_is_no_room(still) -> None:
+    """Each of the two fits on n3, both do not; what n2 has is for others."""
+    still.vm()
+    still.vm("vm2")
+    for name, memory in (("n2", "64Gi"), ("n3", "2Gi")):
+        still.node(name, status={"allocatable": {"memory": memory}})
+    assert Check.FLEET_TOO_FULL not in still.told()
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    still.node("n2", spec={"taints": [taint]})
+    assert "; n3 have 2048 MiB." in still.told()[Check.FLEET_TOO_FULL]["message"]
+    # One that tolerates it may go there: then the sum says nothing against it.
+    more = {"spec": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}}
+    still.vm("vm3", vmi=more, pod=more)
+    assert Check.FLEET_TOO_FULL not in still.told()
+    # Where nobody tolerates any, each VM is told so, and nothing of a sum.
+    still.node("n2", spec={"taints": [{"key": "other", "effect": "NoSchedule"}]})
+    still.node("n3", spec={"taints": [{"key": "other", "effect": "NoSchedule"}]})
+    told = still.told()
+    assert Check.NOT_TOLERATED in told and Check.FLEET_TOO_FULL not in told
+
+
 def volume(still: Still, *zones: str) -> None:
     """The VM's disk is on a volume of these zones; n2 and n3 are in zones b and c."""
     for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "c")):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_check
+from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, row
 
@@ -62,6 +64,76 @@ def test_without_another_node_nothing_is_asked_for(sim, operator) -> None:
     found = operator.drain(unknown_timeout=1.0)
     assert row(found, "vm")["reason"] == "NoTargetWithCapacity"
     assert evictions(sim) == [] and sim.leftovers() == []
+
+
+def tolerant(sim, name: str, toleration: dict[str, str]) -> None:
+    made = templates.vm(name, "n1")
+    made["spec"]["template"]["spec"]["tolerations"] = [toleration]
+    sim.add("virtualmachines", made)
+    sim.until(lambda: sim.running(name))
+
+
+def dedicated(sim, *nodes: str) -> None:
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    for name in nodes:
+        sim.edit(NODES, name, lambda o: o["spec"].update(taints=[taint]))
+
+
+def exists(operator) -> bool:
+    return bool(plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))["target_exists"])
+
+
+def test_a_taint_keeps_those_away_that_do_not_tolerate_it(sim, operator) -> None:
+    tolerant(sim, "db", {"key": "dedicated", "operator": "Exists"})
+    tolerant(sim, "other", {"key": "dedicated", "value": "web"})
+    sim.add_vm("plain", "n1")
+    dedicated(sim, "n2", "n3")
+    assert exists(operator)
+    found = operator.drain(unknown_timeout=1.0)
+    assert found["phase"] == "Blocked" and evictions(sim) == ["db"]
+    assert row(found, "db")["verdict"] == "moved"
+    for name in ("plain", "other"):
+        assert row(found, name)["reason"] == "NoTargetWithCapacity"
+        text = "any other node: n2 has dedicated=db:NoSchedule; n3 has dedicated=db:NoSchedule."
+        assert text in row(found, name)["message"]
+    assert not exists(operator)
+    # One node for all is enough, and it is looked for beyond those that do not take all.
+    sim.edit(NODES, "n3", lambda o: o["spec"].pop("taints"))
+    assert operator.drain()["phase"] == "Drained"
+
+
+def test_a_taint_that_only_discourages_keeps_nobody_away(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    taint = {"key": "busy", "effect": "PreferNoSchedule"}
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda o: o["spec"].update(taints=[taint]))
+    assert operator.drain()["phase"] == "Drained"
+
+
+def test_of_a_node_without_vms_it_is_asked_who_takes_any(sim, operator) -> None:
+    assert exists(operator)
+    dedicated(sim, "n2", "n3")
+    assert not exists(operator)
+
+
+def test_a_pod_may_tolerate_more_than_its_vm_says(sim, operator) -> None:
+    """The cluster adds what it adds by default in a namespace."""
+    sim.add_vm("vm", "n1")
+    dedicated(sim, "n2", "n3")
+    assert not exists(operator)
+    (pod,) = sim.all(PODS)
+    added = [{"key": "dedicated", "operator": "Exists"}]
+    name = pod["metadata"]["name"]
+    sim.edit(PODS, name, lambda o: o["spec"].update(tolerations=added), "default")
+    assert exists(operator)
+
+
+def test_who_tolerates_a_cordon_is_not_put_there(sim, operator) -> None:
+    tolerant(sim, "vm", {"operator": "Exists"})
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda o: o["spec"].update(unschedulable=True))
+    found = operator.drain(unknown_timeout=1.0)
+    assert "No other node is Ready" in row(found, "vm")["message"] and evictions(sim) == []
 
 
 def test_those_who_hold_the_slots_are_named(sim, operator) -> None:

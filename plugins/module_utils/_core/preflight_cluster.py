@@ -112,7 +112,8 @@ def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
     """Necessary, not sufficient: that it all fits is for the plan to say."""
     needs = sum(_mib(facts, uuid) for uuid in moving)
     if facts.room_mib is not None and needs > facts.room_mib:
-        text = f"{len(moving)} VMs need {needs} MiB; {', '.join(facts.targets[:5])} have"
+        where = ", ".join((facts.room_on or facts.targets)[:_LISTED])
+        text = f"{len(moving)} VMs need {needs} MiB; {where} have"
         yield Found(
             Check.FLEET_TOO_FULL, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
         )

@@ -135,9 +135,10 @@ class ClusterSeen:
 class Facts:
     """Everything that one pass read.
 
-    `targets`: names of the nodes that take VMs at all. `room`: what they have free together,
-    None: not known. missing: rights that the account lacks. unread: what could not be looked at.
-    left_claims: volumes of runs that are over. pods: those that will not go.
+    `targets`: names of the nodes that take VMs at all. `room_mib`: what they have free together,
+    None: not known; `room_on`: on which of them, empty: on all. missing: rights that the account
+    lacks. unread: what could not be looked at. left_claims: volumes of runs that are over. pods:
+    those that will not go.
     """
 
     platform: Platform
@@ -149,6 +150,7 @@ class Facts:
     cluster: ClusterSeen = field(default_factory=ClusterSeen)
     targets: tuple[str, ...] = ()
     room_mib: int | None = None
+    room_on: tuple[str, ...] = ()
     stuck: tuple[StuckWork, ...] = ()
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

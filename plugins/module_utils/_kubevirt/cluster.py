@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .client import Client
 from .facts import is_true, labels, status, version
 from .names import CORE, KUBEVIRT, SCHEDULABLE
+from .tolerations import hard, shown, untolerated
 
 Obj = dict[str, Any]
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,46 @@ def read_cluster(client: Client) -> Cluster:
     )
 
 
-def takes_vms(node: Obj) -> bool:
-    """May the scheduler put a VM there, as far as the node itself says?"""
-    spec = node.get("spec") or {}
-    taints = [t for t in spec.get("taints") or [] if t.get("effect") != "PreferNoSchedule"]
+def is_open(node: Obj) -> bool:
+    """May VMs be put there, taints left aside?
+
+    One that is cordoned is not, also for a VM that tolerates that: somebody wants it to be empty.
+    """
     return (
-        not spec.get("unschedulable")
-        and not taints
+        not (node.get("spec") or {}).get("unschedulable")
         and labels(node).get(SCHEDULABLE) == "true"
         and is_true(node, "Ready")
     )
 
 
-def another_node(client: Client, name: str) -> bool:
-    """Is there a node other than `name` that takes VMs? Looks no further than the first."""
+def without_place(client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+    """Those of `wanted` (key -> tolerations) that no node other than `name` takes, and why.
+
+    Looks no further than to the nodes that take all of them.
+    """
     query: dict[str, Any] = {"labelSelector": f"{SCHEDULABLE}=true", "limit": 20}
-    while True:
+    left = dict(wanted)
+    tainted: list[Obj] = []
+    while left:
         page = client.request("GET", f"{CORE}/nodes", query=query)
         for node in page.get("items") or []:
-            if node["metadata"]["name"] != name and takes_vms(node):
-                return True
+            if node["metadata"]["name"] != name and is_open(node):
+                taints = hard(node)
+                left = {key: t for key, t in left.items() if untolerated(taints, t)}
+                tainted.append(node)
         after = (page.get("metadata") or {}).get("continue")
         if not after:
-            return False
+            break
         query["continue"] = after
+    return {key: _why(tainted, tolerations) for key, tolerations in left.items()}
+
+
+def _why(tainted: Sequence[Obj], tolerations: Sequence[Obj]) -> str:
+    if not tainted:
+        return "No other node is Ready, schedulable and uncordoned."
+    parts = []
+    for node in tainted[:_NAMED]:
+        taints = ", ".join(shown(taint) for taint in untolerated(hard(node), tolerations))
+        parts.append(f"{node['metadata']['name']} has {taints}")
+    more = f"; and {len(tainted) - _NAMED} more" if len(tainted) > _NAMED else ""
+    return f"It does not tolerate the taints of any other node: {'; '.join(parts)}{more}."

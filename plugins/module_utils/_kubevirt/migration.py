@@ -141,8 +141,9 @@ class Migrator:
             text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
             return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
         step = next_step(view, asked, self._request)
-        if step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED:
-            refused = target_refuses(self._client, self._request)
+        new = step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED
+        if new and view.vmi is not None:
+            refused = target_refuses(self._client, self._request, view.vmi)
             if refused is not None:
                 return Step(Do.DONE, Phase.BLOCKED, refused)
         return step

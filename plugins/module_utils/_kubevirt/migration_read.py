@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.reasons import Finding, Reason
-from . import facts, migration_api, names
+from . import facts, migration_api, names, tolerations
 from .askers import two_loops
 from .cache import Cache
 from .client import Client
-from .cluster import Cluster, can_cancel, read_cluster, takes_vms
+from .cluster import Cluster, can_cancel, is_open, read_cluster
+from .errors import KubeError
 from .migration_model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, Want
 from .waits import Waits
 
@@ -218,23 +219,37 @@ class Reader:
         return self._mono() - self._switched
 
 
-def target_refuses(client: Client, request: MigrationRequest) -> Finding | None:
-    """Why the target that was named takes no VM, as far as the node itself says."""
+def target_refuses(client: Client, request: MigrationRequest, vmi: Obj) -> Finding | None:
+    """Why the target that was named does not take the VM, as far as the node itself says."""
     if not request.target:
         return None
     node = client.find(names.node(request.target)) or {"metadata": {}}
-    if takes_vms(node):
+    taints = tolerations.untolerated(tolerations.hard(node), tolerations.of(vmi))
+    if taints:
+        taints = tolerations.untolerated(taints, tolerations.of(vmi, _launcher(client, vmi)))
+    if is_open(node) and not taints:
         return None
     spec = node.get("spec") or {}
     why = []
     if spec.get("unschedulable"):
         why.append("it is cordoned")
-    taints = [t for t in spec.get("taints") or [] if t.get("effect") != "PreferNoSchedule"]
-    taints = [t for t in taints if t.get("key") != "node.kubernetes.io/unschedulable"]
-    why += [f"it has the taint {t.get('key')}:{t.get('effect')}" for t in taints]
+        taints = [t for t in taints if t.get("key") != "node.kubernetes.io/unschedulable"]
+    why += [f"it has the taint {tolerations.shown(t)}" for t in taints]
     if facts.labels(node).get(names.SCHEDULABLE) != "true":
         why.append(f"its label {names.SCHEDULABLE} is not true (virt-handler does not run there?)")
     if not facts.is_true(node, "Ready"):
         why.append("it is not Ready")
-    text = f"Node {request.target} takes no VMs: {'; '.join(why)}."
+    what = "does not take the VM" if is_open(node) else "takes no VMs"
+    text = f"Node {request.target} {what}: {'; '.join(why)}."
     return Finding(Reason.TARGET_UNSCHEDULABLE, text)
+
+
+def _launcher(client: Client, vmi: Obj) -> Obj | None:
+    """Its pod may tolerate more than the VMI says. One that cannot be read does not."""
+    space, uid = vmi["metadata"].get("namespace", ""), vmi["metadata"].get("uid", "")
+    try:
+        path = f"{names.CORE}/namespaces/{space}/pods"
+        pods, _version = client.list(path, f"{names.CREATED_BY}={uid}")
+    except KubeError:
+        return None
+    return facts.launcher_of(vmi, pods)

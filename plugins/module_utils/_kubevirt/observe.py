@@ -17,10 +17,10 @@ from typing import Any
 from .._core.model import VM, Node, Observation, Reservation, State
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, VMRecord
-from . import facts, names
+from . import facts, names, tolerations
 from .away import ANYWHERE, Away
 from .client import Client
-from .cluster import Cluster, another_node, read_cluster
+from .cluster import Cluster, read_cluster, without_place
 from .document import vmi_document
 from .metrics import DirtyRates, Source
 from .records import Instance
@@ -29,6 +29,8 @@ from .waits import Waits
 from .watches import Watches
 
 Obj = dict[str, Any]
+# A VM that asks for nothing.
+_PLAIN: Obj = {"metadata": {"uid": ""}, "spec": {}}
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
 # After our eviction the mark is there; how long the watch may take to tell us.
 _SETTLES = 5.0
@@ -58,7 +60,8 @@ class Observer:
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
-        self._target: tuple[float, bool] = (-1e9, True)
+        # Does another node take them: when it was asked, of which VMs, and those that none takes.
+        self._places: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self._waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
@@ -95,7 +98,7 @@ class Observer:
         obs = Observation(nodes={}, vms={}, now=now)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
-        if self._any_target(vmis):
+        if self._any_place(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
         held = set()
@@ -151,19 +154,39 @@ class Observer:
             boot_id=info.get("bootID", ""),
         )
 
-    def _any_target(self, vmis: Mapping[str, Obj]) -> bool:
-        """Asked again only while there is a VM that nobody moves yet."""
-        asked = self._target[0]
+    def _any_place(self, vmis: Mapping[str, Obj]) -> bool:
+        """Does another node take one of them? Asked again only while there is a VM that nobody
+        moves yet."""
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        if waits and time.monotonic() - asked > 10.0:
-            self._target = (time.monotonic(), another_node(self._client, self.node))
-        return self._target[1]
+        asked, of, _refused = self._places
+        if waits and (time.monotonic() - asked > 10.0 or not vmis.keys() <= of):
+            self._look_for_places(vmis)
+        return not vmis or not vmis.keys() <= self._places[2].keys()
 
     def another_node(self) -> bool:
-        """Does another node take VMs? Raises KubeError."""
-        if self._target[0] < 0:
-            self._target = (time.monotonic(), another_node(self._client, self.node))
-        return self._target[1]
+        """Does another node take one of its VMs; of a node without VMs: one that tolerates
+        nothing? Raises KubeError."""
+        vmis = {facts.identity(v): v for v in self.watches.vmis.items()} or {"": _PLAIN}
+        if not vmis.keys() <= self._places[1]:
+            self._look_for_places(vmis)
+        return not vmis.keys() <= self._places[2].keys()
+
+    def _look_for_places(self, vmis: Mapping[str, Obj]) -> None:
+        """By what the VMI tolerates; where that is too little, by what its pod does, to which the
+        cluster may have added."""
+        refused = self._without_place({uuid: tolerations.of(v) for uuid, v in vmis.items()})
+        if refused:
+            pods = self.watches.need_pods()
+            found = {u: (vmis[u], facts.launcher_of(vmis[u], pods)) for u in refused}
+            refused = self._without_place({u: tolerations.of(*both) for u, both in found.items()})
+        self._places = (time.monotonic(), frozenset(vmis), refused)
+
+    def _without_place(self, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+        """Those that no other node takes, and why. Many tolerate the same: that is asked once."""
+        keys = {uuid: tolerations.key(found) for uuid, found in wanted.items()}
+        asked = {keys[uuid]: found for uuid, found in wanted.items()}
+        refused = without_place(self._client, self.node, asked)
+        return {uuid: refused[key] for uuid, key in keys.items() if key in refused}
 
     # VMs on the node
 
@@ -200,10 +223,10 @@ class Observer:
         able, findings = facts.migratable(vmi)
         if able is None:
             findings = self._waits.not_known(vmi)
-        if able and ANYWHERE not in obs.nodes:
+        refused = self._places[2].get(uuid)
+        if able and refused:
             # Not known rather than impossible: nothing is stopped for want of a target.
-            text = "No other node is Ready, schedulable and uncordoned."
-            able, findings = None, (Finding(Reason.NO_TARGET, text),)
+            able, findings = None, (Finding(Reason.NO_TARGET, refused),)
         job = None
         strategy = vmi["spec"].get("evictionStrategy")
         moving = self.unfinished(uuid)

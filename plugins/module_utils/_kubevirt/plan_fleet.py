@@ -32,12 +32,12 @@ from .plan_check import limits, settings
 from .preflight_facts import Around, Read, read, vm_of
 from .preflight_limits import amount, budgets_of, pod_needs, quotas_left
 from .preflight_targets import MIB, Target, Wants, refusal, wants
+from .tolerations import hard
 
 Obj = dict[str, Any]
 
 # What the plan counts from step to step, in its own units.
 _COUNTED = {"memory": 1 / MIB, "cpu": 1000.0}
-_HARD = ("NoSchedule", "NoExecute")
 # Taints that say what the Node itself says: not Ready, cordoned.
 _PASSING = "node.kubernetes.io/"
 
@@ -153,11 +153,7 @@ def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
 
 def _target(node: Obj) -> Target:
     """With all that it has: what is free changes from step to step."""
-    taints = [
-        taint
-        for taint in (node.get("spec") or {}).get("taints") or []
-        if taint.get("effect") in _HARD and not taint["key"].startswith(_PASSING)
-    ]
+    taints = [taint for taint in hard(node) if not taint["key"].startswith(_PASSING)]
     has = facts.status(node).get("allocatable") or {}
     free = {what: amount(value) for what, value in has.items()}
     return Target(node["metadata"]["name"], facts.labels(node), taints, free)

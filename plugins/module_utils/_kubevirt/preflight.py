@@ -16,7 +16,7 @@ from .._core.policy import Policy
 from .._core.preflight import check, record_text, result
 from .._core.preflight_facts import Budget, Facts, NodeSeen
 from .._core.preflight_words import Check, Platform, Severity
-from . import facts, names, service, unmet
+from . import facts, names, service, tolerations, unmet
 from .client import Client
 from .cluster import Cluster, read_cluster
 from .errors import AccessDenied, KubeError, NodeUnknown
@@ -34,7 +34,7 @@ from .preflight_facts import (
     vm_seen,
 )
 from .preflight_pods import other_pods
-from .preflight_targets import MIB, targets
+from .preflight_targets import MIB, Target, targets
 from .records import Instance, Records
 from .runs_us import Ourselves
 from .service import Request
@@ -82,6 +82,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
     }
     tried = try_evictions(client, {} if webhook else running)
     takers = targets(found.nodes, found.pods, request.node)
+    roomy = _tolerated(takers, here, pods)
     around = Around(found, node, takers, record)
     us = Ourselves(client.server, request.controller_uuid)
     vms = {
@@ -122,7 +123,8 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         vms=seen,
         cluster=cluster_seen(found, webhook or tried.webhook),
         targets=tuple(sorted(target.name for target in takers)),
-        room_mib=_room(takers),
+        room_mib=_room(roomy),
+        room_on=tuple(sorted(target.name for target in roomy)),
         stuck=tuple(stuck(found)),
         missing=(*missing, *denied, *others.missing),
         unread=(*found.unread, *unread, *tried.unread, *others.unread),
@@ -208,8 +210,20 @@ def _observation(
     return Observation(nodes=nodes, vms=vms, inbound=arriving)
 
 
-def _room(takers: list[Any]) -> int | None:
-    """What the targets have free together; None where one does not tell."""
-    if any("memory" not in target.free for target in takers):
+def _tolerated(takers: list[Target], vmis: list[Obj], pods: dict[str, Obj]) -> list[Target]:
+    """Those whose taints one of the VMs tolerates: what is free on others helps none of them."""
+    wanted = [tolerations.of(vmi, pods.get(facts.identity(vmi))) for vmi in vmis]
+    different = {tolerations.key(found): found for found in wanted}.values()
+    return [
+        taker
+        for taker in takers
+        if any(not tolerations.untolerated(taker.taints, found) for found in different)
+    ]
+
+
+def _room(takers: list[Target]) -> int | None:
+    """What the targets have free together; None where one does not tell, or there is none: then
+    each VM is told why."""
+    if not takers or any("memory" not in target.free for target in takers):
         return None
     return int(sum(max(0.0, target.free["memory"]) for target in takers) / MIB)

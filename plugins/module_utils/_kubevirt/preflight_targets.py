@@ -18,6 +18,8 @@ from .._core.preflight_words import Check
 from . import facts, names
 from .affinity import Beside, apart, beside
 from .preflight_limits import amount, matches, pod_needs
+from .tolerations import hard, untolerated
+from .tolerations import of as tolerations_of
 
 Obj = dict[str, Any]
 
@@ -27,7 +29,6 @@ HOST_FEATURE = "host-model-required-features.node.kubevirt.io/"
 MODEL_MIGRATION = "cpu-model-migration.node.kubevirt.io/"
 FEATURE = "cpu-feature.node.kubevirt.io/"
 _MODELS = ("cpu-model.node.kubevirt.io/", MODEL_MIGRATION, FEATURE)
-_HARD = ("NoSchedule", "NoExecute")
 MIB = 2**20
 
 
@@ -65,12 +66,11 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
         up = facts.is_true(node, "Ready") and not spec.get("unschedulable")
         if name == but or not up or facts.labels(node).get(names.SCHEDULABLE) != "true":
             continue
-        taints = [t for t in spec.get("taints") or [] if t.get("effect") in _HARD]
         free = {
             what: amount(value)
             for what, value in (facts.status(node).get("allocatable") or {}).items()
         }
-        found[name] = Target(name, facts.labels(node), taints, free)
+        found[name] = Target(name, facts.labels(node), hard(node), free)
     for pod in pods:
         target = found.get((pod.get("spec") or {}).get("nodeName") or "")
         if target is None or facts.final(pod):
@@ -108,12 +108,11 @@ def wants(
     rule = ((vmi["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or {}
-    tolerations = spec.get("tolerations") or vmi["spec"].get("tolerations") or []
     needs = {**pod_needs(pod), "pods": 1.0} if pod else {"pods": 1.0}
     space = facts.key(vmi)[0]
     zones = {name: volumes[space, name] for name in claims(vmi) if (space, name) in volumes}
     terms = rule.get("nodeSelectorTerms") or ()
-    return Wants(labels, terms, tolerations, needs, zones, beside(vmi))
+    return Wants(labels, terms, tolerations_of(vmi, pod), needs, zones, beside(vmi))
 
 
 def claims(vmi: Obj) -> list[str]:
@@ -165,9 +164,8 @@ def _by_labels(target: Target, wanted: Wants) -> tuple[Check, str] | None:
 
 def _by_what_is_there(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     """Taints, pods, room."""
-    for taint in target.taints:
-        if not any(_tolerates(t, taint) for t in wanted.tolerations):
-            return Check.NOT_TOLERATED, f"taint {taint['key']}"
+    for taint in untolerated(target.taints, wanted.tolerations):
+        return Check.NOT_TOLERATED, f"taint {taint['key']}"
     for pod in target.pods if wanted.own is not None else ():
         if apart(wanted.own, pod):
             return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
@@ -192,13 +190,3 @@ def _term(term: Obj, target: Target) -> bool:
         return False
     by_label = all(matches(e, target.labels) for e in expressions)
     return by_label and all(matches(e, {"metadata.name": target.name}) for e in fields)
-
-
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("effect") not in (None, "", taint.get("effect")):
-        return False
-    if toleration.get("key") not in (None, "", taint["key"]):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
