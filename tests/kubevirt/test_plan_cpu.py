@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import preflight_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    preflight_facts,
+    preflight_limits,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
     fleet_of,
@@ -85,6 +89,23 @@ def test_a_vm_under_way_requests_its_cpu_on_both_nodes(sim, operator) -> None:
     found.pods.append(there)
     hosts = {h["name"]: h["committed_cpu_milli"] for h in fleet_of(found, "None")["hosts"]}
     assert hosts == {"n1": 0, "n2": 8000, "n3": 0}
+
+
+def test_what_a_pod_requests_is_what_the_scheduler_counts() -> None:
+    """Its containers beside its sidecars; or what one of its init containers asks for, if more."""
+
+    def container(cpu: str, **more: str) -> dict[str, Any]:
+        return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+    def needs(*init: dict[str, Any], **more: Any) -> float:
+        spec = {"containers": [container("1"), container("500m")], "initContainers": [*init]}
+        return round(preflight_limits.pod_needs({"spec": {**spec, **more}})["cpu"], 6)
+
+    log = container("250m", restartPolicy="Always")
+    assert needs() == 1.5 and needs(container("1")) == 1.5 and needs(container("2")) == 2
+    assert needs(log) == 1.75 and needs(log, log) == 2
+    assert needs(log, container("2")) == 2.25 and needs(container("2"), log) == 2
+    assert needs(log, overhead={"cpu": "100m"}) == 1.85
 
 
 def test_a_quota_with_no_headroom_is_a_warning(sim, operator) -> None:

@@ -48,15 +48,29 @@ def pod_needs(pod: Obj | None, kind: str = "requests") -> dict[str, float]:
     """What a pod asks for, as the scheduler and quotas count it."""
     spec = (pod or {}).get("spec") or {}
     total: dict[str, float] = {}
+    starting: dict[str, float] = {}
+    beside: dict[str, float] = {}  # sidecars: init containers that stay, as the log of a guest
     for container in spec.get("containers") or []:
-        for what, value in _listed(container, kind).items():
-            total[what] = total.get(what, 0.0) + value
+        _add(total, _listed(container, kind))
     for container in spec.get("initContainers") or []:
-        for what, value in _listed(container, kind).items():
-            total[what] = max(total.get(what, 0.0), value)
+        asked = _listed(container, kind)
+        if container.get("restartPolicy") == "Always":
+            _add(beside, asked)
+            _add(total, asked)
+            asked = {}
+        for what in {**beside, **asked}:
+            now = asked.get(what, 0.0) + beside.get(what, 0.0)
+            starting[what] = max(starting.get(what, 0.0), now)
+    for what, value in starting.items():
+        total[what] = max(total.get(what, 0.0), value)
     for what, value in (spec.get("overhead") or {}).items():
         total[what] = total.get(what, 0.0) + amount(value)
     return total
+
+
+def _add(total: dict[str, float], more: Mapping[str, float]) -> None:
+    for what, value in more.items():
+        total[what] = total.get(what, 0.0) + value
 
 
 def _listed(container: Obj, kind: str) -> dict[str, float]:
