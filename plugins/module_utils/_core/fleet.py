@@ -255,7 +255,7 @@ class Fleet:
         del self.moves[move.vm]
         if not (move.held and move.ours):
             return
-        self.machines[move.source].outcomes[move.vm, move.attempt] = Outcome(
+        self.machines[move.source].outcomes[move.vm, move.attempt, move.run_id] = Outcome(
             vm=move.vm,
             attempt=move.attempt,
             ok=finding is None,
@@ -265,6 +265,7 @@ class Fleet:
             processed=int(move.total * MIB),
             seconds=self.clock - move.since,
             paused=move.suspended and move.deaf and finding is not None,
+            at=move.target if finding is None else move.source,
         )
 
     def job(self, uuid: str, node: str) -> Job | None:

@@ -237,7 +237,8 @@ class Reservation:
 class Outcome:
     """What the holder wrote at the end of one attempt.
 
-    `paused`: the VM stayed at its source, paused for the migration, and could not be resumed.
+    `at`: the node where the VM was read to run; empty: not known. `paused`: it stayed at its
+    source, paused for the migration, and could not be resumed.
     """
 
     vm: str
@@ -251,6 +252,7 @@ class Outcome:
     downtime_ms: int | None = None
     work: str = ""  # id of the platform's work object
     paused: bool = False
+    at: str = ""
 
 
 @dataclass
@@ -260,9 +262,10 @@ class Observation:
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
-    `held`: UUIDs whose holder is alive. `full`: every node was read. `stop_errors`: why the last
-    save or request to stop came to nothing, by UUID. `unsent`: asked for by us to be asked to
-    stop, and the guest is not known to have got a request.
+    `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
+    it began itself. `full`: every node was read. `stop_errors`: why the last save or request to
+    stop came to nothing, by UUID. `unsent`: asked for by us to be asked to stop, and the guest is
+    not known to have got a request.
     """
 
     nodes: dict[str, Node]
@@ -272,6 +275,7 @@ class Observation:
     inbound: list[Reservation] = field(default_factory=list)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
+    held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet

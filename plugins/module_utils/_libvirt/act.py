@@ -13,7 +13,7 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.policy import MigrationSettings
 from .._core.reasons import Finding, Reason
-from .._core.record import NodeRecord
+from .._core.record import Attempt, NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
@@ -144,7 +144,12 @@ class Actor:
         self._send(order)
 
     def _abort(self, action: Action, record: NodeRecord) -> None:
-        self._send(self._order("abort", action, record))
+        """Of ours that attempt alone. An adopted one stands for whatever is under way."""
+        order = self._order("abort", action, record)
+        attempt = _attempt_of(action, record)
+        if attempt is not None and attempt.adopted:
+            order["run_id"] = ""
+        self._send(order)
 
     def _release(self, action: Action, record: NodeRecord) -> None:
         give_back(self._hosts, self._slots_on, action, self._source.name)
@@ -254,11 +259,14 @@ def _run_of(action: Action, record: NodeRecord) -> str:
 
     Numbers of attempts begin anew with each record; with the run they are told apart.
     """
+    attempt = _attempt_of(action, record)
+    return record.run_id if attempt is None else attempt.run_id
+
+
+def _attempt_of(action: Action, record: NodeRecord) -> Attempt | None:
     entry = record.vms.get(action.vm)
-    for attempt in entry.attempts if entry else ():
-        if attempt.number == action.attempt:
-            return attempt.run_id
-    return record.run_id
+    attempts = entry.attempts if entry is not None else []
+    return next((a for a in attempts if a.number == action.attempt), None)
 
 
 def _keep_state() -> int:

@@ -45,6 +45,7 @@ class HolderClient:
         self._incoming = b""
         self._events: deque[dict[str, Any]] = deque()
         self._held: frozenset[str] = frozenset()
+        self.held_for: dict[str, tuple[str, int]] = {}  # of the last `held`: see Observation
         self.saves: dict[str, str] = {}  # of the last status: see Saves.status
         self.stops: dict[str, dict[str, Any]] = {}  # the same: see Stops.status
         self._number = 0
@@ -91,7 +92,7 @@ class HolderClient:
         return answer
 
     def abort(self, uuid: str) -> dict[str, Any]:
-        """result: withdrawn, aborting, refused or none; message."""
+        """Whoever began it. result: withdrawn, aborting, refused or none; message."""
         return self.order({"order": "abort", "uuid": uuid})
 
     def status(self) -> list[dict[str, Any]]:
@@ -108,7 +109,13 @@ class HolderClient:
 
     def held(self) -> frozenset[str]:
         """UUIDs of the VMs whose migration the holder looks after."""
-        self._held = frozenset(str(job["uuid"]) for job in self.status())
+        jobs = self.status()
+        self._held = frozenset(str(job["uuid"]) for job in jobs)
+        self.held_for = {
+            str(job["uuid"]): (str(job["run_id"]), int(job["attempt"]))
+            for job in jobs
+            if not job["watch"]
+        }
         self._events.clear()  # what happened before this answer is in it
         return self._held
 

@@ -37,7 +37,7 @@ class Orders(Protocol):
 
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
-    def abort(self, uuid: str) -> dict[str, Any]: ...
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
     def status(self) -> list[dict[str, Any]]: ...
 
@@ -163,7 +163,7 @@ class Server:
         if order == "shutdown":
             return orders.shutdown(raw)
         if order == "abort":
-            return orders.abort(str(raw.get("uuid")))
+            return orders.abort(raw)
         if order == "status":
             told = {"saves": orders.saves(), "stops": orders.stops()}
             return {"pid": os.getpid(), "jobs": orders.status(), **told}

@@ -238,6 +238,7 @@ class LibvirtPlatform:
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder
+        obs.held_for = holder.held_for if holder is not None else {}
         note_saves(obs, holder.saves if holder is not None else {})
         note_stops(obs, record, holder.stops if holder is not None else {})
         return obs
@@ -343,4 +344,5 @@ def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
         seconds=float(raw.get("seconds", 0.0)),
         downtime_ms=raw.get("downtime_ms"),
         paused=bool(raw.get("paused")),
+        at=str(raw.get("at") or ""),
     )

@@ -206,7 +206,8 @@ class Orders:
 
     def order(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         order = parse_order(raw)
-        self.jobs.append({"uuid": order.uuid})
+        told = {"uuid": order.uuid, "run_id": order.run_id, "attempt": order.attempt}
+        self.jobs.append({**told, "watch": order.watch})
         return {"result": "accepted"}
 
     def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,9 +222,9 @@ class Orders:
     def saves(self) -> dict[str, str]:
         return {"s": "the disk is full"}
 
-    def abort(self, uuid: str) -> dict[str, Any]:
-        self.jobs = [job for job in self.jobs if job["uuid"] != uuid]
-        return {"result": "aborting", "message": uuid}
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        self.jobs = [job for job in self.jobs if job["uuid"] != raw["uuid"]]
+        return {"result": "aborting", "message": raw["uuid"]}
 
     def status(self) -> list[dict[str, Any]]:
         return self.jobs
@@ -263,6 +264,16 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     served.server.tell({"event": "change", "job": {"uuid": "u"}})
     assert [e["event"] for e in client.wait(5)] == ["change"]
     assert client.abort("u")["result"] == "aborting"
+    client.close()
+
+
+def test_the_holder_tells_whose_attempt_it_began(served: SimpleNamespace) -> None:
+    """Who began what it only watches it cannot know."""
+    client = connect(served)
+    client.order({**ORDER, "run_id": "run-1"})
+    client.order({**ORDER, "order": "watch", "uuid": "w", "run_id": "run-1"})
+    assert client.held() == frozenset({"u", "w"})
+    assert client.held_for == {"u": ("run-1", 2)}
     client.close()
 
 
