@@ -19,6 +19,7 @@ from .._core.model import Job, Mode, Observation, Outcome
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
+from .._core.strategy import Way
 from . import ended
 from .act import Actor
 from .claims import claim
@@ -239,7 +240,7 @@ class LibvirtPlatform:
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder
         obs.held_for = holder.held_for if holder is not None else {}
-        note_saves(obs, holder.saves if holder is not None else {})
+        note_saves(obs, record, holder.saves if holder is not None else {})
         note_stops(obs, record, holder.stops if holder is not None else {})
         return obs
 
@@ -298,13 +299,22 @@ class LibvirtPlatform:
         self._holder.order(order)
 
 
-def note_saves(obs: Observation, saves: Mapping[str, str]) -> None:
-    """What the holder knows of saves: one that waits for its turn has no job yet."""
+def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, str]) -> None:
+    """What the holder knows of saves: one that waits for its turn has no job yet.
+
+    It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
+    """
+    entries = record.vms if record else {}
+    asked = {
+        uuid
+        for uuid, entry in entries.items()
+        if entry.stop_way == Way.SAVE.value and entry.stop_sent >= entry.stop_started
+    }
     for uuid, error in saves.items():
         vm = obs.vms.get(uuid)
-        if error:
+        if error and uuid in asked:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
-        elif vm is not None and vm.active and vm.job is None:
+        elif not error and vm is not None and vm.active and vm.job is None:
             obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
 
 
@@ -317,7 +327,7 @@ def note_stops(
     obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
     for uuid in asked:
         error = stops.get(uuid, {}).get("error")
-        if error:
+        if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
 
 

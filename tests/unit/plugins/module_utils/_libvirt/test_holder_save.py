@@ -17,6 +17,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
     Observation,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    NodeRecord,
+    VMRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder_save
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     OrderError,
@@ -24,6 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_save import Saves
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
     note_saves,
+    note_stops,
 )
 
 
@@ -126,11 +131,42 @@ def test_an_order_names_the_vm(machine: Machine) -> None:
         saves(machine, []).order({"order": "save", "uuid": None})
 
 
+def record_of(**stops: dict[str, Any]) -> NodeRecord:
+    entries = {uuid: VMRecord(uuid, uuid, **stop) for uuid, stop in stops.items()}
+    return NodeRecord("a", "run-2", vms=entries)
+
+
+def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
+    """The holder that knows it may live on, and a later run may stop the VM in another way."""
+    asked = {"stop_started": 3.0, "stop_sent": 5.0}
+    record = record_of(
+        saved={"stop_way": "save", **asked},
+        not_yet={"stop_way": "save", "stop_started": 3.0, "stop_sent": -7.0},
+        shut={"stop_way": "shutdown", "stop_requests": 1, **asked},
+        moved={},
+    )
+    obs = Observation({}, {u: VM(u, u, "a") for u in record.vms})
+    note_saves(obs, record, dict.fromkeys([*record.vms, "unknown"], "no space"))
+    note_stops(obs, record, {})
+    assert set(obs.stop_errors) == {"saved"}
+
+
+def test_the_error_of_a_request_to_stop_is_not_told_of_a_save() -> None:
+    record = record_of(
+        saved={"stop_way": "save", "stop_requests": 1},
+        shut={"stop_way": "shutdown", "stop_requests": 1},
+    )
+    obs = Observation({}, {})
+    note_stops(obs, record, {uuid: {"sent": True, "error": "no agent"} for uuid in record.vms})
+    assert set(obs.stop_errors) == {"shut"}
+
+
 def test_what_the_holder_knows_is_in_the_picture() -> None:
     """One that waits for its turn is under way, or it would be asked for and timed again."""
     vms = {u: VM(u, u, "a") for u in ("waits", "failed")}
     obs = Observation({}, {**vms, "off": VM("off", "off", "a", State.SHUTOFF)})
-    note_saves(obs, {"waits": "", "failed": "no space", "off": "", "gone": ""})
+    record = record_of(failed={"stop_way": "save", "stop_sent": 5.0})
+    note_saves(obs, record, {"waits": "", "failed": "no space", "off": "", "gone": ""})
     assert obs.vms["waits"].job is not None
     assert obs.vms["waits"].job.saving
     assert obs.vms["failed"].job is None
