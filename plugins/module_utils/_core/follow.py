@@ -200,6 +200,8 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     if vm is not None and vm.state is State.UNKNOWN:
         names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
+    if step.obs.silent:
+        text += f" On {step.record.node} {step.obs.silent}."
     entry.note(Finding(Reason.PEER_UNREACHABLE, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now

@@ -263,9 +263,9 @@ class Observation:
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
     `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
-    it began itself. `full`: every node was read. `stop_errors`: why the last save or request to
-    stop came to nothing, by UUID. `unsent`: asked for by us to be asked to stop, and the guest is
-    not known to have got a request.
+    it began itself. `silent`: why no holder was heard that is there. `full`: every node was read.
+    `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
+    for by us to be asked to stop, and the guest is not known to have got a request.
     """
 
     nodes: dict[str, Node]
@@ -276,6 +276,7 @@ class Observation:
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    silent: str = ""
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from .._core.actions import Action, Do
-from .._core.model import Job, Mode, Observation, Outcome
+from .._core.model import Job, Mode, Observation, Outcome, State
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
@@ -24,7 +24,7 @@ from . import ended
 from .act import Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
-from .holder_client import HolderClient, ensure_holder
+from .holder_client import HolderClient, HolderSilent, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
 from .store import StoreError, VolumeMissing, VolumeTorn
@@ -235,19 +235,27 @@ class LibvirtPlatform:
     # Observe, claim, apply
 
     def observe(self, record: NodeRecord | None) -> Observation:
-        held = self._held()
+        held, silent = self._held()
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder
         obs.held_for = holder.held_for if holder is not None else {}
         note_saves(obs, record, holder.saves if holder is not None else {})
         note_stops(obs, record, holder.stops if holder is not None else {})
+        if silent:
+            note_silence(obs, self.source.name, silent)
         return obs
 
-    def _held(self) -> frozenset[str]:
+    def _held(self) -> tuple[frozenset[str], str]:
+        """What the holder does; and why that is not known, when it is there and does not answer."""
+        try:
+            if self._holder is None:
+                self._holder = HolderClient.connect()
+        except HolderSilent as exc:
+            return frozenset(), str(exc)
         if self._holder is None:
-            self._holder = HolderClient.connect()
-        return self._holder.held() if self._holder is not None else frozenset()
+            return frozenset(), ""
+        return self._holder.held(), self._holder.silent
 
     def _read_outcomes(self, record: NodeRecord | None) -> None:
         """After the holder's status: an outcome is written before the holder lets go.
@@ -329,6 +337,20 @@ def note_stops(
         error = stops.get(uuid, {}).get("error")
         if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
+
+
+def note_silence(obs: Observation, node: str, silent: str) -> None:
+    """The holder may have any VM whose migration shows no job: of those nothing is concluded.
+
+    What shows one it is taken to look after. The claims stay.
+    """
+    obs.full, obs.silent = False, silent
+    obs.nodes[node].message = "; ".join(filter(None, (obs.nodes[node].message, silent)))
+    for uuid, vm in obs.vms.items():
+        if vm.job is None:
+            obs.vms[uuid] = replace(vm, state=State.UNKNOWN)
+        elif vm.job.outgoing:
+            obs.held |= {uuid}
 
 
 _SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")
