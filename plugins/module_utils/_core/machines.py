@@ -67,6 +67,8 @@ class Domain:
     asked_at: float | None = None
     save_takes: float = 0.0
     save_fails: bool = False
+    save_waits: float = 0.0  # for others to be saved
+    save_begins: float | None = None
     save_ends: float | None = None
 
     @property

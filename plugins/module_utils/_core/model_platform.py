@@ -60,6 +60,7 @@ class ModelPlatform:
             Do.SHUTDOWN: self._shutdown,
             Do.FORCE_OFF: self._force_off,
             Do.SAVE: self._save_vm,
+            Do.UNSAVE: self._unsave,
             Do.COLD_DEFINE: self._cold_define,
             Do.COLD_UNDEFINE: self._undefine,
             Do.COLD_START: self._start,
@@ -373,6 +374,12 @@ class ModelPlatform:
         if domain is None or not domain.persistent:
             return Finding(Reason.STOP_FAILED, "it cannot be saved")
         self.fleet.save(self.node, action.vm)
+        return None
+
+    def _unsave(self, action: Action) -> Finding | None:
+        domain = self.own.domains.get(action.vm)
+        if domain is not None:
+            domain.save_begins = None
         return None
 
     def _cold_define(self, action: Action) -> Finding | None:

@@ -61,6 +61,7 @@ class Actor:
             Do.SHUTDOWN: self._shutdown,
             Do.FORCE_OFF: self._force_off,
             Do.SAVE: self._save,
+            Do.UNSAVE: self._unsave,
             Do.COLD_DEFINE: self._cold_define,
             Do.COLD_UNDEFINE: self._clean_source,
             Do.COLD_START: self._cold_start,
@@ -213,6 +214,9 @@ class Actor:
         if self._source.domain(action.vm).isActive():
             self._send({"order": "save", "uuid": action.vm, "name": action.name})
 
+    def _unsave(self, action: Action, record: NodeRecord) -> None:
+        self._send({"order": "unsave", "uuid": action.vm, "name": action.name})
+
     # Cold migration: define there, remove here, start there. Never without a definition.
 
     def _cold_define(self, action: Action, record: NodeRecord) -> None:
@@ -279,6 +283,7 @@ def _keep_state() -> int:
 def _reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
         return Reason.CANNOT_START
-    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.COLD_DEFINE, Do.COLD_UNDEFINE):
+    cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE)
+    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, *cold):
         return Reason.STOP_FAILED
     return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED

@@ -87,6 +87,10 @@ class Board:
         """Take a save order. Raises OrderError."""
         return self._saves.order(raw)
 
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop a save that has not begun."""
+        return self._saves.withdraw(raw)
+
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Take an order to ask a guest to stop. Raises OrderError."""
         return self._stops.order(raw)
@@ -122,6 +126,10 @@ class Board:
     def saves(self) -> dict[str, str]:
         """UUID -> "" for each save under way, or why the last one came to nothing."""
         return self._saves.status()
+
+    def queued(self) -> list[str]:
+        """UUIDs of the saves that have not begun."""
+        return self._saves.queued()
 
     def stops(self) -> dict[str, dict[str, Any]]:
         """UUID -> has the guest got a request to stop, and why the last one came to nothing."""

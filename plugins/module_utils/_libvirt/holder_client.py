@@ -52,6 +52,7 @@ class HolderClient:
         self.silent = ""  # why the last `held` is older than the question
         self.held_for: dict[str, tuple[str, int]] = {}  # of the last `held`: see Observation
         self.saves: dict[str, str] = {}  # of the last status: see Saves.status
+        self.queued: frozenset[str] = frozenset()  # the same: those of them that have not begun
         self.stops: dict[str, dict[str, Any]] = {}  # the same: see Stops.status
         self._number = 0
         self._subscribed: float | None = None
@@ -119,6 +120,7 @@ class HolderClient:
             except HolderGone:
                 continue
         self.saves = dict(answer.get("saves", {}))
+        self.queued = frozenset(answer.get("queued", ()))
         self.stops = dict(answer.get("stops", {}))
         return list(answer.get("jobs", []))
 

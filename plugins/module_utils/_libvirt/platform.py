@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -240,7 +240,8 @@ class LibvirtPlatform:
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder
         obs.held_for = holder.held_for if holder is not None else {}
-        note_saves(obs, record, holder.saves if holder is not None else {})
+        if holder is not None:
+            note_saves(obs, record, holder.saves, holder.queued)
         note_stops(obs, record, holder.stops if holder is not None else {})
         if silent:
             note_silence(obs, self.source.name, silent)
@@ -307,7 +308,12 @@ class LibvirtPlatform:
         self._holder.order(order)
 
 
-def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, str]) -> None:
+def note_saves(
+    obs: Observation,
+    record: NodeRecord | None,
+    saves: Mapping[str, str],
+    queued: Collection[str],
+) -> None:
     """What the holder knows of saves: one that waits for its turn has no job yet.
 
     It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
@@ -319,11 +325,11 @@ def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, 
         if entry.stop_way == Way.SAVE.value and entry.stop_sent >= entry.stop_started
     }
     for uuid, error in saves.items():
-        vm = obs.vms.get(uuid)
+        vm, waits = obs.vms.get(uuid), uuid in queued
         if error and uuid in asked:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
         elif not error and vm is not None and vm.active and vm.job is None:
-            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
+            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
 
 
 def note_stops(

@@ -109,6 +109,15 @@ KINDS = {
         "document": {"save": True},
         "save_takes": 25.0,
     },
+    "save_queued": {
+        "migratable": False,
+        "findings": NOT_HERE,
+        "may_stop": True,
+        "document": {"save": True},
+        "autostart": True,
+        "save_takes": 5.0,
+        "save_waits": 40.0,
+    },
     "if_possible": {
         "declared_strategy": "LiveMigrateIfPossible",
         "migratable": False,

@@ -147,6 +147,11 @@ def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
     assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
 
 
+def test_a_save_is_withdrawn_by_the_holder_that_has_it(world: World) -> None:
+    world.actor(None, None).apply(world.action(Do.UNSAVE), world.record)
+    assert world.orders == [{"order": "unsave", "uuid": VM, "name": "web"}]
+
+
 @pytest.mark.parametrize(("adopted", "run_id"), [(False, "run-0"), (True, "")])
 def test_an_abort_names_our_attempt_or_means_whatever_is_under_way(
     world: World, adopted: bool, run_id: str

@@ -223,6 +223,12 @@ class Orders:
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         return {"result": "accepted", "name": raw["name"]}
 
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "withdrawn", "name": raw["name"]}
+
+    def queued(self) -> list[str]:
+        return ["q"]
+
     def stops(self) -> dict[str, dict[str, Any]]:
         return {"g": {"sent": True, "error": ""}}
 
@@ -262,7 +268,8 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     assert client.order(ORDER)["result"] == "accepted"
     assert client.held() == frozenset({"u"})
     assert client.order({"order": "save", "uuid": "s", "name": "web"})["name"] == "web"
-    assert client.saves == {"s": "the disk is full"}
+    assert client.order({"order": "unsave", "uuid": "s", "name": "web"})["result"] == "withdrawn"
+    assert (client.saves, client.queued) == ({"s": "the disk is full"}, {"q"})
     assert client.order({"order": "shutdown", "uuid": "g", "name": "db"})["name"] == "db"
     assert client.stops == {"g": {"sent": True, "error": ""}}
     with pytest.raises(HolderError, match="dance"):

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
+    Job,
     Observation,
     State,
 )
@@ -126,6 +127,34 @@ def test_two_go_on_at_once_and_the_others_wait_for_them(machine: Machine) -> Non
     assert (sorted(machine.calls), machine.most) == (list("abcd"), 2)
 
 
+def test_one_that_has_not_begun_can_be_withdrawn(machine: Machine) -> None:
+    made = saves(machine, [])
+    for uuid in "abcd":
+        made.order(order(uuid))
+    until(lambda: len(made.queued()) == 2)
+    begun, waits = sorted(set("abcd") - set(made.queued())), sorted(made.queued())
+    assert made.withdraw(order(waits[0])) == {"result": "withdrawn"}
+    assert made.withdraw(order(waits[0])) == {"result": "none"}
+    assert made.withdraw(order(begun[0])) == {"result": "held"}
+    assert set(made.status()) == {*begun, waits[1]}
+    machine.go.set()
+    until(lambda: made.idle)
+    assert sorted(machine.calls) == sorted([*begun, waits[1]])
+
+
+def test_one_that_is_ordered_again_is_saved_once(machine: Machine) -> None:
+    made = saves(machine, [])
+    for uuid in "abc":
+        made.order(order(uuid))
+    until(lambda: len(made.queued()) == 1)
+    (waits,) = made.queued()
+    made.withdraw(order(waits))
+    assert made.order(order(waits)) == {"result": "accepted"}
+    machine.go.set()
+    until(lambda: made.idle)
+    assert sorted(machine.calls) == list("abc")
+
+
 def test_an_order_names_the_vm(machine: Machine) -> None:
     with pytest.raises(OrderError, match="uuid"):
         saves(machine, []).order({"order": "save", "uuid": None})
@@ -146,7 +175,7 @@ def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
         moved={},
     )
     obs = Observation({}, {u: VM(u, u, "a") for u in record.vms})
-    note_saves(obs, record, dict.fromkeys([*record.vms, "unknown"], "no space"))
+    note_saves(obs, record, dict.fromkeys([*record.vms, "unknown"], "no space"), ())
     note_stops(obs, record, {})
     assert set(obs.stop_errors) == {"saved"}
 
@@ -162,13 +191,14 @@ def test_the_error_of_a_request_to_stop_is_not_told_of_a_save() -> None:
 
 
 def test_what_the_holder_knows_is_in_the_picture() -> None:
-    """One that waits for its turn is under way, or it would be asked for and timed again."""
-    vms = {u: VM(u, u, "a") for u in ("waits", "failed")}
+    """One that waits for its turn has a job, or it would be asked for and timed again."""
+    vms = {u: VM(u, u, "a") for u in ("waits", "goes on", "failed")}
     obs = Observation({}, {**vms, "off": VM("off", "off", "a", State.SHUTOFF)})
     record = record_of(failed={"stop_way": "save", "stop_sent": 5.0})
-    note_saves(obs, record, {"waits": "", "failed": "no space", "off": "", "gone": ""})
-    assert obs.vms["waits"].job is not None
-    assert obs.vms["waits"].job.saving
+    told = {"waits": "", "goes on": "", "failed": "no space", "off": "", "gone": ""}
+    note_saves(obs, record, told, {"waits"})
+    assert obs.vms["waits"].job == Job(outgoing=False, queued=True)
+    assert obs.vms["goes on"].job == Job(outgoing=False, saving=True)
     assert obs.vms["failed"].job is None
     assert obs.vms["off"].job is None
     assert [f.message for f in obs.stop_errors.values()] == ["save: no space"]
