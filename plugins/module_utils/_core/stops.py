@@ -77,6 +77,8 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
     if is_saving(vm) or is_queued(vm):
+        # Perhaps of an earlier run: from now on it is this one's, and so is its error.
+        entry.stop_sent = max(entry.stop_sent, entry.stop_started)
         # As long as its memory is large and its storage slow: only the node's deadline ends it.
         if step.late():
             how = "is still being saved" if is_saving(vm) else "still waits to be saved"

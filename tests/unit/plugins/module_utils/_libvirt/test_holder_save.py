@@ -12,11 +12,21 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
     Job,
+    Node,
     Observation,
+    OnNotMigratable,
     State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+    Finding,
+    Reason,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     NodeRecord,
@@ -178,6 +188,23 @@ def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
     note_saves(obs, record, dict.fromkeys([*record.vms, "unknown"], "no space"), ())
     note_stops(obs, record, {})
     assert set(obs.stop_errors) == {"saved"}
+
+
+def test_the_error_of_a_save_that_an_earlier_run_ordered_is_told_of_it() -> None:
+    """It was under way when this run began, which took it up."""
+    policy = Policy(allow_stop=True, on_not_migratable=OnNotMigratable.SAVE)
+    guest = VM("u", "u", "a", migratable=False, findings=(Finding(Reason.HOST_DEVICE),))
+    node = Node("a", boot_id="boot", cordoned=True)
+    record = record_of(u={"stop_way": "save", "stop_sent": 5.0, "stop_started": 5.0})
+    record = begin(record, "a", "drained", "run-3", 100.0, "boot")
+    obs = Observation({"a": node}, {"u": guest}, now=101.0)
+    note_saves(obs, record, {"u": ""}, ())
+    record = decide(obs, {"a": record}, policy).records["a"]
+    obs = Observation({"a": node}, {"u": guest}, now=160.0)
+    note_saves(obs, record, {"u": "no space"}, ())
+    decision = decide(obs, {"a": record}, policy)
+    assert "no space" in decision.records["a"].vms["u"].message
+    assert [action.do for action in decision.actions] == [Do.SAVE]
 
 
 def test_the_error_of_a_request_to_stop_is_not_told_of_a_save() -> None:
