@@ -33,6 +33,7 @@ class Do(str, Enum):
     SHUTDOWN = "shutdown"  # with a target: a cold migration begins, claimed first
     FORCE_OFF = "force_off"
     SAVE = "save"
+    UNSAVE = "unsave"  # one that has been ordered and has not begun
     COLD_DEFINE = "cold_define"  # claimed first
     COLD_UNDEFINE = "cold_undefine"
     COLD_START = "cold_start"

@@ -172,6 +172,9 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         entry.ending = Ending.NONE.value
         entry.note(Finding(Reason.BLOCK_JOB, text))
         return True
+    if stops.is_queued(vm):
+        step.must(Do.UNSAVE, uuid, "", Reason.STOP_FAILED)
+        return entry.ending == Ending.NONE.value
     asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
     timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
     if asked and waited <= timeout and vm.state is State.RUNNING:

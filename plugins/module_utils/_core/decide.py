@@ -180,8 +180,8 @@ def _recorded(obs: Observation, entry: VMRecord) -> Recorded:
     if entry.stop_way:
         return Recorded.COLD if entry.cold_target else Recorded.STOPPING
     last = entry.last
-    if last is None:
-        # Held without an attempt of ours: by another run, and its job may not be there yet.
+    if last is None or follow.held_for_another(obs, entry):
+        # Held, and not for an attempt of ours: by another run, and its job may not be there yet.
         return Recorded.HELD if entry.uuid in obs.held else Recorded.NOTHING
     if last.ended:
         return Recorded.NOTHING if last.ok else Recorded.FAILED

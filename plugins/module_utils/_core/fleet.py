@@ -62,7 +62,7 @@ class Fleet:
             times.append(self._due(move, rates[move.vm]))
         for machine in self.machines.values():
             for domain in machine.domains.values():
-                times += [t for t in (domain.off_at, domain.save_ends) if t]
+                times += [t for t in (domain.off_at, domain.save_begins, domain.save_ends) if t]
         return min(times, default=float("inf"))
 
     def _rates(self) -> dict[str, float]:
@@ -143,7 +143,10 @@ class Fleet:
             fired = True
         for machine in self.machines.values():
             for uuid, domain in list(machine.domains.items()):
-                if domain.save_ends is not None and domain.save_ends <= self.clock:
+                if domain.save_begins is not None and domain.save_begins <= self.clock:
+                    self._begin_save(machine, uuid, domain)
+                    fired = True
+                elif domain.save_ends is not None and domain.save_ends <= self.clock:
                     self._end_save(machine, uuid, domain)
                     fired = True
                 elif domain.off_at is not None and domain.off_at <= self.clock:
@@ -221,6 +224,7 @@ class Fleet:
         move.stage, move.since = Stage.PRECOPY, self.clock
         move.total = move.remaining = float(max(1, here.spec.memory_mib))
         arriving = replace(here, state=State.INCOMING, persistent=False, autostart=False)
+        arriving.save_begins = None
         if there is not None:
             arriving.persistent, arriving.autostart = True, there.autostart
         target.domains[move.vm] = arriving
@@ -255,7 +259,7 @@ class Fleet:
         del self.moves[move.vm]
         if not (move.held and move.ours):
             return
-        self.machines[move.source].outcomes[move.vm, move.attempt] = Outcome(
+        self.machines[move.source].outcomes[move.vm, move.attempt, move.run_id] = Outcome(
             vm=move.vm,
             attempt=move.attempt,
             ok=finding is None,
@@ -265,6 +269,7 @@ class Fleet:
             processed=int(move.total * MIB),
             seconds=self.clock - move.since,
             paused=move.suspended and move.deaf and finding is not None,
+            at=move.target if finding is None else move.source,
         )
 
     def job(self, uuid: str, node: str) -> Job | None:
@@ -272,6 +277,8 @@ class Fleet:
         domain = self.machines[node].domains.get(uuid)
         if domain is not None and domain.save_ends is not None:
             return Job(outgoing=False, saving=True)
+        if domain is not None and domain.save_begins is not None:
+            return Job(outgoing=False, queued=True)
         move = self.moves.get(uuid)
         if move is None or move.source != node or move.stage is Stage.STARTING:
             return None
@@ -306,14 +313,22 @@ class Fleet:
     # What happens to VMs and hosts
 
     def save(self, node: str, uuid: str) -> None:
-        """The VM stands still while its memory goes to disk; then it is off. Saved once."""
+        """It waits its turn, then stands still while its memory goes to disk; then it is off."""
         machine = self.machines[node]
         domain = machine.domains[uuid]
         machine.stop_errors.pop(uuid, None)
-        if domain.save_ends is None:
-            domain.state, domain.save_ends = State.PAUSED, self.clock + domain.save_takes
-            if not domain.save_takes:
-                self._end_save(machine, uuid, domain)
+        if domain.save_ends is None and domain.save_begins is None:
+            domain.save_begins = self.clock + domain.save_waits
+            if not domain.save_waits:
+                self._begin_save(machine, uuid, domain)
+
+    def _begin_save(self, machine: Machine, uuid: str, domain: Domain) -> None:
+        domain.save_begins = None
+        if domain.state is not State.RUNNING or uuid in self.moves:
+            return
+        domain.state, domain.save_ends = State.PAUSED, self.clock + domain.save_takes
+        if not domain.save_takes:
+            self._end_save(machine, uuid, domain)
 
     def _end_save(self, machine: Machine, uuid: str, domain: Domain) -> None:
         domain.save_ends = None
@@ -333,7 +348,7 @@ class Fleet:
                 return  # it executes on the other side
             self.fail(move, Finding(Reason.MIGRATION_FAILED, "the domain stopped"))
         domain = machine.domains[uuid]
-        domain.off_at = domain.save_ends = domain.asked_at = None
+        domain.off_at = domain.save_begins = domain.save_ends = domain.asked_at = None
         if domain.persistent and not vanish:
             domain.state = State.SHUTOFF
         else:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .actions import Do
-from .model import ACTIVE_STATES, VM, Job, Outcome, Sighting, State
+from .model import ACTIVE_STATES, VM, Job, Observation, Outcome, Sighting, State
 from .policy import MigrationSettings
 from .reasons import CATALOGUE, PATIENT, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
@@ -40,6 +40,8 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
         if step.late():
             entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
         return
+    if held_for_another(step.obs, entry) or _was_over(step, entry, job):
+        take_outcome(step, entry)
     if entry.last is None or entry.last.ended:
         _adopt(step, entry, seen.node if seen else "", job)
     last = entry.last
@@ -68,6 +70,29 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
             method=vm.method,
             settings=settings,
         )
+
+
+def held_for_another(obs: Observation, entry: VMRecord) -> bool:
+    """The holder has begun a migration of this VM, and it is not the record's last attempt.
+
+    An attempt belongs to the run that began it. An adopted one stands for whatever is under way.
+    """
+    held_for, last = obs.held_for.get(entry.uuid), entry.last
+    if held_for is None or (last is not None and last.adopted and not last.ended):
+        return False
+    return last is None or held_for != (last.run_id, last.number)
+
+
+def _was_over(step: Step, entry: VMRecord, job: Job | None) -> bool:
+    """The end of the last attempt stood written before this job was read: it is another's.
+
+    Not where the holder could not tell the place of the VM: then it may be the same one.
+    """
+    last = entry.last
+    if last is None or job is None or not job.outgoing:
+        return False
+    outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    return outcome is not None and outcome.at != ""
 
 
 def _keep_up(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
@@ -175,6 +200,8 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     if vm is not None and vm.state is State.UNKNOWN:
         names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
+    if step.obs.silent:
+        text += f" On {step.record.node} {step.obs.silent}."
     entry.note(Finding(Reason.PEER_UNREACHABLE, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now

@@ -15,6 +15,7 @@ from enum import Enum
 from .model import ACTIVE_STATES, VM, Mode, Outcome, Reservation, State
 from .policy import MigrationSettings
 from .reasons import Finding
+from .record import Attempt
 
 
 class Stage(str, Enum):
@@ -66,6 +67,8 @@ class Domain:
     asked_at: float | None = None
     save_takes: float = 0.0
     save_fails: bool = False
+    save_waits: float = 0.0  # for others to be saved
+    save_begins: float | None = None
     save_ends: float | None = None
 
     @property
@@ -77,6 +80,7 @@ class Domain:
 class Move:
     """One migration. `held`: a holder enforces its deadlines and will tell how it ended.
 
+    `run_id`, `attempt`: whose it is, in a record. `watched`: its holder did not begin it.
     `ours`: that holder is ours. `asked`: it was asked for by us, not only adopted.
     `suspended`: the holder paused the VM, and resumes it if it stays. `deaf`: which fails.
     """
@@ -91,12 +95,20 @@ class Move:
     held: bool = True
     ours: bool = True
     asked: bool = True
+    run_id: str = ""
+    watched: bool = False
     suspended: bool = False
     deaf: bool = False
     since: float = 0.0  # of this stage
     total: float = 0.0
     remaining: float = 0.0
     mode: Mode = Mode.PRE_COPY
+
+    def is_another(self, attempt: Attempt) -> bool:
+        """Did its holder begin it for another attempt? An adopted one is whatever is under way."""
+        if not (self.held and self.ours) or self.watched or attempt.adopted:
+            return False
+        return (self.run_id, self.attempt) != (attempt.run_id, attempt.number)
 
 
 @dataclass
@@ -117,7 +129,7 @@ class Machine:
     cordons: set[str] = field(default_factory=set)
     record: str | None = None
     definitions: dict[str, Domain] = field(default_factory=dict)
-    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    outcomes: dict[tuple[str, int, str], Outcome] = field(default_factory=dict)
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     other_mib: int = 0
     other_vms: int = 0

@@ -102,11 +102,13 @@ class Job:
 
     Where the platform has a work object for it: `work` is its id, `phase` the platform's word
     for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
-    what it waits for. `saving`: its memory goes to disk, and then it is off.
+    what it waits for. `saving`: its memory goes to disk, and then it is off. `queued`: that was
+    ordered, waits for its turn, and can still be withdrawn.
     """
 
     outgoing: bool = True
     saving: bool = False
+    queued: bool = False
     work: str = ""
     phase: str = ""
     ours: bool = False
@@ -253,7 +255,8 @@ class Reservation:
 class Outcome:
     """What the holder wrote at the end of one attempt.
 
-    `paused`: the VM stayed at its source, paused for the migration, and could not be resumed.
+    `at`: the node where the VM was read to run; empty: not known. `paused`: it stayed at its
+    source, paused for the migration, and could not be resumed.
     """
 
     vm: str
@@ -267,6 +270,7 @@ class Outcome:
     downtime_ms: int | None = None
     work: str = ""  # id of the platform's work object
     paused: bool = False
+    at: str = ""
 
 
 @dataclass
@@ -276,9 +280,10 @@ class Observation:
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
-    `held`: UUIDs whose holder is alive. `full`: every node was read. `stop_errors`: why the last
-    save or request to stop came to nothing, by UUID. `unsent`: asked for by us to be asked to
-    stop, and the guest is not known to have got a request.
+    `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
+    it began itself. `silent`: why no holder was heard that is there. `full`: every node was read.
+    `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
+    for by us to be asked to stop, and the guest is not known to have got a request.
     """
 
     nodes: dict[str, Node]
@@ -288,6 +293,8 @@ class Observation:
     inbound: list[Reservation] = field(default_factory=list)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
+    held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    silent: str = ""
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()
     cluster_in_flight: int = 0  # slots taken in the whole fleet

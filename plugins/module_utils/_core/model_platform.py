@@ -22,7 +22,7 @@ from .machines import Domain, Machine, Move, Stage
 from .model import Node, Observation, Reservation, Sighting, State
 from .policy import Limits, MigrationSettings
 from .reasons import Finding, Reason
-from .record import NodeRecord
+from .record import Attempt, NodeRecord
 from .report import WALL
 
 OURS = "virtops.maintenance"
@@ -39,6 +39,7 @@ class ModelPlatform:
         self.fleet = fleet
         self.node = node
         self.slots_on = min(fleet.machines)
+        self._acting: NodeRecord | None = None
         names = sorted(fleet.machines)
         self._order = names[first % len(names) :] + names[: first % len(names)]
         self.hook: Callable[[str], None] = self._tick
@@ -59,6 +60,7 @@ class ModelPlatform:
             Do.SHUTDOWN: self._shutdown,
             Do.FORCE_OFF: self._force_off,
             Do.SAVE: self._save_vm,
+            Do.UNSAVE: self._unsave,
             Do.COLD_DEFINE: self._cold_define,
             Do.COLD_UNDEFINE: self._undefine,
             Do.COLD_START: self._start,
@@ -114,8 +116,12 @@ class ModelPlatform:
         obs = Observation(nodes={}, vms={}, now=self.now())
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
         obs.held = frozenset(m.vm for m in held if m.held and m.ours)
+        begun = [m for m in held if m.vm in obs.held and not m.watched]
+        obs.held_for = {m.vm: (m.run_id, m.attempt) for m in begun}
         self.hook("read outcomes")
-        obs.outcomes, obs.stop_errors = dict(self.own.outcomes), dict(self.own.stop_errors)
+        ours = {(u, a.number, a.run_id) for u, a in _attempts(record)}
+        obs.outcomes = {k[:2]: o for k, o in self.own.outcomes.items() if k in ours}
+        obs.stop_errors = dict(self.own.stop_errors)
         wanted = set(record.vms) if record else set()
         seen: dict[str, dict[str, Domain]] = {}
         for name in self._order:
@@ -261,6 +267,7 @@ class ModelPlatform:
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}
+        self._acting = record
         for action in actions:
             self.hook(f"write {action.do.value} {action.vm}")
             finding = self.fails(action)
@@ -291,6 +298,7 @@ class ModelPlatform:
         fate = self.fleet.fate(action.vm, action.attempt)
         settings = action.settings or MigrationSettings()
         move = Move(action.vm, self.node, action.target, action.attempt, settings, fate)
+        move.run_id = self._attempt(action).run_id
         self.fleet.migrate(move)  # else one is under way: adopted
         return None
 
@@ -298,9 +306,17 @@ class ModelPlatform:
         move = self.fleet.moves.get(action.vm)
         if move is not None:
             move.held, move.ours, move.attempt = True, True, action.attempt
+            move.run_id, move.watched = self._attempt(action).run_id, True
         return None
 
+    def _attempt(self, action: Action) -> Attempt:
+        key = action.vm, action.attempt
+        return next(a for uuid, a in _attempts(self._acting) if (uuid, a.number) == key)
+
     def _abort(self, action: Action) -> Finding | None:
+        move = self.fleet.moves.get(action.vm)
+        if move is not None and move.is_another(self._attempt(action)):
+            return None
         if self.fleet.abort(action.vm):
             return None
         return Finding(Reason.MIGRATION_FAILED, "too late to abort: the VM moves")
@@ -360,6 +376,12 @@ class ModelPlatform:
         self.fleet.save(self.node, action.vm)
         return None
 
+    def _unsave(self, action: Action) -> Finding | None:
+        domain = self.own.domains.get(action.vm)
+        if domain is not None:
+            domain.save_begins = None
+        return None
+
     def _cold_define(self, action: Action) -> Finding | None:
         domain = self.own.domains.get(action.vm)
         if domain is None or domain.active:
@@ -392,6 +414,11 @@ class ModelPlatform:
         if domain is not None:
             domain.autostart = action.do is Do.AUTOSTART_ON
         return None
+
+
+def _attempts(record: NodeRecord | None) -> list[tuple[str, Attempt]]:
+    entries = record.vms if record is not None else {}
+    return [(uuid, attempt) for uuid, entry in entries.items() for attempt in entry.attempts]
 
 
 def _incoming(machine: Machine) -> set[str]:

@@ -76,10 +76,13 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
     """It was asked to stop and still runs."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
-    if is_saving(vm):
+    if is_saving(vm) or is_queued(vm):
+        # Perhaps of an earlier run: from now on it is this one's, and so is its error.
+        entry.stop_sent = max(entry.stop_sent, entry.stop_started)
         # As long as its memory is large and its storage slow: only the node's deadline ends it.
         if step.late():
-            text = f"{entry.name} is still being saved."
+            how = "is still being saved" if is_saving(vm) else "still waits to be saved"
+            text = f"{entry.name} {how}."
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
         return
     if uuid in step.obs.stop_errors:
@@ -114,11 +117,16 @@ def is_saving(vm: VM) -> bool:
     return vm.job is not None and vm.job.saving
 
 
+def is_queued(vm: VM) -> bool:
+    """A save of it was ordered and has not begun."""
+    return vm.job is not None and vm.job.queued
+
+
 def _undo(step: Step, uuid: str, vm: VM) -> bool:
     """Take back what we did for a stop that does not come. True: something is still to do."""
     entry = step.record.vms[uuid]
     claim = step.obs.claims.get(uuid)
-    more = False
+    more = is_queued(vm) and step.attempt(Do.UNSAVE, uuid)
     if entry.autostart and not vm.autostart:
         more |= step.attempt(Do.AUTOSTART_ON, uuid)
     if claim is not None:  # of a cold migration

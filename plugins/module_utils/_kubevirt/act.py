@@ -29,8 +29,8 @@ _AT_ONCE = {"gracePeriodSeconds": 1}
 # There is no claim, no autostart, no definition of its own on a node, no saved state; the holder of
 # every migration is KubeVirt, which pauses and resumes for it.
 NO_COUNTERPART = frozenset(
-    {Do.WATCH, Do.RELEASE, Do.FINISH, Do.CLEAN_SOURCE, Do.SAVE, Do.RESUME}
-    | {Do.AUTOSTART_OFF, Do.AUTOSTART_ON}
+    {Do.WATCH, Do.RELEASE, Do.FINISH, Do.CLEAN_SOURCE, Do.RESUME}
+    | {Do.SAVE, Do.UNSAVE, Do.AUTOSTART_OFF, Do.AUTOSTART_ON}
     | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW}
 )
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)

@@ -13,7 +13,7 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.policy import MigrationSettings
 from .._core.reasons import Finding, Reason
-from .._core.record import NodeRecord
+from .._core.record import Attempt, NodeRecord
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
@@ -61,6 +61,7 @@ class Actor:
             Do.SHUTDOWN: self._shutdown,
             Do.FORCE_OFF: self._force_off,
             Do.SAVE: self._save,
+            Do.UNSAVE: self._unsave,
             Do.COLD_DEFINE: self._cold_define,
             Do.COLD_UNDEFINE: self._clean_source,
             Do.COLD_START: self._cold_start,
@@ -144,7 +145,12 @@ class Actor:
         self._send(order)
 
     def _abort(self, action: Action, record: NodeRecord) -> None:
-        self._send(self._order("abort", action, record))
+        """Of ours that attempt alone. An adopted one stands for whatever is under way."""
+        order = self._order("abort", action, record)
+        attempt = _attempt_of(action, record)
+        if attempt is not None and attempt.adopted:
+            order["run_id"] = ""
+        self._send(order)
 
     def _release(self, action: Action, record: NodeRecord) -> None:
         give_back(self._hosts, self._slots_on, action, self._source.name)
@@ -208,6 +214,9 @@ class Actor:
         if self._source.domain(action.vm).isActive():
             self._send({"order": "save", "uuid": action.vm, "name": action.name})
 
+    def _unsave(self, action: Action, record: NodeRecord) -> None:
+        self._send({"order": "unsave", "uuid": action.vm, "name": action.name})
+
     # Cold migration: define there, remove here, start there. Never without a definition.
 
     def _cold_define(self, action: Action, record: NodeRecord) -> None:
@@ -254,11 +263,14 @@ def _run_of(action: Action, record: NodeRecord) -> str:
 
     Numbers of attempts begin anew with each record; with the run they are told apart.
     """
+    attempt = _attempt_of(action, record)
+    return record.run_id if attempt is None else attempt.run_id
+
+
+def _attempt_of(action: Action, record: NodeRecord) -> Attempt | None:
     entry = record.vms.get(action.vm)
-    for attempt in entry.attempts if entry else ():
-        if attempt.number == action.attempt:
-            return attempt.run_id
-    return record.run_id
+    attempts = entry.attempts if entry is not None else []
+    return next((a for a in attempts if a.number == action.attempt), None)
 
 
 def _keep_state() -> int:
@@ -271,6 +283,7 @@ def _keep_state() -> int:
 def _reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
         return Reason.CANNOT_START
-    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.COLD_DEFINE, Do.COLD_UNDEFINE):
+    cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE)
+    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, *cold):
         return Reason.STOP_FAILED
     return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED

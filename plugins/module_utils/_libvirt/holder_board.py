@@ -87,15 +87,29 @@ class Board:
         """Take a save order. Raises OrderError."""
         return self._saves.order(raw)
 
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop a save that has not begun."""
+        return self._saves.withdraw(raw)
+
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Take an order to ask a guest to stop. Raises OrderError."""
         return self._stops.order(raw)
 
-    def abort(self, uuid: str) -> dict[str, Any]:
-        """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way."""
-        job = self._jobs.get(uuid)
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Stage-aware: withdrawn, aborting or refused; `none` when nothing is under way.
+
+        An order that names run and attempt aborts no other one. Who began what is only watched
+        is not known: that is aborted.
+        """
+        job = self._jobs.get(str(raw.get("uuid")))
         if job is None:
             return {"result": "none", "message": "no migration of this VM is under way here"}
+        held = job.order
+        meant = raw.get("run_id"), raw.get("attempt")
+        if meant[0] and not held.watch and meant != (held.run_id, held.attempt):
+            text = f"attempt {held.attempt} of run {held.run_id} is under way, which is another one"
+            self._log(f"abort {held.name}: refused: {text}")
+            return {"result": "refused", "message": text}
         result, message = job.abort()
         self._log(f"abort {job.order.name}: {result}: {message}")
         self._changed(job)
@@ -112,6 +126,10 @@ class Board:
     def saves(self) -> dict[str, str]:
         """UUID -> "" for each save under way, or why the last one came to nothing."""
         return self._saves.status()
+
+    def queued(self) -> list[str]:
+        """UUIDs of the saves that have not begun."""
+        return self._saves.queued()
 
     def stops(self) -> dict[str, dict[str, Any]]:
         """UUID -> has the guest got a request to stop, and why the last one came to nothing."""

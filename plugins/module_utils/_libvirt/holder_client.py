@@ -36,6 +36,10 @@ class HolderGone(HolderError):
     """The connection to the holder broke. Its migrations go on."""
 
 
+class HolderSilent(HolderGone):
+    """The holder is there and does not answer: what it does is not known."""
+
+
 class HolderClient:
     """A connection to the holder. Not for several threads at once."""
 
@@ -45,7 +49,10 @@ class HolderClient:
         self._incoming = b""
         self._events: deque[dict[str, Any]] = deque()
         self._held: frozenset[str] = frozenset()
+        self.silent = ""  # why the last `held` is older than the question
+        self.held_for: dict[str, tuple[str, int]] = {}  # of the last `held`: see Observation
         self.saves: dict[str, str] = {}  # of the last status: see Saves.status
+        self.queued: frozenset[str] = frozenset()  # the same: those of them that have not begun
         self.stops: dict[str, dict[str, Any]] = {}  # the same: see Stops.status
         self._number = 0
         self._subscribed: float | None = None
@@ -54,11 +61,14 @@ class HolderClient:
     def connect(
         cls, run_dir: str = holder.RUN_DIR, uri: str = "qemu:///system", log: str = holder.LOG
     ) -> HolderClient | None:
-        """The holder that runs; None if there is none."""
+        """The holder that runs; None if there is none. Raises HolderSilent."""
         sock = socket.socket(socket.AF_UNIX)
         try:
             sock.settimeout(ANSWER_FOR)
             sock.connect(os.path.join(run_dir, "holder.sock"))
+        except (BlockingIOError, socket.timeout) as exc:
+            sock.close()
+            raise HolderSilent(_silence()) from exc
         except OSError:
             sock.close()
             return None
@@ -83,6 +93,8 @@ class HolderClient:
         """
         try:
             answer = self._ask(order)
+        except HolderSilent:
+            raise
         except HolderGone:
             self._reconnect(start=True)
             answer = self._ask(order)
@@ -91,24 +103,44 @@ class HolderClient:
         return answer
 
     def abort(self, uuid: str) -> dict[str, Any]:
-        """result: withdrawn, aborting, refused or none; message."""
+        """Whoever began it. result: withdrawn, aborting, refused or none; message."""
         return self.order({"order": "abort", "uuid": uuid})
 
     def status(self) -> list[dict[str, Any]]:
-        """A line for each migration under way; [] when the holder has gone."""
-        try:
-            if self._sock is None:
-                self._reconnect(start=False)
-            answer = self._ask({"order": "status"})
-        except HolderGone:
-            answer = {}
+        """A line for each migration under way; [] when there is no holder. Raises HolderSilent."""
+        answer: dict[str, Any] = {}
+        for _again in range(2):  # only the connection may have ended
+            try:
+                if self._sock is None:
+                    self._reconnect(start=False)
+                answer = self._ask({"order": "status"})
+                break
+            except HolderSilent:
+                raise
+            except HolderGone:
+                continue
         self.saves = dict(answer.get("saves", {}))
+        self.queued = frozenset(answer.get("queued", ()))
         self.stops = dict(answer.get("stops", {}))
         return list(answer.get("jobs", []))
 
     def held(self) -> frozenset[str]:
-        """UUIDs of the VMs whose migration the holder looks after."""
-        self._held = frozenset(str(job["uuid"]) for job in self.status())
+        """UUIDs of the VMs whose migration the holder looks after.
+
+        While it does not answer those of its last answer; `silent` has the words.
+        """
+        self.silent = ""
+        try:
+            jobs = self.status()
+        except HolderSilent as exc:
+            self.silent = str(exc)
+            return self._held
+        self._held = frozenset(str(job["uuid"]) for job in jobs)
+        self.held_for = {
+            str(job["uuid"]): (str(job["run_id"]), int(job["attempt"]))
+            for job in jobs
+            if not job["watch"]
+        }
         self._events.clear()  # what happened before this answer is in it
         return self._held
 
@@ -179,6 +211,9 @@ class HolderClient:
         try:
             self._sock.settimeout(ANSWER_FOR)
             self._sock.sendall(line)
+        except socket.timeout as exc:
+            self.close()
+            raise HolderSilent(_silence()) from exc
         except OSError as exc:
             self.close()
             raise HolderGone(f"the holder has gone: {exc}") from exc
@@ -187,7 +222,7 @@ class HolderClient:
             left = until - time.monotonic()
             if left <= 0:
                 self.close()
-                raise HolderGone(f"the holder did not answer within {ANSWER_FOR:.0f} s")
+                raise HolderSilent(_silence())
             message = self._message(left)
             if message is not None and "event" in message:
                 self._events.append(message)
@@ -223,6 +258,10 @@ class HolderClient:
         line, _newline, self._incoming = self._incoming.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
+
+
+def _silence() -> str:
+    return f"the holder did not answer within {ANSWER_FOR:.0f} s"
 
 
 def ensure_holder(

@@ -36,6 +36,7 @@ class Saves:
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._status: dict[str, str] = {}  # uuid -> "", or why it came to nothing
+        self._queued: dict[str, object] = {}  # uuid -> the order that has not begun
 
     @property
     def idle(self) -> bool:
@@ -51,25 +52,39 @@ class Saves:
             if self._status.get(uuid) == "":
                 return {"result": "held"}
             self._status[uuid] = ""
+            ticket = self._queued[uuid] = object()
         self._log(f"save {name} ({uuid})")
-        # Not a daemon of the process: what was accepted is also begun.
-        threading.Thread(target=self._save, args=(uuid, name), name=f"save-{uuid}").start()
+        # Not a daemon of the process: what was accepted is also begun, unless it is withdrawn.
+        threading.Thread(target=self._save, args=(uuid, name, ticket), name=f"save-{uuid}").start()
         return {"result": "accepted"}
+
+    def withdraw(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """withdrawn; held: it has begun, and goes on; none: there is none."""
+        uuid = str(raw.get("uuid"))
+        with self._lock:
+            if self._queued.pop(uuid, None) is None:
+                return {"result": "held" if self._status.get(uuid) == "" else "none"}
+            del self._status[uuid]
+        self._log(f"save {raw.get('name')} ({uuid}): withdrawn")
+        return {"result": "withdrawn"}
+
+    def queued(self) -> list[str]:
+        """UUIDs of those that wait for their turn."""
+        with self._lock:
+            return list(self._queued)
 
     def status(self) -> dict[str, str]:
         """UUID -> "" while it goes on or waits for its turn; else why the last one failed."""
         with self._lock:
             return dict(self._status)
 
-    def _save(self, uuid: str, name: str) -> None:
-        error = ""
-        try:
-            with self._places:
-                self._call(uuid)
-        except (libvirt.libvirtError, LibvirtProblem) as exc:
-            error = str(exc) or type(exc).__name__
-        except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
-            error = f"the holder failed: {type(exc).__name__}: {exc}"
+    def _save(self, uuid: str, name: str, ticket: object) -> None:
+        with self._places:
+            with self._lock:
+                if self._queued.get(uuid) is not ticket:
+                    return  # withdrawn, and perhaps ordered again
+                del self._queued[uuid]
+            error = self._try(uuid)
         self._log(f"saved {name}: {error or 'ok'}")
         with self._lock:
             if error:
@@ -77,6 +92,16 @@ class Saves:
             else:
                 del self._status[uuid]
         self._tell({"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}})
+
+    def _try(self, uuid: str) -> str:
+        """Why it came to nothing; empty: it went well."""
+        try:
+            self._call(uuid)
+        except (libvirt.libvirtError, LibvirtProblem) as exc:
+            return str(exc) or type(exc).__name__
+        except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
+            return f"the holder failed: {type(exc).__name__}: {exc}"
+        return ""
 
     def _call(self, uuid: str) -> None:
         local = self._links.local()

@@ -35,13 +35,17 @@ class Orders(Protocol):
 
     def save(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
+
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
-    def abort(self, uuid: str) -> dict[str, Any]: ...
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]: ...
 
     def status(self) -> list[dict[str, Any]]: ...
 
     def saves(self) -> dict[str, str]: ...
+
+    def queued(self) -> list[str]: ...
 
     def stops(self) -> dict[str, dict[str, Any]]: ...
 
@@ -160,12 +164,15 @@ class Server:
             return orders.order(raw)
         if order == "save":
             return orders.save(raw)
+        if order == "unsave":
+            return orders.unsave(raw)
         if order == "shutdown":
             return orders.shutdown(raw)
         if order == "abort":
-            return orders.abort(str(raw.get("uuid")))
+            return orders.abort(raw)
         if order == "status":
-            told = {"saves": orders.saves(), "stops": orders.stops()}
+            told: dict[str, Any] = {"saves": orders.saves(), "queued": orders.queued()}
+            told["stops"] = orders.stops()
             return {"pid": os.getpid(), "jobs": orders.status(), **told}
         if order == "subscribe":
             client.subscribed = True

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from .._core.actions import Action, Do
-from .._core.model import Job, Mode, Observation, Outcome
+from .._core.model import Job, Mode, Observation, Outcome, State
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
+from .._core.strategy import Way
 from . import ended
 from .act import Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
-from .holder_client import HolderClient, ensure_holder
+from .holder_client import HolderClient, HolderSilent, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
 from .store import StoreError, VolumeMissing, VolumeTorn
@@ -234,18 +235,28 @@ class LibvirtPlatform:
     # Observe, claim, apply
 
     def observe(self, record: NodeRecord | None) -> Observation:
-        held = self._held()
+        held, silent = self._held()
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder
-        note_saves(obs, holder.saves if holder is not None else {})
+        obs.held_for = holder.held_for if holder is not None else {}
+        if holder is not None:
+            note_saves(obs, record, holder.saves, holder.queued)
         note_stops(obs, record, holder.stops if holder is not None else {})
+        if silent:
+            note_silence(obs, self.source.name, silent)
         return obs
 
-    def _held(self) -> frozenset[str]:
+    def _held(self) -> tuple[frozenset[str], str]:
+        """What the holder does; and why that is not known, when it is there and does not answer."""
+        try:
+            if self._holder is None:
+                self._holder = HolderClient.connect()
+        except HolderSilent as exc:
+            return frozenset(), str(exc)
         if self._holder is None:
-            self._holder = HolderClient.connect()
-        return self._holder.held() if self._holder is not None else frozenset()
+            return frozenset(), ""
+        return self._holder.held(), self._holder.silent
 
     def _read_outcomes(self, record: NodeRecord | None) -> None:
         """After the holder's status: an outcome is written before the holder lets go.
@@ -297,14 +308,28 @@ class LibvirtPlatform:
         self._holder.order(order)
 
 
-def note_saves(obs: Observation, saves: Mapping[str, str]) -> None:
-    """What the holder knows of saves: one that waits for its turn has no job yet."""
+def note_saves(
+    obs: Observation,
+    record: NodeRecord | None,
+    saves: Mapping[str, str],
+    queued: Collection[str],
+) -> None:
+    """What the holder knows of saves: one that waits for its turn has no job yet.
+
+    It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
+    """
+    entries = record.vms if record else {}
+    asked = {
+        uuid
+        for uuid, entry in entries.items()
+        if entry.stop_way == Way.SAVE.value and entry.stop_sent >= entry.stop_started
+    }
     for uuid, error in saves.items():
-        vm = obs.vms.get(uuid)
-        if error:
+        vm, waits = obs.vms.get(uuid), uuid in queued
+        if error and uuid in asked:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
-        elif vm is not None and vm.active and vm.job is None:
-            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=True))
+        elif not error and vm is not None and vm.active and vm.job is None:
+            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
 
 
 def note_stops(
@@ -316,8 +341,22 @@ def note_stops(
     obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
     for uuid in asked:
         error = stops.get(uuid, {}).get("error")
-        if error:
+        if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
             obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
+
+
+def note_silence(obs: Observation, node: str, silent: str) -> None:
+    """The holder may have any VM whose migration shows no job: of those nothing is concluded.
+
+    What shows one it is taken to look after. The claims stay.
+    """
+    obs.full, obs.silent = False, silent
+    obs.nodes[node].message = "; ".join(filter(None, (obs.nodes[node].message, silent)))
+    for uuid, vm in obs.vms.items():
+        if vm.job is None:
+            obs.vms[uuid] = replace(vm, state=State.UNKNOWN)
+        elif vm.job.outgoing:
+            obs.held |= {uuid}
 
 
 _SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")
@@ -343,4 +382,5 @@ def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
         seconds=float(raw.get("seconds", 0.0)),
         downtime_ms=raw.get("downtime_ms"),
         paused=bool(raw.get("paused")),
+        at=str(raw.get("at") or ""),
     )

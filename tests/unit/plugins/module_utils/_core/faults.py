@@ -136,7 +136,11 @@ class Faults:
             if not machine.cordons:
                 self.drained.pop(machine.name, None)
 
-    def do_steal(self, _run: Run, arg: int) -> None:
+    def do_single(self, run: Run, arg: int) -> None:
+        """As `do_steal`, by the holder: the run of one VM has a record and a claim of its own."""
+        self.do_steal(run, arg, held=True)
+
+    def do_steal(self, _run: Run, arg: int, held: bool = False) -> None:
         """Somebody migrates a VM without asking us, where there is room for all of ours too."""
         found = sorted(
             (u, m.name)
@@ -153,8 +157,9 @@ class Faults:
             spoken = sum(c.memory_mib for c in machine.claims.values()) + self.active(machine)
             free = machine.capacity_mib - machine.reserve_mib - spoken
             if machine.name != source and free >= memory + 4096 and not machine.cordons:
-                move = Move(uuid, source, machine.name, 0, MigrationSettings(), Fate())
-                move.held = move.ours = move.asked = False
+                move = Move(uuid, source, machine.name, 1, MigrationSettings(), Fate(), asked=False)
+                move.held = move.ours = held
+                move.run_id = "single" if held else ""
                 self.stolen.add(uuid)
                 self.fleet.migrate(move)
                 return

@@ -109,6 +109,15 @@ KINDS = {
         "document": {"save": True},
         "save_takes": 25.0,
     },
+    "save_queued": {
+        "migratable": False,
+        "findings": NOT_HERE,
+        "may_stop": True,
+        "document": {"save": True},
+        "autostart": True,
+        "save_takes": 5.0,
+        "save_waits": 40.0,
+    },
     "if_possible": {
         "declared_strategy": "LiveMigrateIfPossible",
         "migratable": False,
@@ -138,7 +147,7 @@ CALM = ("live", "autostart", "transient", "shutdown", "transient_stop", "cold", 
 small = st.integers(0, 40)
 gaps = st.one_of(st.integers(0, 3), st.integers(0, 30), st.integers(0, 150))
 SAFE_EVENTS = ("switch", "switch", "switch", "kill", "holder", "pause")
-ALL_EVENTS = (*SAFE_EVENTS, "unreach", "crash", "stop", "vanish", "cordon", "steal")
+ALL_EVENTS = (*SAFE_EVENTS, "unreach", "crash", "stop", "vanish", "cordon", "steal", "single")
 
 
 def plans(events: tuple[str, ...]) -> st.SearchStrategy:

@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate, Move
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     OnNotMigratable,
+    Reservation,
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
@@ -196,3 +197,101 @@ def test_the_same_run_id_again_is_a_new_run() -> None:
     record = begin(platform.load(), "a", "drained", "run", now, boot_id, fresh=True)
     outcome = Engine(platform, POLICY, record).run(now + 2000.0)
     assert ended(outcome) == ("moved", "")
+
+
+def begun(made, intent: str = "drained", name: str = "drain"):
+    platform = ModelPlatform(made, "a")
+    boot_id = platform.own.boot_id
+    record = begin(platform.load(), "a", intent, name, platform.now(), boot_id)
+    return Engine(platform, POLICY, record)
+
+
+def others(made, **more) -> Move:
+    """Somebody else migrates it: by virsh, or by a run of one VM that the holder works for."""
+    move = Move("u1", "a", "b", 1, MigrationSettings(), Fate(), asked=False, **more)
+    assert made.migrate(move)
+    made.advance(made.clock + 1.0)
+    return move
+
+
+BY_VIRSH = {"held": False, "ours": False}
+BY_ANOTHER_RUN = {"run_id": "one"}
+
+
+def failed_unread(**more):
+    """Our attempt has failed, its outcome is written, and nobody has read it: then others begin."""
+    made = two(vm(1, "a", memory=4096))
+    made.fate = lambda _vm, _attempt: Fate(fail_at=0.1)
+    begun(made).step()
+    while made.moves:
+        made.advance(made.clock + 0.1)
+    others(made, **more)
+    return made
+
+
+def never_ordered():
+    """Killed between the record and the order. Then another run of ours moves the VM."""
+    made = two(vm(1, "a", memory=4096))
+
+    def killed(action):
+        if action.do is Do.MIGRATE:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, fails=killed, name="drain")
+    others(made, **BY_ANOTHER_RUN)
+    return made
+
+
+WORLDS = {
+    "by virsh after a failure of ours": lambda: failed_unread(**BY_VIRSH),
+    "by another run after a failure of ours": lambda: failed_unread(**BY_ANOTHER_RUN),
+    "by another run, ours was never ordered": never_ordered,
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_restore_leaves_the_migration_of_others_alone(world: str) -> None:
+    made = WORLDS[world]()
+    outcome = run(made, intent="active", name="back")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.ACTIVE, ("moved", ""))
+    assert made.machines["b"].domains["u1"].state is State.RUNNING
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_drain_puts_no_deadline_of_ours_on_the_migration_of_others(world: str) -> None:
+    made = WORLDS[world]()
+    outcome = begun(made, name="again").step()
+    last = outcome.record.vms["u1"].last
+    assert (last.adopted, last.target, last.ended) == (True, "b", False)
+    assert [a.settings for a in outcome.decision.actions if a.do is Do.WATCH] in ([], [None])
+
+
+def test_a_claim_stays_while_the_holder_has_the_migration_of_another_run() -> None:
+    """It copies no memory yet: its disks are made. Ours had failed before."""
+    made = two(vm(1, "a"))
+    made.fate = lambda _vm, _attempt: Fate(fail_at=0.1)
+    assert ended(run(made)) == ("blocked", "AttemptsUsedUp")
+    made.machines["b"].claims["u1", "a"] = Reservation("u1", "b", "a", 1024)
+    made.start_delay = 1000.0
+    others(made, **BY_ANOTHER_RUN)
+    outcome = begun(made, name="again").step()
+    assert outcome.decision.actions == []
+    assert outcome.record.vms["u1"].last.adopted
+
+
+def test_a_new_run_of_the_same_record_aborts_what_the_first_one_began() -> None:
+    made = two(vm(1, "a", memory=4096))
+    begun(made).step()
+    made.advance(made.clock + 1.0)
+    outcome = run(made, intent="active", name="back")
+    assert ended(outcome) == ("restored", "")
+    assert outcome.record.vms["u1"].last.abort_status == "Succeeded"
+
+
+def test_the_abort_of_one_migration_aborts_it_while_the_holder_has_it_for_a_drain() -> None:
+    made = two(vm(1, "a", memory=4096))
+    others(made, run_id="drain")
+    outcome = single(made, intent="active")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.ACTIVE, ("restored", ""))
+    assert made.machines["a"].domains["u1"].state is State.RUNNING

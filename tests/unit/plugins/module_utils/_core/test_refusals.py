@@ -91,11 +91,8 @@ def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> No
 
     def lost(action: Action) -> Finding | None:
         if action.do is Do.MIGRATE:
-            made.migrate(
-                Move(
-                    "u1", "a", "b", action.attempt, MigrationSettings(), made.fate("u1", 1)
-                )
-            )  # fmt: skip
+            fate, settings = made.fate("u1", 1), MigrationSettings()
+            made.migrate(Move("u1", "a", "b", action.attempt, settings, fate, run_id="run"))
             return Finding(Reason.MIGRATION_FAILED, "migrate: the holder did not answer")
         return None
 

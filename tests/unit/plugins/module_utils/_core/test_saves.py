@@ -77,6 +77,53 @@ def test_a_restore_says_that_it_waits_for_the_save_and_starts_the_vm() -> None:
     assert the(made).autostart is True
 
 
+def queued():
+    """Ordered, the drain killed; it waits for others to be saved."""
+    made = saved_slowly(save_waits=600.0)
+    platform = ModelPlatform(made, "a")
+    record = begin(None, "a", "drained", "first", platform.now(), platform.own.boot_id)
+    Engine(platform, SAVE, record).run(platform.now() + 100.0)
+    domain = the(made)
+    assert (domain.state, domain.save_ends) == (State.RUNNING, None)
+    assert domain.save_begins is not None
+    return made
+
+
+def test_a_save_that_waits_its_turn_is_asked_for_once_and_not_timed() -> None:
+    made = queued()
+    outcome = run(made, replace(SAVE, drain_timeout=3000.0), name="second")
+    assert (outcome.phase, ended(outcome)[0]) == (NodePhase.DRAINED, "saved")
+    assert {a.do for a in outcome.actions_done}.isdisjoint({Do.SAVE, Do.UNSAVE})
+
+
+def test_a_restore_withdraws_a_save_that_has_not_begun() -> None:
+    made = queued()
+    outcome = run(made, SAVE, "active", "back")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.ACTIVE, ("restored", ""))
+    made.advance(made.clock + 2000.0)
+    assert (the(made).state, the(made).managed_save) == (State.RUNNING, False)
+    assert the(made).autostart is True
+
+
+def test_a_run_that_may_not_stop_it_withdraws_a_save_that_has_not_begun() -> None:
+    made = queued()
+    assert ended(run(made, POLICY, name="again")) == ("blocked", "HostDeviceNotLiveMigratable")
+    made.advance(made.clock + 2000.0)
+    assert (the(made).state, the(made).autostart) == (State.RUNNING, True)
+
+
+def test_a_save_that_begins_as_it_is_withdrawn_is_waited_for() -> None:
+    made = queued()
+
+    def too_late(action):
+        if action.do is Do.UNSAVE:
+            made.advance(made.clock + 1000.0)
+
+    outcome = run(made, replace(POLICY, drain_timeout=9000.0), name="again", fails=too_late)
+    assert (outcome.phase, ended(outcome)[0]) == (NodePhase.DRAINED, "saved")
+    assert the(made).autostart is False
+
+
 @pytest.mark.parametrize("takes", [3.0, 60.0])
 def test_a_save_that_fails_is_told_in_its_own_words(takes: float) -> None:
     made = saved_slowly(takes, save_fails=True)

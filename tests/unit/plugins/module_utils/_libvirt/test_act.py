@@ -147,6 +147,21 @@ def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
     assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
 
 
+def test_a_save_is_withdrawn_by_the_holder_that_has_it(world: World) -> None:
+    world.actor(None, None).apply(world.action(Do.UNSAVE), world.record)
+    assert world.orders == [{"order": "unsave", "uuid": VM, "name": "web"}]
+
+
+@pytest.mark.parametrize(("adopted", "run_id"), [(False, "run-0"), (True, "")])
+def test_an_abort_names_our_attempt_or_means_whatever_is_under_way(
+    world: World, adopted: bool, run_id: str
+) -> None:
+    attempt = Attempt(1, "host-b", "", 0.0, "boot", run_id="run-0", adopted=adopted)
+    world.record.vms[VM].attempts.append(attempt)
+    world.actor(world.domain("host-a"), None).apply(world.action(Do.ABORT, attempt=1), world.record)
+    assert [(o["order"], o["run_id"], o["attempt"]) for o in world.orders] == [("abort", run_id, 1)]
+
+
 def test_a_watch_order_has_the_settings_or_says_that_there_are_none(world: World) -> None:
     actor = world.actor(world.domain("host-a"), None)
     for settings in (MigrationSettings(on_timeout="pause"), None):

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,10 +24,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
     MigrationSettings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder, migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    holder,
+    holder_client,
+    migrate,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
     HolderClient,
     HolderError,
+    HolderSilent,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     OrderError,
@@ -206,7 +213,8 @@ class Orders:
 
     def order(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         order = parse_order(raw)
-        self.jobs.append({"uuid": order.uuid})
+        told = {"uuid": order.uuid, "run_id": order.run_id, "attempt": order.attempt}
+        self.jobs.append({**told, "watch": order.watch})
         return {"result": "accepted"}
 
     def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,15 +223,21 @@ class Orders:
     def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         return {"result": "accepted", "name": raw["name"]}
 
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "withdrawn", "name": raw["name"]}
+
+    def queued(self) -> list[str]:
+        return ["q"]
+
     def stops(self) -> dict[str, dict[str, Any]]:
         return {"g": {"sent": True, "error": ""}}
 
     def saves(self) -> dict[str, str]:
         return {"s": "the disk is full"}
 
-    def abort(self, uuid: str) -> dict[str, Any]:
-        self.jobs = [job for job in self.jobs if job["uuid"] != uuid]
-        return {"result": "aborting", "message": uuid}
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        self.jobs = [job for job in self.jobs if job["uuid"] != raw["uuid"]]
+        return {"result": "aborting", "message": raw["uuid"]}
 
     def status(self) -> list[dict[str, Any]]:
         return self.jobs
@@ -254,7 +268,8 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     assert client.order(ORDER)["result"] == "accepted"
     assert client.held() == frozenset({"u"})
     assert client.order({"order": "save", "uuid": "s", "name": "web"})["name"] == "web"
-    assert client.saves == {"s": "the disk is full"}
+    assert client.order({"order": "unsave", "uuid": "s", "name": "web"})["result"] == "withdrawn"
+    assert (client.saves, client.queued) == ({"s": "the disk is full"}, {"q"})
     assert client.order({"order": "shutdown", "uuid": "g", "name": "db"})["name"] == "db"
     assert client.stops == {"g": {"sent": True, "error": ""}}
     with pytest.raises(HolderError, match="dance"):
@@ -263,6 +278,16 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     served.server.tell({"event": "change", "job": {"uuid": "u"}})
     assert [e["event"] for e in client.wait(5)] == ["change"]
     assert client.abort("u")["result"] == "aborting"
+    client.close()
+
+
+def test_the_holder_tells_whose_attempt_it_began(served: SimpleNamespace) -> None:
+    """Who began what it only watches it cannot know."""
+    client = connect(served)
+    client.order({**ORDER, "run_id": "run-1"})
+    client.order({**ORDER, "order": "watch", "uuid": "w", "run_id": "run-1"})
+    assert client.held() == frozenset({"u", "w"})
+    assert client.held_for == {"u": ("run-1", 2)}
     client.close()
 
 
@@ -317,6 +342,54 @@ def test_a_holder_that_went(served: SimpleNamespace) -> None:
     assert client.held() == frozenset()
     assert client.wait(0.05) == []
     assert not client.alive
+
+
+def silent_holder(path: Path) -> socket.socket:
+    """One that stands still: the kernel takes connections for it, and nobody reads."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path / "holder.sock"))
+    listener.listen(1)
+    return listener
+
+
+def test_a_holder_that_does_not_answer_has_not_let_go(
+    served: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = connect(served)
+    client.order({**ORDER, "run_id": "run-1"})
+    assert (client.held(), client.silent) == (frozenset({"u"}), "")
+    monkeypatch.setattr(holder_client, "ANSWER_FOR", 0.1)
+    still = tmp_path / "still"
+    still.mkdir()
+    with silent_holder(still):
+        client._where = (client._where[0], str(still), client._where[2])
+        client.close()
+        assert client.held() == frozenset({"u"})
+        assert client.held_for == {"u": ("run-1", 2)}
+        assert "did not answer" in client.silent
+        with pytest.raises(HolderSilent):
+            client.order(ORDER)
+    assert client.held() == frozenset()  # it has ended: nothing listens any more
+    assert client.silent == ""
+
+
+def test_a_holder_with_too_many_who_wait_is_there(tmp_path: Path) -> None:
+    with silent_holder(tmp_path), contextlib.ExitStack() as queue:
+        for _number in range(2):  # one more than its backlog
+            client = HolderClient.connect(str(tmp_path))
+            assert client is not None
+            queue.callback(client.close)
+        with pytest.raises(HolderSilent):
+            HolderClient.connect(str(tmp_path))
+
+
+def test_a_connection_that_the_holder_dropped_is_made_anew(served: SimpleNamespace) -> None:
+    client = connect(served)
+    client.order(ORDER)
+    assert client._sock is not None
+    client._sock.shutdown(2)
+    assert client.held() == frozenset({"u"})
+    client.close()
 
 
 def test_no_holder(tmp_path: Path) -> None:

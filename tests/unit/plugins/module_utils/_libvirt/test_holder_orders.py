@@ -112,6 +112,32 @@ def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any
         Board._held_already(held, parse_order({**ORDER, **other}))
 
 
+OTHERS = {"uuid": "u", "run_id": "run-2", "attempt": 1}
+
+
+@pytest.mark.parametrize(
+    ("held", "order", "result"),
+    [
+        ({"order": "migrate"}, OTHERS, "refused"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": "run-1", "attempt": 2}, "refused"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": "run-1"}, "withdrawn"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": ""}, "withdrawn"),
+        ({"order": "migrate"}, {"uuid": "u"}, "withdrawn"),
+        ({"order": "watch"}, OTHERS, "withdrawn"),
+        ({"order": "migrate"}, {"uuid": "x"}, "none"),
+    ],
+)
+def test_an_abort_of_one_attempt_aborts_no_other(
+    held: dict[str, Any], order: dict[str, Any], result: str
+) -> None:
+    made = job(**held)
+    board: Any = SimpleNamespace(
+        _jobs={"u": made}, _log=lambda _text: None, _changed=lambda _job: None
+    )
+    assert Board.abort(board, order)["result"] == result
+    assert made._withdrawn is (result == "withdrawn")
+
+
 @pytest.mark.parametrize(
     ("seen", "settled", "done"),
     [

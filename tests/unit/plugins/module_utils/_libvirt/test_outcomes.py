@@ -52,7 +52,7 @@ class Volumes:
 
 
 def told(run: str, ok: bool = True) -> bytes:
-    return json.dumps({"run_id": run, "ok": ok, "mode": "PreCopy"}).encode()
+    return json.dumps({"run_id": run, "ok": ok, "mode": "PreCopy", "at": "host-b"}).encode()
 
 
 def platform(volumes: Volumes) -> LibvirtPlatform:
@@ -78,7 +78,7 @@ def test_an_outcome_of_another_run_is_not_believed() -> None:
     platform(Volumes(**{NAME: b"[]"}))._read_outcomes(record_of("run-1"))  # nor is one that is none
     # The attempt of an earlier run of this record is one of ours.
     made._read_outcomes(record_of("run-1"))
-    assert made._outcomes[VM, 1].ok
+    assert (made._outcomes[VM, 1].ok, made._outcomes[VM, 1].at) == (True, "host-b")
 
 
 def test_an_outcome_without_an_attempt_in_the_record_is_not_read() -> None:
