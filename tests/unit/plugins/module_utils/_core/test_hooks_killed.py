@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
@@ -84,7 +84,7 @@ def made_pair(asked: list[tuple[str, str]], uuid: str) -> list[str]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     kinds=st.lists(st.sampled_from(("migrate", "fixed")), min_size=1, max_size=5),
     on_not=st.sampled_from(KINDS[1:]),

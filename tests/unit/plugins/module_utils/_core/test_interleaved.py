@@ -39,7 +39,6 @@ quick = settings(
     max_examples=int(
         os.environ.get("VIRTOPS_EXAMPLES", "40")
     ),  # more: thousands a minute on a free core
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.link import (
@@ -156,9 +156,7 @@ GUEST = st.builds(
 )
 
 
-@settings(
-    max_examples=max(8, EXAMPLES // 5), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=max(8, EXAMPLES // 5))
 @given(st.lists(GUEST, min_size=1, max_size=16), st.integers(60, 400))
 def test_everyone_arrives_within_its_limit(rows: list[tuple], capacity: int) -> None:
     """Nobody starves, no limit is passed, the link is used."""
@@ -209,7 +207,7 @@ STAMPS = st.lists(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(STAMPS)
 def test_whatever_the_numbers_say_it_answers_sensibly(looks: list[dict[str, LinkJob]]) -> None:
     """Statistics may be late, jump, go backwards. Somebody always has the link."""

@@ -117,7 +117,7 @@ DOCUMENTS = st.fixed_dictionaries(
     }
 )
 HIDEABLE = ("migratable", "agent_connected", "dirty_rate", "migration_method")
-MANY = settings(max_examples=400, deadline=None)
+MANY = settings(max_examples=400)
 
 
 def answer(text: str, document: Any) -> bool | None:
