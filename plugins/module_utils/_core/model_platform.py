@@ -20,6 +20,7 @@ from .actions import Action, Do
 from .fleet import Fleet
 from .machines import Domain, Machine, Move, Stage
 from .model import Node, Observation, Reservation, Sighting, State
+from .model_reads import incoming, read_node
 from .policy import Limits, MigrationSettings
 from .reasons import Finding, Reason
 from .record import Attempt, NodeRecord
@@ -131,7 +132,7 @@ class ModelPlatform:
                 obs.nodes[name] = Node(name, reachable=False, message=f"{name} does not answer")
                 obs.full = False
                 continue
-            obs.nodes[name] = self._read_node(machine)
+            obs.nodes[name] = read_node(self.fleet, machine, OURS)
             seen[name] = self._read_domains(machine, obs)
         wanted.update(obs.vms)
         for name, domains in seen.items():
@@ -142,32 +143,6 @@ class ModelPlatform:
     def _can_reach(self, name: str) -> bool:
         machine = self.fleet.machines[name]
         return machine.up and (machine.reachable or name == self.node)
-
-    def _read_node(self, machine: Machine) -> Node:
-        active = {u: d.spec.memory_mib for u, d in machine.domains.items() if d.active}
-        spoken = claims.committed(machine.claims.values(), active) + machine.other_mib
-        groups = dict(machine.other_groups)
-        for domain in machine.domains.values():
-            if domain.active and domain.spec.group:
-                groups[domain.spec.group] = groups.get(domain.spec.group, 0) + 1
-        inbound = {c.vm for c in machine.claims.values()} | _incoming(machine)
-        moves = self.fleet.moves.values()
-        return Node(
-            name=machine.name,
-            cordoned=bool(machine.cordons),
-            our_cordon=OURS in machine.cordons,
-            capacity_mib=machine.capacity_mib,
-            reserve_mib=machine.reserve_mib,
-            committed_mib=spoken,
-            reserved_mib=spoken - sum(active.values()) - machine.other_mib,
-            inbound=len(inbound) + machine.other_inbound,
-            outbound=sum(1 for m in moves if m.source == machine.name),
-            vm_count=len(active) + machine.other_vms,
-            group_counts=groups,
-            roll_rank=machine.roll_rank,
-            roll_done=machine.roll_done,
-            boot_id=machine.boot_id,
-        )
 
     def _read_domains(self, machine: Machine, obs: Observation) -> dict[str, Domain]:
         """A copy of its domains as they are now; its claims; on the node itself, its VMs."""
@@ -233,7 +208,7 @@ class ModelPlatform:
                 mine,
                 list(target.claims.values()),
                 active,
-                _incoming(target),
+                incoming(target),
                 target.capacity_mib - target.reserve_mib - target.other_mib,
                 limits,
                 bool(target.cordons) and not claims.settled(action.do, stood),
@@ -419,8 +394,3 @@ class ModelPlatform:
 def _attempts(record: NodeRecord | None) -> list[tuple[str, Attempt]]:
     entries = record.vms if record is not None else {}
     return [(uuid, attempt) for uuid, entry in entries.items() for attempt in entry.attempts]
-
-
-def _incoming(machine: Machine) -> set[str]:
-    arriving = (State.INCOMING, State.POSTCOPY)
-    return {u for u, d in machine.domains.items() if d.state in arriving}
