@@ -103,6 +103,7 @@ class Observer:
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])
+            obs.full = obs.full and obs.nodes[host.name].reachable
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
@@ -185,11 +186,19 @@ class Observer:
 
     @staticmethod
     def _count_groups(host: Host, active: Sequence[DomainNow], node: Node) -> None:
+        """Where a group is not known the host takes nothing: it may have what must be apart."""
         for domain in active:
             try:
                 group = host.group_of(domain.uuid)
-            except libvirt.libvirtError:
-                continue  # it left between two reads
+            except HostUnreachable as exc:
+                node.reachable, node.message = False, str(exc)
+                return
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    continue  # it left between two reads
+                node.reachable = False
+                node.message = f"{host.name}: the group of {domain.name} cannot be read: {exc}"
+                return
             if group:
                 node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
