@@ -47,6 +47,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if choice.findings:
         entry.note(choice.findings[0])
     if vm.autostart:
+        entry.disarmed = True
         step.do(Do.AUTOSTART_OFF, vm.uuid)
     _ask(step, entry, entry.cold_target)
 
@@ -176,6 +177,7 @@ def off_here(step: Step, uuid: str) -> None:
             return
         _define_there(step, vm, entry, Ending.BLOCKED)
     elif vm.autostart:
+        entry.disarmed = True
         step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
