@@ -131,7 +131,11 @@ def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> 
 
 
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
-    """Enter new VMs into the record and judge where each one is."""
+    """Enter new VMs into the record and judge where each one is.
+
+    One that could not be read is entered as if it were transient: then nothing is made of its
+    autostart should it leave before it was read.
+    """
     here = {vm.uuid: vm for vm in vms}
     unfinished = {r.vm for r in step.obs.inbound if r.target == step.record.node}
     arriving = unfinished | {vm.uuid for vm in vms if vm.state in _NOT_YET_OURS}
@@ -141,8 +145,8 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
                 vm.uuid,
                 vm.name,
                 vm.memory_mib,
-                vm.persistent,
-                vm.autostart,
+                vm.known and vm.persistent,
+                vm.known and vm.autostart,
                 was_active=vm.active,
                 seen_boot=step.obs.nodes[step.record.node].boot_id if vm.active else "",
             )
@@ -170,6 +174,8 @@ def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
 
     But not what we did to it ourselves.
     """
+    if not vm.known:
+        return
     entry.persistent = vm.persistent
     if entry.uuid not in step.obs.claims:  # a claim that stands has the size of its time
         entry.memory_mib = vm.memory_mib

@@ -157,6 +157,11 @@ def off_here(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     vm = step.at_hand(uuid)
     entry.stop_requests = 0  # whatever was asked for, it is done
+    moves = not entry.was_active and step.policy.move_inactive
+    if not vm.known and (moves or entry.asked_to_stop):
+        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
+        step.wait(entry, vm, why, step.policy.unknown_timeout)
+        return
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
