@@ -200,10 +200,9 @@ class LibvirtPlatform:
                 continue
 
     def forget(self, record: NodeRecord) -> None:
-        """Remove the record, its copies and the outcomes: the maintenance is over."""
+        """Remove the record, its copies and its outcomes: the maintenance is over."""
         for name in self.source.store.names():
-            parsed = parse_name(name)
-            if isinstance(parsed, OutcomeName) and parsed.vm in record.vms:
+            if self._is_outcome_of(name, record):
                 self.source.store.delete(name)
         for peer in self.peers.values():
             try:
@@ -214,6 +213,22 @@ class LibvirtPlatform:
         self.source.store.delete_record(self._prefix + "record")
         self._outcomes.clear()
         self._copied = self._defined = None
+
+    def _is_outcome_of(self, name: str, record: NodeRecord) -> bool:
+        """Did a run of this record leave it? The host and one of its VMs may have a record each.
+
+        What nobody can read tells nobody anything: that goes too.
+        """
+        parsed = parse_name(name)
+        if not isinstance(parsed, OutcomeName) or parsed.vm not in record.vms:
+            return False
+        try:
+            raw = json.loads(self.source.store.read(name))
+        except VolumeMissing:
+            return False
+        except (VolumeTorn, ValueError):
+            return True
+        return not isinstance(raw, dict) or raw.get("run_id") in record.runs
 
     # The records of single VMs
 
