@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from .._core.decide import ARRIVING
 from .._core.model import (
     VM,
     Node,
@@ -269,7 +270,7 @@ class Observer:
                     return None, True
                 facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
             else:
-                if domain.job is None:
+                if domain.job is None and not self._arrives(domain, reads):
                     self._vm_facts[key] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
@@ -285,6 +286,12 @@ class Observer:
             runs_us=self._runs_us(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))
+
+    def _arrives(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> bool:
+        """Then what is read of it is not its own yet: autostart is given to it last of all."""
+        mine = reads.get(self._source.name)
+        claimed = mine is not None and any(r.vm == domain.uuid for r in mine.reservations)
+        return claimed or domain.state in ARRIVING
 
     def _runs_us(self, domain: DomainNow) -> str:
         return self._ourselves.why(

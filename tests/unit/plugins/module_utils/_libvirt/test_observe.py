@@ -178,6 +178,7 @@ class Fleet:
         self.down: set[str] = set()
         self.mute: set[str] = set()
         self.facts_read = 0
+        self.arriving: list[Reservation] = []
         self.domain = DomainNow("u1", "web", state, GIB)
         monkeypatch.setattr(observe, "libvirt", fakes.Binding())
         monkeypatch.setattr(observe, "read_vm_facts", self.facts)
@@ -188,7 +189,9 @@ class Fleet:
 
     def read(self, name: str) -> HostNow:
         domains = {"u1": self.domain} if name == "a" else {}
-        return HostNow(name, domains, identity=name, error="down" if name in self.down else "")
+        error = "down" if name in self.down else ""
+        claims = self.arriving if name == "a" else []
+        return HostNow(name, domains, reservations=claims, identity=name, error=error)
 
     def facts(self, source: Host, peers: Any, domain: DomainNow, reads: Any) -> Any:
         self.facts_read += 1
@@ -236,6 +239,23 @@ def test_what_goes_off_or_is_started_is_read_again(monkeypatch: pytest.MonkeyPat
     assert fleet.facts_read == 2
     fleet.observer.forget("u1")
     fleet.domain = replace(fleet.domain, state=State.RUNNING)
+    fleet.full()
+    assert fleet.facts_read == 3
+
+
+def test_what_is_read_of_a_vm_on_its_way_here_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who moved it gives it its autostart last of all, and then takes the claim away."""
+    fleet = Fleet(monkeypatch, State.INCOMING)
+    fleet.full()
+    assert fleet.facts_read == 1
+    fleet.domain = replace(fleet.domain, state=State.RUNNING)
+    fleet.arriving = [Reservation("u1", GIB, "b")]
+    fleet.full()
+    assert fleet.facts_read == 2
+    fleet.arriving = []
+    fleet.full()
     fleet.full()
     assert fleet.facts_read == 3
 
