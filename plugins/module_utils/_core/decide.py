@@ -37,6 +37,10 @@ IN_FLIGHT = frozenset(
 ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 _NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
 _PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
+# It is here, and nothing moves it: what is read of it is its own, not what a move made of it.
+_AT_HOME = frozenset(
+    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
+)
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
 
@@ -127,18 +131,22 @@ def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> 
 
 
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
-    """Enter new VMs into the record and judge where each one is."""
+    """Enter new VMs into the record and judge where each one is.
+
+    One that could not be read is entered as if it were transient: then nothing is made of its
+    autostart should it leave before it was read.
+    """
     here = {vm.uuid: vm for vm in vms}
     unfinished = {r.vm for r in step.obs.inbound if r.target == step.record.node}
+    arriving = unfinished | {vm.uuid for vm in vms if vm.state in _NOT_YET_OURS}
     for vm in vms:
-        arriving = vm.state in _NOT_YET_OURS or vm.uuid in unfinished
-        if vm.uuid not in step.record.vms and not arriving:
+        if vm.uuid not in step.record.vms and vm.uuid not in arriving:
             step.record.vms[vm.uuid] = VMRecord(
                 vm.uuid,
                 vm.name,
                 vm.memory_mib,
-                vm.persistent,
-                vm.autostart,
+                vm.known and vm.persistent,
+                vm.known and vm.autostart,
                 was_active=vm.active,
                 seen_boot=step.obs.nodes[step.record.node].boot_id if vm.active else "",
             )
@@ -153,10 +161,28 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         step.here[uuid] = vm_here
         if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
             entry.paused_by_us = False  # who pauses it from now on is not we
+        if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
+            _learn(step, entry, vm_here)
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation
         if situation in IN_FLIGHT:
             step.in_flight += 1
+
+
+def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
+    """A record lives over many runs, and its owner goes on with the VM: what is read now holds.
+
+    But not what we did to it ourselves.
+    """
+    if not vm.known:
+        return
+    entry.persistent = vm.persistent
+    if entry.uuid not in step.obs.claims:  # a claim that stands has the size of its time
+        entry.memory_mib = vm.memory_mib
+    if vm.autostart:
+        entry.disarmed = False
+    if not entry.asked_to_stop and not entry.disarmed:
+        entry.autostart = vm.autostart
 
 
 def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:

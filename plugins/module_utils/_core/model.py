@@ -135,6 +135,8 @@ class VM:
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `cold_refused_by`: the same while it is off; None: the same reasons.
     `migratable` None: not known yet.
+    `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy,
+    marks and all else that only its definition tells, nothing is said then.
     `document`: what rules see (JSON-like).
     `cpu_milli`: what it requests, where CPU is counted.
     `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
@@ -168,6 +170,7 @@ class VM:
     needs: Needs = NO_NEEDS
     resident_mib: int = 0
     runs_us: str = ""
+    known: bool = True
 
     @property
     def active(self) -> bool:

@@ -40,6 +40,8 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         stopping(step, uuid, vm)
         return
     entry.was_active = True
+    if vm.migratable is not None and entry.reason == Reason.NOT_KNOWN_YET.value:
+        entry.waiting_since = None  # known again: from now on it waits for something else
     vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
     if refusals and not step.obs.full:
@@ -49,6 +51,9 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
+    if not vm.known:  # what was decided about it before is neither carried on nor taken back
+        _wait(step, vm, entry, choice)
+        return
     hooks.note(entry, choice.hooks)
     if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
         if hooks.held(step, entry):
@@ -133,12 +138,7 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         if external
         else (choice.findings[0] if choice.findings else Finding(Reason.NOT_KNOWN_YET))
     )
-    entry.ending = Ending.NONE.value
-    entry.note(finding)
-    if entry.waiting_since is None:
-        entry.waiting_since = step.obs.now
-    if step.obs.now - entry.waiting_since > limit or step.late():
-        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
+    if not step.wait(entry, vm, finding, limit):
         _unmark(step, vm)
     elif external and not vm.marked:
         step.attempt(Do.MARK, vm.uuid)

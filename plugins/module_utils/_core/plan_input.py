@@ -9,7 +9,7 @@ hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed
         reachable, message
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
         strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, needs,
-        persistent, autostart, document
+        persistent, autostart, document, known
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "persistent": vm.persistent,
         "autostart": vm.autostart,
         "document": dict(vm.document),
+        "known": vm.known,
     }
 
 
@@ -224,6 +225,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         else _refusals(name, "cold_refused_by", raw),
         document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
         needs=needs_text.needs(f"needs of {name}", raw.get("needs") or {}),
+        known=bool(raw.get("known", True)),
     )
 
 

@@ -122,6 +122,7 @@ class VMRecord:
     stop_requests: int = 0  # requests of ours that the guest may still act on
     stop_timeout: float = 0.0  # how long it was given for that
     cold_target: str = ""
+    disarmed: bool = False  # we switched its autostart off, and it was not seen on since
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
     paused_by_us: bool = False  # our migration left it paused: it is ours to resume

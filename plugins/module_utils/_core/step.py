@@ -114,6 +114,18 @@ class Step:
         else:
             entry.end(Ending.BLOCKED, target, entry.finding or Finding(reason))
 
+    def wait(self, entry: VMRecord, vm: VM, finding: Finding, limit: float) -> bool:
+        """Wait for something about a VM that is here. False: it took longer than `limit`, or than
+        the node has in all, and the VM blocks."""
+        entry.ending = Ending.NONE.value
+        entry.note(finding)
+        if entry.waiting_since is None:
+            entry.waiting_since = self.obs.now
+        if self.obs.now - entry.waiting_since <= limit and not self.late():
+            return True
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
+        return False
+
     def close(self) -> None:
         """What is no longer wanted has worked: forget how often it was tried."""
         for uuid, entry in self.record.vms.items():

@@ -47,6 +47,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if choice.findings:
         entry.note(choice.findings[0])
     if vm.autostart:
+        entry.disarmed = True
         step.do(Do.AUTOSTART_OFF, vm.uuid)
     _ask(step, entry, entry.cold_target)
 
@@ -164,6 +165,11 @@ def off_here(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     vm = step.at_hand(uuid)
     entry.stop_requests = 0  # whatever was asked for, it is done
+    moves = not entry.was_active and step.policy.move_inactive
+    if not vm.known and (moves or entry.asked_to_stop):
+        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
+        step.wait(entry, vm, why, step.policy.unknown_timeout)
+        return
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
@@ -184,6 +190,7 @@ def off_here(step: Step, uuid: str) -> None:
             return
         _define_there(step, vm, entry, Ending.BLOCKED)
     elif vm.autostart:
+        entry.disarmed = True
         step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED

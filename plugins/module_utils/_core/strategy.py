@@ -9,6 +9,9 @@
 | LiveMigrateIfPossible   | migrate    | stop (needs allow_stop)      | wait          |
 | None                    | stop       | stop (needs allow_stop)      | stop          |
 | External                | external   | external                     | external      |
+
+A VM that could not be read is waited for, whatever the policy says: what it declares and which rule
+is its own is not known.
 """
 
 from __future__ import annotations
@@ -62,19 +65,17 @@ _STOPS = {
 
 def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
     """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
+    if not vm.known:
+        why = vm.findings or (Finding(Reason.NOT_KNOWN_YET),)
+        default = policy.default_strategy
+        return Choice(Way.WAIT, default, "default", why, migration=policy.migration)
     rule, unknown_rule = _first_rule(vm, policy)
     if unknown_rule is not None:
-        text = f"Rule {unknown_rule.name!r} compares a value that is not known for this VM"
-        what = unknown_rule.explain(vm.document) if unknown_rule.explain else ""
-        finding = Finding(Reason.UNDECIDED, f"{text}: {what}." if what else f"{text}.")
-        decided_by = f"rule {unknown_rule.name}"
-        return Choice(
-            Way.BLOCK,
-            policy.default_strategy,
-            decided_by,
-            (finding,),
-            migration=policy.migration,
-        )
+        return _cannot_tell(vm, policy, unknown_rule)
+    return _by_rule(vm, policy, rule, no_target)
+
+
+def _by_rule(vm: VM, policy: Policy, rule: Rule | None, no_target: tuple[Finding, ...]) -> Choice:
     strategy, decided_by, bad = _effective(vm, policy, rule)
     if rule is not None and rule.strategy is None:
         decided_by = f"{decided_by}, with rule {rule.name}"
@@ -107,6 +108,14 @@ def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choic
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
     return result(*_stop(vm, _STOPS[on_not], allow_stop, reasons))
+
+
+def _cannot_tell(vm: VM, policy: Policy, rule: Rule) -> Choice:
+    text = f"Rule {rule.name!r} compares a value that is not known for this VM"
+    what = rule.explain(vm.document) if rule.explain else ""
+    why = (Finding(Reason.UNDECIDED, f"{text}: {what}." if what else f"{text}."),)
+    by, default = f"rule {rule.name}", policy.default_strategy
+    return Choice(Way.BLOCK, default, by, why, migration=policy.migration)
 
 
 def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:

@@ -24,7 +24,7 @@ from .metadata import is_marked, with_marks, without_marks
 from .store import StoreError
 from .store_names import CORDON
 
-_ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
+ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
 
 
 class Actor:
@@ -78,7 +78,7 @@ class Actor:
         FORGET is the platform's own.
         """
         try:
-            if action.do in _ENDS and not self._can_come_back(action.vm, record):
+            if action.do in ENDS and not self._can_come_back(action.vm, record):
                 text = f"{action.name} is transient, and its definition could not be written down."
                 return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
             self._acts[action.do](action, record)

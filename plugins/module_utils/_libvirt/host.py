@@ -242,9 +242,7 @@ class Host:
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""
         if uuid not in self._groups:
-            self._groups[uuid] = None
-            xml = read_metadata(self.domain(uuid))
-            self._groups[uuid] = group_of(xml)
+            self._groups[uuid] = group_of(read_metadata(self.domain(uuid)))
         return self._groups[uuid]
 
     def arrival(self, uuid: str) -> tuple[bool, bool, bool]:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from .._core.decide import ARRIVING
 from .._core.model import (
     VM,
     Node,
@@ -103,6 +104,7 @@ class Observer:
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])
+            obs.full = obs.full and obs.nodes[host.name].reachable
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         slots = reads.get(self._slots_on)
@@ -185,11 +187,19 @@ class Observer:
 
     @staticmethod
     def _count_groups(host: Host, active: Sequence[DomainNow], node: Node) -> None:
+        """Where a group is not known the host takes nothing: it may have what must be apart."""
         for domain in active:
             try:
                 group = host.group_of(domain.uuid)
-            except libvirt.libvirtError:
-                continue  # it left between two reads
+            except HostUnreachable as exc:
+                node.reachable, node.message = False, str(exc)
+                return
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    continue  # it left between two reads
+                node.reachable = False
+                node.message = f"{host.name}: the group of {domain.name} cannot be read: {exc}"
+                return
             if group:
                 node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
@@ -260,7 +270,7 @@ class Observer:
                     return None, True
                 facts = unreadable(self._source, domain, f"{domain.name}: {exc}")
             else:
-                if domain.job is None:
+                if domain.job is None and not self._arrives(domain, reads):
                     self._vm_facts[key] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
@@ -276,6 +286,12 @@ class Observer:
             runs_us=self._runs_us(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))
+
+    def _arrives(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> bool:
+        """Then what is read of it is not its own yet: autostart is given to it last of all."""
+        mine = reads.get(self._source.name)
+        claimed = mine is not None and any(r.vm == domain.uuid for r in mine.reservations)
+        return claimed or domain.state in ARRIVING
 
     def _runs_us(self, domain: DomainNow) -> str:
         return self._ourselves.why(

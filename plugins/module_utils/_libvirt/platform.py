@@ -21,7 +21,7 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
 from .._core.strategy import Way
 from . import ended
-from .act import Actor
+from .act import ENDS, Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
 from .holder_client import HolderClient, HolderSilent, ensure_holder
@@ -71,13 +71,14 @@ class LibvirtPlatform:
             self.peers,
             self.slots_on,
             self._send,
-            self._definitions,
+            self._to_start_from,
             self.wall,
             self.observer.copied,
         )
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
-        self._copied: set[str] | None = None
+        self._copied: Mapping[str, str] | None = None
+        self._unread: set[str] = set()  # about to be stopped, and its definition is an old one
         self._torn: set[str] = set()
         self._defined: dict[str, str] | None = None
 
@@ -141,37 +142,45 @@ class LibvirtPlatform:
         self.source.store.write_record(self._prefix + what, text)
 
     def _definitions(self) -> Mapping[str, str]:
-        """UUID -> definition, as the drain found them."""
+        """UUID -> definition, as the drain found them; of a transient VM as it was at its stop."""
         if self._defined is None:
             text = self._read("definitions")
             self._defined = json.loads(text) if text else {}
         return self._defined
 
-    def keep_definitions(self, record: NodeRecord) -> None:
+    def _to_start_from(self) -> Mapping[str, str]:
+        """Those that a VM can be started from."""
+        return {u: xml for u, xml in self._definitions().items() if u not in self._unread}
+
+    def keep_definitions(self, record: NodeRecord, going_off: Collection[str] = ()) -> None:
         """Write down the definitions of all VMs of the record, here and on two peers.
 
-        Before the first act: a transient domain has no other, and a host may burn down.
+        Before the first act: a transient domain has no other, and a host may burn down. What is
+        `going_off` and transient is read anew: after a snapshot or a copy of its disks it would
+        be started on the wrong files.
         """
         known = dict(self._definitions())
-        missing = [u for u in record.vms if u not in known]
-        for uuid in missing:
+        self._unread = set()
+        for uuid in [u for u in record.vms if u not in known or u in going_off]:
             try:
                 dom = self.source.domain(uuid)
                 flags = libvirt.VIR_DOMAIN_XML_SECURE
-                if dom.isPersistent():
+                if not dom.isPersistent():
+                    flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
+                elif uuid not in known:
                     flags |= libvirt.VIR_DOMAIN_XML_INACTIVE
                 else:
-                    flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
+                    continue
                 known[uuid] = dom.XMLDesc(flags)
             except libvirt.libvirtError:
-                continue  # not here, or not readable: then Actor does not stop it
-        if set(known) == self._copied or (not missing and self._copied is not None):
+                self._unread.add(uuid)  # not here, or not readable: then Actor does not stop it
+        if known == self._copied:
             return
         if known != self._defined:
             self._write("definitions", json.dumps(known))
         self._defined = known
         self._write_copies(record, known)
-        self._copied = set(known)
+        self._copied = known
 
     def renew_copies(self, record: NodeRecord) -> None:
         """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
@@ -192,10 +201,9 @@ class LibvirtPlatform:
                 continue
 
     def forget(self, record: NodeRecord) -> None:
-        """Remove the record, its copies and the outcomes: the maintenance is over."""
+        """Remove the record, its copies and its outcomes: the maintenance is over."""
         for name in self.source.store.names():
-            parsed = parse_name(name)
-            if isinstance(parsed, OutcomeName) and parsed.vm in record.vms:
+            if self._is_outcome_of(name, record):
                 self.source.store.delete(name)
         for peer in self.peers.values():
             try:
@@ -206,6 +214,22 @@ class LibvirtPlatform:
         self.source.store.delete_record(self._prefix + "record")
         self._outcomes.clear()
         self._copied = self._defined = None
+
+    def _is_outcome_of(self, name: str, record: NodeRecord) -> bool:
+        """Did a run of this record leave it? The host and one of its VMs may have a record each.
+
+        What nobody can read tells nobody anything: that goes too.
+        """
+        parsed = parse_name(name)
+        if not isinstance(parsed, OutcomeName) or parsed.vm not in record.vms:
+            return False
+        try:
+            raw = json.loads(self.source.store.read(name))
+        except VolumeMissing:
+            return False
+        except (VolumeTorn, ValueError):
+            return True
+        return not isinstance(raw, dict) or raw.get("run_id") in record.runs
 
     # The records of single VMs
 
@@ -287,9 +311,10 @@ class LibvirtPlatform:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
-        moving = (Do.MIGRATE, Do.SHUTDOWN, Do.SAVE, Do.COLD_DEFINE, Do.FORCE_OFF)
-        if any(action.do in moving for action in actions):
-            self.keep_definitions(record)
+        self._unread = set()
+        going_off = {action.vm for action in actions if action.do in ENDS}
+        if going_off or any(action.do in (Do.MIGRATE, Do.COLD_DEFINE) for action in actions):
+            self.keep_definitions(record, going_off)
         wrong: dict[str, Finding] = {}
         for action in actions:
             if action.do is Do.FORGET:

@@ -69,6 +69,7 @@ class VMFacts:
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
     needs: Needs = NO_NEEDS
+    known: bool = True
 
     def to_vm(
         self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
@@ -96,6 +97,7 @@ class VMFacts:
             job=job,
             document=self.document,
             needs=self.needs,
+            known=self.known,
         )
 
 
@@ -293,4 +295,5 @@ def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         cold_refused_by={},
         asked=None,
         document={"name": domain.name, "uuid": domain.uuid},
+        known=False,
     )

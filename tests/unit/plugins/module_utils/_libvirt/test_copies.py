@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+    Action,
+    Do,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     NodeRecord,
     VMRecord,
@@ -61,12 +65,15 @@ class Host:
 
     def __init__(self) -> None:
         self.store = Volumes()
+        self.disk = ""  # of both VMs, as they run now
+        self.locked = False
 
     def domain(self, uuid: str) -> Any:
-        if uuid not in ("web", "job"):
+        if uuid not in ("web", "job") or self.locked:
             raise Refused(uuid)
         return SimpleNamespace(
-            isPersistent=lambda: uuid == "web", XMLDesc=lambda flags: f"<{uuid} {flags}/>"
+            isPersistent=lambda: uuid == "web",
+            XMLDesc=lambda flags: f"<{uuid} {flags}/>{self.disk}",
         )
 
 
@@ -79,6 +86,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> LibvirtPlatform:
     peers: Any = {n: SimpleNamespace(store=Volumes(gone=n == "b")) for n in "bcde"}
     found.source, found.peers = source, peers
     found._prefix, found._torn, found._copied, found._defined = "", set(), None, None
+    found._unread = set()
     return found
 
 
@@ -123,3 +131,43 @@ def test_what_a_vm_has_ended_as_gets_into_the_copies(made: Any) -> None:
     endings = [NodeRecord.from_json(one["record"]).vms["web"].ending for one in (first, last)]
     assert endings == ["", "stopped"]
     assert first["definitions"] == last["definitions"]
+
+
+class Stopped:
+    """What the VMs would be started from, at each act."""
+
+    def __init__(self, made: Any) -> None:
+        self.seen: list[str | None] = []
+        made.observer = SimpleNamespace(forget=lambda _uuid: None)
+        made._actor = SimpleNamespace(
+            apply=lambda action, _record: self.seen.append(made._to_start_from().get(action.vm))
+        )
+
+
+@pytest.mark.parametrize("do", [Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF])
+def test_a_transient_vm_is_started_again_as_it_was_at_its_stop(made: Any, do: Do) -> None:
+    """Since its drain began it got a snapshot. Started as before, it would write to its base."""
+    acts = Stopped(made)
+    found = record("web", "job")
+    made.keep_definitions(found)
+    made.source.disk = "<disk overlay/>"
+    made.apply([Action(do, "host-a", "job"), Action(do, "host-a", "web")], found)
+    now = {"web": "<web 3/>", "job": "<job 9/><disk overlay/>"}
+    assert acts.seen == [now["job"], now["web"]]
+    assert json.loads(made.source.store.written[-1][1]) == now
+    assert copies(made)["c"][-1]["definitions"] == copies(made)["d"][-1]["definitions"] == now
+    written = len(made.source.store.written)
+    made.apply([Action(do, "host-a", "job")], found)  # asked again: nothing is new
+    assert len(made.source.store.written) == written
+
+
+def test_a_transient_vm_whose_definition_cannot_be_read_now_is_not_stopped(made: Any) -> None:
+    """The one of the beginning is there, and may be of another disk."""
+    acts = Stopped(made)
+    found = record("web", "job")
+    made.keep_definitions(found)
+    made.source.locked = True
+    made.apply([Action(Do.SHUTDOWN, "host-a", "job")], found)
+    assert acts.seen == [None]
+    made.apply([Action(Do.START, "host-a", "job")], found)  # it is off all the same, and wanted
+    assert acts.seen == [None, "<job 9/>"]

@@ -70,6 +70,51 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
     assert (found.inbound, found.vm_count) == (2, 2)
 
 
+def test_a_group_that_could_not_be_read_is_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two VMs that have to be apart would come together; a moment later it can be read."""
+    binding = fakes.Binding()
+    error = fakes.LibvirtError("busy", binding.VIR_ERR_OPERATION_TIMEOUT)
+    monkeypatch.setattr(observe, "libvirt", binding)
+    monkeypatch.setattr(f"{Host.__module__}.libvirt", binding)
+    answers = [error, "<vm><antiAffinityGroup>web</antiAffinityGroup></vm>"]
+
+    def metadata(*_args: Any) -> str:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    domains = {"u1": DomainNow("u1", "web", State.RUNNING, GIB)}
+    conn = SimpleNamespace(
+        **{**vars(CONNECTION), "lookupByUUIDString": lambda _u: SimpleNamespace(metadata=metadata)}
+    )
+    hosts = [Host(HostConfig(n, f"x://{n}", 8 * GIB), lambda _uri: conn) for n in "ab"]
+    observer = Observer(hosts[0], hosts[1:], "boot", "")
+    reads = {"a": HostNow("a"), "b": HostNow("b", domains)}
+    monkeypatch.setattr(observer, "read_hosts", lambda: reads)
+    first = observer.observe(None, 0.0, frozenset(), {})
+    assert (first.full, first.nodes["b"].reachable) == (False, False)
+    assert first.nodes["b"].message == "b: the group of web cannot be read: busy"
+    second = observer.observe(None, 1.0, frozenset(), {})
+    assert (second.full, second.nodes["b"].reachable) == (True, True)
+    assert second.nodes["b"].group_counts == {"web": 1}
+    assert observer.observe(None, 2.0, frozenset(), {}).nodes["b"].group_counts == {"web": 1}
+
+
+def test_a_domain_that_left_has_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = fakes.Binding()
+    monkeypatch.setattr(observe, "libvirt", binding)
+
+    def gone(_self: Host, uuid: str) -> None:
+        raise fakes.LibvirtError(uuid, binding.VIR_ERR_NO_DOMAIN)
+
+    monkeypatch.setattr(Host, "group_of", gone)
+    found = node(HostNow("b", {"u1": DomainNow("u1", "web", State.RUNNING, GIB)}))
+    assert (found.reachable, found.group_counts) == (True, {})
+
+
 def test_a_migration_of_others_takes_an_inbound_place(monkeypatch) -> None:
     """It has no reservation; counted by admission alone, this host would be chosen for ever."""
     monkeypatch.setattr(Host, "group_of", lambda _self, _uuid: None)
@@ -117,7 +162,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, code: str) -> Any:
 def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch) -> None:
     vm = seen(monkeypatch, "VIR_ERR_OPERATION_TIMEOUT")
     assert (vm.state, vm.name, vm.memory_mib, vm.active) == (State.RUNNING, "web", 2 * GIB, True)
-    assert vm.migratable is None
+    assert (vm.migratable, vm.known) == (None, False)
     assert vm.findings[0].reason is Reason.NOT_KNOWN_YET
     assert "state change lock" in vm.findings[0].message
 
@@ -133,6 +178,7 @@ class Fleet:
         self.down: set[str] = set()
         self.mute: set[str] = set()
         self.facts_read = 0
+        self.arriving: list[Reservation] = []
         self.domain = DomainNow("u1", "web", state, GIB)
         monkeypatch.setattr(observe, "libvirt", fakes.Binding())
         monkeypatch.setattr(observe, "read_vm_facts", self.facts)
@@ -143,7 +189,9 @@ class Fleet:
 
     def read(self, name: str) -> HostNow:
         domains = {"u1": self.domain} if name == "a" else {}
-        return HostNow(name, domains, identity=name, error="down" if name in self.down else "")
+        error = "down" if name in self.down else ""
+        claims = self.arriving if name == "a" else []
+        return HostNow(name, domains, reservations=claims, identity=name, error=error)
 
     def facts(self, source: Host, peers: Any, domain: DomainNow, reads: Any) -> Any:
         self.facts_read += 1
@@ -191,6 +239,23 @@ def test_what_goes_off_or_is_started_is_read_again(monkeypatch: pytest.MonkeyPat
     assert fleet.facts_read == 2
     fleet.observer.forget("u1")
     fleet.domain = replace(fleet.domain, state=State.RUNNING)
+    fleet.full()
+    assert fleet.facts_read == 3
+
+
+def test_what_is_read_of_a_vm_on_its_way_here_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who moved it gives it its autostart last of all, and then takes the claim away."""
+    fleet = Fleet(monkeypatch, State.INCOMING)
+    fleet.full()
+    assert fleet.facts_read == 1
+    fleet.domain = replace(fleet.domain, state=State.RUNNING)
+    fleet.arriving = [Reservation("u1", GIB, "b")]
+    fleet.full()
+    assert fleet.facts_read == 2
+    fleet.arriving = []
+    fleet.full()
     fleet.full()
     assert fleet.facts_read == 3
 

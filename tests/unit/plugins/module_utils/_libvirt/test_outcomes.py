@@ -97,3 +97,25 @@ def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
     Board._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
     assert volumes.volumes == {NAME: told("run-2")}
     assert log[-1] == f"{NAME} stands already"
+
+
+def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:
+    """A drain of the host and a migration of one of its VMs have a record each."""
+    mine, torn, theirs, other = (f"outcome.{VM}.{n}" for n in range(1, 5))
+    other = other.replace("1111", "2222")
+    volumes = Volumes(
+        **{mine: told("run-1"), torn: b"torn", theirs: told("drain-1"), other: told("run-1")}
+    )
+    made = platform(volumes)
+    made._prefix, made.peers = f"single.{VM}.", {}
+    volumes.delete_record = lambda _prefix: None  # type: ignore[attr-defined]
+    record = record_of("run-1 before")
+    record.runs = ["run-1", "run-3"]
+    made.forget(record)
+    assert volumes.names() == [theirs, other]
+    drain = record_of("drain-1")
+    made._read_outcomes(drain)
+    assert made._outcomes == {}  # of its first attempt there is none
+    drain.vms[VM].attempts[0].number = 3
+    made._read_outcomes(drain)
+    assert made._outcomes[VM, 3].ok

@@ -128,7 +128,7 @@ def test_what_it_asks_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     vm = read(monkeypatch, (), [], "<affinity>rack Near r1</affinity>")
-    assert vm.migratable is None
+    assert (vm.migratable, vm.known) == (None, False)
     assert "rack Near r1" in vm.findings[0].message
 
 
