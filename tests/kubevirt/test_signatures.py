@@ -9,7 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+    KubeVirtPlatform,
+)
 from kubesim import admission
 from kubesim.answers import ApiError
 from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS
@@ -104,3 +111,16 @@ def test_an_older_evacuation_is_named(sim, operator) -> None:
     found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert found["reason"] == "AdoptedMigration"
     assert "an evacuation of n1 that this run did not begin" in found["message"]
+
+
+def test_a_mark_of_ours_that_has_gone_is_ours_no_longer(sim, operator) -> None:
+    """The next one is of whoever sets it, also where another run has signed in between."""
+    sim.add_vm("vm", "n1")
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    record = NodeRecord("n1", "r", runs=["r"])
+    platform.observe(record)
+    (known,) = platform.records.instances.values()
+    known.asked = True
+    platform.observe(record)
+    platform.close()
+    assert not known.asked

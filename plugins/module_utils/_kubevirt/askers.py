@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who asked for a migration. Pure."""
+"""Who asked for a mark or a migration. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.reasons import Finding, Reason
@@ -28,6 +29,18 @@ def eviction_source(vmi: Obj) -> str:
 def from_descheduler(vmi: Obj) -> bool:
     """Did it ask for the eviction?"""
     return eviction_source(vmi) == "descheduler"
+
+
+def mark_is_ours(vmi: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
+    """Does the mark on it come from a run of `runs`? `asked`: it did when it was last looked at.
+
+    We sign before we ask, and what is withdrawn is no longer signed: a mark on a VMI without a
+    signature was set by others since. What another run signs after our mark hides ours.
+    """
+    note = facts.request(vmi)
+    if facts.mark(vmi) != node or not note:
+        return False
+    return asked or (note.get("node") == node and note.get("run") in runs)
 
 
 def two_loops(vmi: Obj, migration: Obj) -> Finding | None:

@@ -17,7 +17,7 @@ from typing import Any
 from .._core.model import VM, Node, Observation, Reservation, State
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, VMRecord
-from . import facts, names
+from . import askers, facts, names
 from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, another_node, read_cluster
@@ -30,7 +30,8 @@ from .watches import Watches
 
 Obj = dict[str, Any]
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
-# After our eviction the mark is there; how long the watch may take to tell us.
+# After our eviction the mark is there, and after a withdrawal it is not; how long the watches may
+# take to tell us that, and what KubeVirt made of it.
 _SETTLES = 5.0
 
 
@@ -60,6 +61,7 @@ class Observer:
         self._away = Away(client, node, self.watches, instances)
         self._target: tuple[float, bool] = (-1e9, True)
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
+        self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
         self._waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
@@ -130,9 +132,9 @@ class Observer:
                 nudges = known[uuid].nudges if uuid in known else 0
                 bare = facts.owner(vmi) is None
                 known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
-            signed = facts.request(vmi)
-            if facts.mark(vmi) == self.node and signed.get("node") == self.node:
-                known[uuid].asked |= signed.get("run") in runs
+            if facts.mark(vmi) == self.node:
+                asked = known[uuid].asked
+                known[uuid].asked = askers.mark_is_ours(vmi, self.node, runs, asked)
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
@@ -188,7 +190,7 @@ class Observer:
             ):
                 continue  # it has a slot, or it waits for something else
             ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
-            asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+            asked = self._just(self.evicted, uuid)
             if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
@@ -242,9 +244,15 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+        asked = self._just(self.evicted, uuid)
+        if not (marked or moving or asked or self._just(self.withdrawn, uuid)):
+            known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    @staticmethod
+    def _just(when: Mapping[str, float], uuid: str) -> bool:
+        return time.monotonic() - when.get(uuid, -1e9) < _SETTLES
 
     def _machine(self, uuid: str) -> Obj | None:
         """The VirtualMachine behind a VMI, read once in a slice."""

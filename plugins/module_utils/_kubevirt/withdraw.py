@@ -12,7 +12,7 @@ from typing import Any
 from .._core.actions import Action
 from .._core.reasons import Finding
 from .._core.record import NodeRecord
-from . import facts, migration_api, names
+from . import askers, facts, migration_api, names
 from .client import Client
 from .cluster import can_cancel
 from .observe import Observer
@@ -47,12 +47,15 @@ class Withdrawal:
         self._asked[action.vm] = time.monotonic()
         known = self._records.instances[action.vm]
         vmi = instance_of(self._client, known)
-        marked = vmi is not None and known.asked and bool(facts.mark(vmi))
+        marked, node = False, self._observer.node
+        if vmi is not None and facts.mark(vmi):
+            marked = known.asked = askers.mark_is_ours(vmi, node, record.runs, known.asked)
         if marked and vmi is not None and not can_cancel(self._observer.cluster):
             return mark_stays(facts.mark(vmi))
         ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
         for undo, what in undo_steps(vmi, marked, ours, self._stuck):
             self._do(undo, what, vmi)
+        self._observer.withdrawn[action.vm] = time.monotonic()
         if vmi is not None and facts.request(vmi):
             self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
             self._signature.take_back(vmi)
