@@ -43,6 +43,12 @@ def mark_is_ours(vmi: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
     return asked or (note.get("node") == node and note.get("run") in runs)
 
 
+def is_ours(migration: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
+    """Did a run of `runs` ask for it? `asked`: the mark on its VM is ours (see mark_is_ours)."""
+    made_for_it = asked and facts.annotations(migration).get(names.EVACUATION) == node
+    return made_for_it or facts.request(migration).get("run") in runs
+
+
 def two_loops(vmi: Obj, migration: Obj) -> Finding | None:
     """It is marked for evacuation, and the migration under way is not that evacuation's."""
     mark, notes = facts.mark(vmi), facts.annotations(migration)
@@ -73,10 +79,10 @@ def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | No
         who = "the descheduler"
     elif names.EVACUATION in notes and not ours:
         who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
-    elif ours or names.REQUEST in notes:
+    elif ours:
         return None
     else:
-        who = "somebody"
+        who = asked_by(None, migration) if names.REQUEST in notes else "somebody"
     if asked:
         text = f"{who} asks to move it ({name}), and so does this run."
         return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])

@@ -28,6 +28,7 @@ from .errors import AccessDenied, KubeError
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 PAGE = 500
 TRIES = 6
 _BUSY = frozenset({429, 500, 502, 503, 504})

@@ -98,6 +98,7 @@ class Migrator:
         self._reader = Reader(self._client, request, clocks.mono, clocks.wall)
         self._changed = False
         self._signed = request.begun
+        self._uid = ""  # of the instance that was signed, where this slice has seen it
 
     def close(self) -> None:
         self._reader.close()
@@ -138,14 +139,31 @@ class Migrator:
         asked = self._asked(view)
         lost = self._signed and asked is None
         if lost and view.vmi is not None and not facts.final(view.vmi):
-            text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
-            return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
+            return self._lost(view, view.vmi)
         step = next_step(view, asked, self._request)
         if step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED:
             refused = target_refuses(self._client, self._request)
             if refused is not None:
                 return Step(Do.DONE, Phase.BLOCKED, refused)
         return step
+
+    def _lost(self, view: View, vmi: Obj) -> Step:
+        """It runs, and nothing of our note is on it. Raises Superseded where it is the same one.
+
+        What this slice has not seen signed, migrations of ours tell apart by when they were made.
+        """
+        born = str(vmi["metadata"].get("creationTimestamp", ""))
+        mine = [m for m in view.migrations if facts.request(m).get("run") == self._request.run_id]
+        made = max((str(m["metadata"].get("creationTimestamp", "")) for m in mine), default="")
+        if self._uid == vmi["metadata"]["uid"] or (not self._uid and made and made >= born):
+            raise Superseded(
+                f"Somebody has taken the request of this run ({self._request.run_id}) from VM "
+                f"{self._request.vm}, which runs on {view.node or 'no node'}. This run has "
+                "stopped; nothing was undone."
+            )
+        text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile"
+        text += "." if self._uid or made else ", or somebody has taken this run's request from it."
+        return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
 
     def plan(self) -> dict[str, Any]:
         """The notes are not written: each step is followed by the one that it would lead to."""
@@ -175,6 +193,7 @@ class Migrator:
             return None  # a note under this id is of an earlier task
         asked = read_asked(vmi, self._request.run_id)
         if asked is not None:
+            self._uid = asked.uid
             return asked if asked.want == self._request.want.value else None
         other = facts.request(vmi)
         if other.get("run") not in (None, self._request.run_id):
@@ -224,7 +243,7 @@ class Migrator:
         note = self._note(asked)
         version = vmi["metadata"]["resourceVersion"]
         self._reader.put(migration_api.sign(self._client, vmi, note, version))
-        self._signed = True
+        self._signed, self._uid = True, asked.uid
 
     def _note(self, asked: Asked) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(self._clocks.wall(), timezone.utc)

@@ -60,6 +60,7 @@ class Observer:
         self.watches = Watches(client, node)
         self._away = Away(client, node, self.watches, instances)
         self._target: tuple[float, bool] = (-1e9, True)
+        self._runs: list[str] = []  # of this maintenance of the node
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
         self._waits = Waits(client)
@@ -88,7 +89,8 @@ class Observer:
         if vmis:
             self.rates.refresh(now)
         entries = record.vms if record is not None else {}
-        self._remember(vmis, record)
+        self._runs = record.runs if record is not None else []
+        self._remember(vmis)
         known = self._instances()
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
@@ -121,10 +123,9 @@ class Observer:
             self._away.outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
 
-    def _remember(self, vmis: Mapping[str, Obj], record: NodeRecord | None) -> None:
+    def _remember(self, vmis: Mapping[str, Obj]) -> None:
         """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
         known = self._instances()
-        runs = record.runs if record is not None else []
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
@@ -134,7 +135,7 @@ class Observer:
                 known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
             if facts.mark(vmi) == self.node:
                 asked = known[uuid].asked
-                known[uuid].asked = askers.mark_is_ours(vmi, self.node, runs, asked)
+                known[uuid].asked = askers.mark_is_ours(vmi, self.node, self._runs, asked)
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
@@ -189,7 +190,7 @@ class Observer:
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
-            ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
+            ours = bool(moving) and facts.request(moving[-1]).get("run") in self._runs
             asked = self._just(self.evicted, uuid)
             if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
@@ -211,7 +212,7 @@ class Observer:
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
-            ours = self._ours(known, migration)
+            ours = askers.is_ours(migration, self.node, self._runs, known.asked)
             waits = self._waits.finding(
                 vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
             )
@@ -266,12 +267,6 @@ class Observer:
         if last is None or last.ended or not last.work:
             return False
         return last.work != newest["metadata"]["uid"]
-
-    def _ours(self, known: Instance, migration: Obj) -> bool:
-        notes = facts.annotations(migration)
-        if names.EVACUATION in notes:
-            return known.asked and notes[names.EVACUATION] == self.node
-        return names.REQUEST in notes
 
     def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
         """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core.record import NodeRecord
 from . import facts, names
-from .client import MERGE, Client
+from .client import JSON_PATCH, MERGE, Client
 from .errors import AccessDenied, KubeError
 from .watches import Watches
 
@@ -114,17 +114,32 @@ class Signature:
             return  # it ended meanwhile, or it is tried again
 
     def take_back(self, vmi: Obj) -> None:
-        """The request is withdrawn: nothing of it stays on the VMI."""
-        gone: Obj = {"annotations": {names.REQUEST: None}, "labels": {names.FROM_NODE: None}}
+        """The request is withdrawn: nothing of it stays on the VMI.
+
+        If it still is the one that was read: by now another run may have signed. Its text is
+        compared, since the VMI's version changes with all that KubeVirt writes.
+        """
+        note, label = _pointer("annotations", names.REQUEST), _pointer("labels", names.FROM_NODE)
+        patch = [
+            {"op": "test", "path": note, "value": facts.annotations(vmi)[names.REQUEST]},
+            {"op": "remove", "path": note},
+        ]
+        if names.FROM_NODE in facts.labels(vmi):
+            patch.append({"op": "remove", "path": label})
         try:
             new = self._client.request(
-                "PATCH", _path(vmi), {"metadata": gone}, content_type=MERGE, retry=False
+                "PATCH", _path(vmi), patch, content_type=JSON_PATCH, retry=False
             )
             self._watches.vmis.put(new)
         except AccessDenied:
             raise
         except KubeError:
             return
+
+
+def _pointer(what: str, key: str) -> str:
+    """Where a label or an annotation is, for a JSON patch."""
+    return f"/metadata/{what}/" + key.replace("/", "~1")
 
 
 def _path(vmi: Obj) -> str:

@@ -11,9 +11,21 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import askers, names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+    Clocks,
+    Migrator,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+    MigrationRequest,
+    View,
+    Want,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import Instance
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.signature import (
     Signature,
@@ -87,3 +99,49 @@ def test_whose_mark_it_is_by_what_is_signed() -> None:
     assert askers.mark_is_ours(over_it, "n1", RUNS, True)
     assert not askers.mark_is_ours(over_it, "n1", RUNS, False)
     assert not askers.mark_is_ours(vmi("n1"), "n1", RUNS, True)
+
+
+def migration(run: str = "", evacuated: str = "", born: str = "2026-01-01T00:00:10Z") -> Any:
+    notes = {names.REQUEST: json.dumps({"run": run})} if run else {}
+    notes.update({names.EVACUATION: evacuated} if evacuated else {})
+    return {"metadata": {"uid": "m1", "annotations": notes, "creationTimestamp": born}}
+
+
+def test_a_migration_of_another_run_is_not_ours() -> None:
+    assert not askers.is_ours(migration("of a user"), "n1", RUNS, True)
+    assert not askers.is_ours(migration(), "n1", RUNS, True)
+    assert askers.is_ours(migration("drain"), "n1", RUNS, False)
+    assert askers.is_ours(migration(evacuated="n1"), "n1", RUNS, True)
+    assert not askers.is_ours(migration(evacuated="n2"), "n1", RUNS, True)
+    assert not askers.is_ours(migration(evacuated="n1"), "n1", RUNS, False)
+
+
+def test_the_note_of_another_run_stays() -> None:
+    known = Instance("shop", "web", "v1", asked=True)
+    assert withdraw(Api(vmi("", run="of a user", node="n1")), known) == []
+    ours = withdraw(Api(vmi("", run="drain", node="n1")), known)
+    assert ours == [("POST", "events"), ("PATCH", "web")]
+
+
+def next_step(uid: str, *migrations: Any) -> Any:
+    """Of a run that has signed, where the note is gone. `uid`: of whom this slice saw signed."""
+    request = MigrationRequest({}, "web", "shop", Want.MIGRATED, "mine", begun=True)
+    migrator = Migrator(request, Clocks())
+    migrator._uid = uid
+    obj = vmi()
+    obj["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    return migrator._next(View(obj, migrations, 10.0))
+
+
+def test_a_note_that_another_run_took_away_is_no_restart() -> None:
+    with pytest.raises(Superseded, match="taken the request of this run"):
+        next_step("v1")
+    with pytest.raises(Superseded):
+        next_step("", migration("mine"))
+
+
+def test_a_vm_that_was_started_anew_has_no_note() -> None:
+    before = migration("mine", born="2025-12-31T23:59:59Z")
+    for step in (next_step("old"), next_step("", before)):
+        assert step.finding.message == "It was stopped and started anew on n1 meanwhile."
+    assert "or somebody has taken" in next_step("").finding.message  # not known
