@@ -173,10 +173,14 @@ class Away:
                 obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
             return
         work = migration["metadata"]["uid"]
-        if facts.phase(migration) == "Failed" and uuid in obs.vms:
+        gone = uuid not in obs.vms and uuid not in obs.held
+        anew = here is not None and known is not None and here["metadata"]["uid"] != known.uid
+        failed = facts.phase(migration) == "Failed"
+        failed |= anew and facts.phase(migration) != "Succeeded"
+        if failed and (uuid in obs.vms or gone):
             finding = facts.why_failed(here, migration, self._event(migration))
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
-        elif uuid not in obs.vms and uuid not in obs.held:
+        elif gone:
             seconds = facts.took(migration, here)
             if known is not None:
                 known.handed_off = facts.handed_off(here, migration)

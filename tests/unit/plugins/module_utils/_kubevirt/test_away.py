@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     Observation,
+    Outcome,
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
@@ -39,6 +40,31 @@ class Moves:
         return [{"metadata": self._meta, "spec": {"vmiName": "web"}, "status": self._status}]
 
 
+class Anew:
+    """The VM runs on n2 as another instance than the one that was to migrate."""
+
+    def find(self, _path: str) -> dict[str, Any]:
+        meta = {"name": "web", "namespace": "shop", "uid": "v2"}
+        return {"metadata": meta, "spec": {}, "status": {"phase": "Running", "nodeName": "n2"}}
+
+    def list(self, *_asked: str) -> tuple[list[dict[str, Any]], str]:
+        return [], ""
+
+
+def ended(phase: str) -> Outcome:
+    """How the attempt is told whose VM was started anew."""
+    api, moves = Anew(), Moves(phase, [])
+    away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
+    entry = VMRecord("u1", "shop/web")
+    entry.attempts.append(Attempt(1, "", "", 0.0, "", work="m1"))
+    obs = Observation({}, {})
+    away.locate({"u1": entry}, fresh=True)
+    away.sight(obs, "u1", entry)
+    away.outcome(obs, "u1", entry, None)
+    assert obs.sightings["u1"][0].restarted
+    return obs.outcomes[("u1", 1)]
+
+
 def sighted(moves: Moves, work: str) -> tuple[Observation, list[str]]:
     api = Api()
     away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
@@ -66,3 +92,9 @@ def test_while_it_switches_over_it_is_on_its_way() -> None:
 def test_a_migration_from_before_tells_nothing() -> None:
     obs, asked = sighted(Moves("Succeeded", [], targetNode="n2"), "another")
     assert "u1" not in obs.sightings and len(asked) == 2  # its VMI and its VM are asked for
+
+
+def test_a_migration_that_failed_is_told_so_where_the_vm_was_started_anew() -> None:
+    assert not ended("Failed").ok
+    assert not ended("Running").ok  # its object is closed a moment later
+    assert ended("Succeeded").ok  # and it crashed there since
