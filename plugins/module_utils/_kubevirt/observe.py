@@ -108,7 +108,7 @@ class Observer:
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
         away = {u: entry for u, entry in entries.items() if u not in vmis}
-        self._away.locate(away, quiet)
+        self._away.locate(away, quiet, now)
         for uuid in away:
             self._away.sight(obs, uuid, entries[uuid])
         for uuid, pod in self._strangers(pods, vmis):

@@ -22,10 +22,15 @@ KNOWN = {"u1": Instance("shop", "web", "v1")}
 
 
 class Api:
-    """Has no VMI and no VM; counts what is asked."""
+    """Has no VM, and of VMIs those that `moved`; counts what is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *moved: dict[str, Any]) -> None:
         self.asked: list[str] = []
+        self.moved = list(moved)
+
+    def list(self, path: str, *_selected: str) -> tuple[list[dict[str, Any]], str]:
+        self.asked.append(path)
+        return self.moved, ""
 
     def find(self, path: str) -> None:
         self.asked.append(path)
@@ -40,38 +45,38 @@ class Moves:
         return [{"metadata": self._meta, "spec": {"vmiName": "web"}, "status": self._status}]
 
 
-class Anew:
-    """The VM runs on n2 as another instance than the one that was to migrate."""
-
-    def find(self, _path: str) -> dict[str, Any]:
-        meta = {"name": "web", "namespace": "shop", "uid": "v2"}
-        return {"metadata": meta, "spec": {}, "status": {"phase": "Running", "nodeName": "n2"}}
-
-    def list(self, *_asked: str) -> tuple[list[dict[str, Any]], str]:
-        return [], ""
+def running(uid: str, node: str) -> dict[str, Any]:
+    """Its VMI."""
+    meta = {"name": "web", "namespace": "shop", "uid": uid}
+    return {"metadata": meta, "spec": {}, "status": {"phase": "Running", "nodeName": node}}
 
 
 def ended(phase: str) -> Outcome:
     """How the attempt is told whose VM was started anew."""
-    api, moves = Anew(), Moves(phase, [])
+    api, moves = Api(running("v2", "n2")), Moves(phase, [])
     away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
     entry = VMRecord("u1", "shop/web")
     entry.attempts.append(Attempt(1, "", "", 0.0, "", work="m1"))
     obs = Observation({}, {})
-    away.locate({"u1": entry}, fresh=True)
+    away.locate({"u1": entry}, True, 1000.0)
     away.sight(obs, "u1", entry)
     away.outcome(obs, "u1", entry, None)
     assert obs.sightings["u1"][0].restarted
     return obs.outcomes[("u1", 1)]
 
 
-def sighted(moves: Moves, work: str) -> tuple[Observation, list[str]]:
-    api = Api()
+def sighted(
+    moves: Moves, work: str, closed: float | None = None, api: Api | None = None
+) -> tuple[Observation, list[str]]:
+    """In the first look of a slice, at 1000 s. `closed`: when its attempt ended."""
+    api = api or Api()
     away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
     entry = VMRecord("u1", "shop/web")
-    entry.attempts.append(Attempt(1, "", "", 0.0, "", work=work))
+    attempt = Attempt(1, "", "", 0.0, "", work=work, ended=closed is not None)
+    attempt.ended_at = closed or 0.0
+    entry.attempts.append(attempt)
     obs = Observation({}, {})
-    away.locate({"u1": entry}, fresh=False)
+    away.locate({"u1": entry}, False, 1000.0)
     away.sight(obs, "u1", entry)
     return obs, api.asked
 
@@ -98,3 +103,14 @@ def test_a_migration_that_failed_is_told_so_where_the_vm_was_started_anew() -> N
     assert not ended("Failed").ok
     assert not ended("Running").ok  # its object is closed a moment later
     assert ended("Succeeded").ok  # and it crashed there since
+
+
+def test_where_it_went_once_is_not_where_it_is() -> None:
+    """Its migration ended some minutes ago; it was stopped, or moved on, since."""
+    moves = Moves("Succeeded", [], targetNode="n2")
+    assert sighted(moves, "m1", 990.0)[1] == []
+    obs, asked = sighted(moves, "m1", 100.0)
+    assert "u1" not in obs.sightings and len(asked) == 3
+    obs, asked = sighted(moves, "m1", 100.0, api=Api(running("v1", "n3")))
+    assert [s.node for s in obs.sightings["u1"]] == ["n3"]
+    assert len(asked) == 1  # for all of them
