@@ -235,8 +235,8 @@ class Migrator:
         elif step.do is Do.DELETE and step.migration is not None:
             migration_api.delete_migration(self._client, step.migration)
             self._reader.refresh()
-        elif step.do is Do.END_TARGET and step.migration is not None:
-            self._end_target(step.migration)
+        elif step.do is Do.END_TARGET and step.migration is not None and view.vmi is not None:
+            migration_api.end_target(self._client, view.vmi, step.migration)
         self._changed = self._changed or step.do is not Do.SIGN
 
     def _sign(self, vmi: Obj, asked: Asked) -> None:
@@ -287,13 +287,6 @@ class Migrator:
                 raise
         else:
             self._reader.refresh()
-
-    def _end_target(self, migration: Obj) -> None:
-        """Looked at once more: nothing of the guest is on the target, or it is left alone."""
-        fresh = self._reader.look(fresh=True)
-        current = fresh.by_uid(migration["metadata"]["uid"])
-        if current is not None and fresh.vmi is not None and facts.deleted(current):
-            migration_api.end_target(self._client, fresh.vmi, current)
 
     def _tried(self, what: Callable[[], object]) -> Step | None:
         try:
