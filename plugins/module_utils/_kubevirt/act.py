@@ -254,11 +254,11 @@ class Actor:
         The VM's runStrategy is not touched: Always starts it elsewhere, by itself.
         """
         vmi = self._vmi(action)
-        if vmi is None or facts.final(vmi) or vmi["metadata"].get("deletionTimestamp"):
+        if vmi is None or not self._is_here(vmi):
             return None
-        if facts.status(vmi).get("nodeName") not in (None, "", self._observer.node):
-            return None  # it has moved on its own
         vmi = self._signature.sign(vmi, record, "stop because")
+        if not self._is_here(vmi):
+            return None
         strategy = self._strategy(vmi)
         able = facts.is_true(vmi, "LiveMigratable")
         evictable = strategy == "None" or (strategy == "LiveMigrateIfPossible" and not able)
@@ -268,10 +268,36 @@ class Actor:
             if answer in (Answer.ACCEPTED, Answer.GONE) or finding is None:
                 return None
             return explain_budget(self._client, pod, finding)
-        namespace, name = facts.key(vmi)
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        self._client.gone("DELETE", path, only(vmi))
+        self._delete_here(action, vmi)
         return None
+
+    def _is_here(self, vmi: Obj) -> bool:
+        """Not on its way out, and not moved on its own."""
+        node = facts.status(vmi).get("nodeName") or self._observer.node
+        return node == self._observer.node and not facts.final(vmi) and not facts.deleted(vmi)
+
+    def _delete_here(self, action: Action, read: Obj) -> None:
+        """Delete the instance as it was read, or it might be stopped where it has moved to.
+
+        Never blindly again: what was not answered is asked for anew after the next look.
+        """
+        vmi: Obj | None = read
+        for last in (False, False, True):
+            if vmi is None or not self._is_here(vmi):
+                return
+            body = only(vmi)
+            body["preconditions"]["resourceVersion"] = vmi["metadata"]["resourceVersion"]
+            namespace, name = facts.key(vmi)
+            path = names.kubevirt(namespace, "virtualmachineinstances", name)
+            try:
+                self._client.request("DELETE", path, body, retry=False)
+                return
+            except KubeError as exc:
+                if exc.code == 404:
+                    return
+                if exc.code != 409 or last:
+                    raise
+            vmi = self._vmi(action)  # it has changed meanwhile
 
     def _start(self, action: Action, _record: NodeRecord) -> Finding | None:
         """Bring back what does not come back by itself."""
