@@ -174,10 +174,16 @@ class Actor:
         return str(vmi["spec"].get("evictionStrategy") or default)
 
     def _evict_to_migrate(self, action: Action, vmi: Obj) -> Finding | None:
-        if not facts.is_true(vmi, "LiveMigratable"):
-            # An eviction now would kill a LiveMigrateIfPossible guest.
-            return Finding(Reason.NOT_KNOWN_YET)
         pod = self._pod(vmi)
+        if self._strategy(vmi) == "LiveMigrateIfPossible":
+            # If it cannot be migrated by now, an eviction would kill the guest. Others are not
+            # read again for this: KubeVirt refuses.
+            fresh = self._vmi(action)
+            if fresh is None or facts.mark(fresh) or not self._is_here(fresh):
+                return None
+            vmi = fresh
+        if not facts.is_true(vmi, "LiveMigratable"):
+            return Finding(Reason.NOT_KNOWN_YET)
         if pod is None:
             return None
         self._known(action).asked = True

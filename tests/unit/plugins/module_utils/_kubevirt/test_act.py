@@ -9,6 +9,7 @@ changes between a look and an act.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.act import (
     NO_COUNTERPART,
     Actor,
@@ -57,7 +59,9 @@ class Api:
     def find(self, _path: str) -> dict[str, Any]:
         return self._answer("GET")
 
-    def request(self, method: str, _path: str, body: Any, **options: Any) -> dict[str, Any]:
+    def request(
+        self, method: str, _path: str, body: Any, _query: Any = None, **options: Any
+    ) -> dict[str, Any]:
         wanted = body.get("preconditions", {}).get("resourceVersion")
         if method == "DELETE":
             self.retried = options.get("retry", True)
@@ -80,8 +84,9 @@ class Api:
         return found
 
     def act(self, do: Do) -> Any:
-        """As an actor with a watch that tells what was so before."""
-        seen = SimpleNamespace(put=lambda _obj: None, items=lambda: [copy.deepcopy(self.vmi)])
+        """As an actor whose watch tells what was so before any request."""
+        watched = [copy.deepcopy(self.vmi)]
+        seen = SimpleNamespace(put=lambda _obj: None, items=lambda: watched)
         pod = {"metadata": {"namespace": "shop", "name": "launcher", "uid": "p1"}, "status": {}}
         pod["metadata"]["labels"] = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "v1"}
         pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
@@ -125,3 +130,30 @@ def test_a_stop_that_is_not_answered_is_not_asked_for_blindly_again() -> None:
     api = Api("LiveMigrate", lost)
     assert api.act(Do.SHUTDOWN).reason is Reason.API_ERROR
     assert api.asked.count("DELETE") == 1 and not api.retried
+
+
+def signed(strategy: str, meanwhile: Callable[[str, Api], None]) -> Api:
+    """In the second attempt of a run: what is signed is not written, nor read, again."""
+    api = Api(strategy, meanwhile)
+    note = json.dumps({"run": "run", "what": "evacuation"})
+    api.vmi["metadata"]["annotations"] = {names.REQUEST: note}
+    return api
+
+
+def test_a_guest_that_cannot_be_migrated_any_more_is_not_evicted() -> None:
+    """A watch may lag, and KubeVirt would stop a LiveMigrateIfPossible guest."""
+    api = signed("LiveMigrateIfPossible", lambda _what, _api: None)
+    read = api.find
+
+    def since(path: str) -> dict[str, Any]:
+        api.migratable("False")
+        return read(path)
+
+    api.find = since  # type: ignore[method-assign]
+    assert api.act(Do.MIGRATE).reason is Reason.NOT_KNOWN_YET
+    assert api.asked == ["GET"]
+
+
+def test_others_are_evicted_without_another_read() -> None:
+    api = signed("LiveMigrate", lambda _what, _api: None)
+    assert api.act(Do.MIGRATE) is None and api.asked == ["POST"]
