@@ -34,6 +34,8 @@ NO_COUNTERPART = frozenset(
     | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW}
 )
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
+# No answer, or not from who should do it: the request may work all the same.
+_PERHAPS_DONE = frozenset({Reason.API_ERROR, Reason.WEBHOOK_UNAVAILABLE})
 
 
 class Actor:
@@ -73,6 +75,8 @@ class Actor:
         if finding is not None and action.do is Do.MIGRATE:
             told = [finding.reason.value, finding.message]
             self._known(action).refused = {str(action.attempt): told}
+            if finding.reason in _PERHAPS_DONE:
+                self._observer.evicted[action.vm] = time.monotonic()
         return finding
 
     # The node
@@ -150,11 +154,11 @@ class Actor:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
+        found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
         vmi = self._signature.sign(vmi, record, "evacuation", action.priority)
         strategy = self._strategy(vmi)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
-        found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
         evicted = strategy in ("LiveMigrate", "LiveMigrateIfPossible")
         if evicted and can_cancel(self._observer.cluster):
             return self._evict_to_migrate(action, vmi)

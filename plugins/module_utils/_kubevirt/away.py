@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core.model import VM, Observation, Outcome, Sighting, State
 from .._core.reasons import Finding, Reason
-from .._core.record import VMRecord
+from .._core.record import Attempt, VMRecord
 from . import facts, migration_api, names
 from .client import Client
 from .records import Instance
@@ -179,7 +179,9 @@ class Away:
             return
         at = (uuid, last.number)
         known = self._instances().get(uuid)
-        told = known.refused.get(str(last.number)) if known is not None else None
+        told = self._refused(uuid, entry, last, vmi)
+        if told and uuid in obs.held:
+            return  # it may be under way all the same
         if told:
             finding = Finding(Reason(told[0]), told[1])
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
@@ -204,6 +206,18 @@ class Away:
             if known is not None:
                 known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+
+    def _refused(
+        self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None
+    ) -> list[str] | None:
+        """Why its request was refused: reason, message. None: it was not, or it worked."""
+        known, number = self._instances().get(uuid), str(last.number)
+        if known is None or number not in known.refused:
+            return None
+        marked = vmi is not None and known.asked and facts.mark(vmi) == self._node
+        if marked or self._attempt(uuid, entry) is not None:
+            del known.refused[number]
+        return known.refused.get(number)
 
     def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
         """The migration object of the last attempt."""

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    VM,
     Observation,
     Outcome,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Attempt,
     VMRecord,
@@ -114,3 +117,30 @@ def test_where_it_went_once_is_not_where_it_is() -> None:
     obs, asked = sighted(moves, "m1", 100.0, api=Api(running("v1", "n3")))
     assert [s.node for s in obs.sightings["u1"]] == ["n3"]
     assert len(asked) == 1  # for all of them
+
+
+def failed(mark: str, *held: str) -> dict[tuple[str, int], Outcome]:
+    """How an attempt ended whose request was not answered, of a VM on n1."""
+    known = {"u1": Instance("shop", "web", "v1", asked=True)}
+    known["u1"].refused = {"1": [Reason.API_ERROR.value, "Read timed out."]}
+    moves: Any = Moves("Failed", [])
+    if mark or held:
+        moves = SimpleNamespace(migrations_of=lambda *_of: [])
+    away = Away(Api(), "n1", moves, lambda: known)  # type: ignore[arg-type]
+    entry = VMRecord("u1", "shop/web")
+    entry.attempts.append(Attempt(1, "", "", 0.0, ""))
+    obs = Observation({}, {"u1": VM("u1", "shop/web", "n1")}, held=frozenset(held))
+    here = running("v1", "n1")
+    here["status"]["evacuationNodeName"] = mark
+    away.outcome(obs, "u1", entry, here)
+    return obs.outcomes
+
+
+def test_a_request_that_was_not_answered_and_worked_was_not_refused() -> None:
+    outcome = failed("")[("u1", 1)]
+    assert outcome.finding is not None and outcome.finding.reason is Reason.MIGRATION_FAILED
+    assert outcome.work == "m1"  # its migration is there, and failed
+    assert failed("n1") == {}  # its mark is there
+    assert failed("", "u1") == {}  # it may still come
+    refused = failed("n2")[("u1", 1)].finding
+    assert refused is not None and refused.message == "Read timed out."
