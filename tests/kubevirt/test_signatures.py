@@ -137,6 +137,18 @@ def test_a_mark_of_ours_that_has_gone_is_ours_no_longer(sim, operator) -> None:
     assert not known.asked
 
 
+def test_who_is_only_told_has_no_mark_of_ours(sim, operator) -> None:
+    """Where a rule says External nothing is evicted; the owner himself may do that."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    operator.slice(Intent.DRAINED, 1.0, rules=[{"name": "theirs", "strategy": "External"}])
+    assert signed(sim.find(VMIS, "vm"))["run"] == "run-1" and evictions(sim) == []
+    sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+    sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 1)
+    operator.slice(Intent.ACTIVE, 1.5)
+    assert sim.find(VMIS, "vm")["status"]["evacuationNodeName"] == "n1"
+    assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
+
+
 def migrate(operator, seconds: float = 1.0, **more) -> dict:
     """A slice of what a user asks for this one VM."""
     fixed = {"want": Want.MIGRATED, "run_id": "users", "requester": "a user", "seconds": seconds}

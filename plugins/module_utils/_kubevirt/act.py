@@ -155,14 +155,14 @@ class Actor:
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
         found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
-        vmi = self._signature.sign(vmi, record, "evacuation", action.priority)
-        strategy = self._strategy(vmi)
+        evicts = self._strategy(vmi) in ("LiveMigrate", "LiveMigrateIfPossible")
+        # Else a migration of our own, which can be withdrawn on every version.
+        evicts = evicts and can_cancel(self._observer.cluster)
+        vmi = self._signature.sign(vmi, record, "evacuation", evicts, action.priority)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
-        evicted = strategy in ("LiveMigrate", "LiveMigrateIfPossible")
-        if evicted and can_cancel(self._observer.cluster):
+        if evicts:
             return self._evict_to_migrate(action, vmi)
-        # Else a migration of our own, which can be withdrawn on every version.
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
@@ -239,9 +239,10 @@ class Actor:
         vmi = self._vmi(action)
         if vmi is None or facts.mark(vmi):
             return None
-        vmi = self._signature.sign(vmi, record, "request to the owner to move it because")
+        marks = self._strategy(vmi) == "External"
+        vmi = self._signature.sign(vmi, record, "request to the owner to move it because", marks)
         pod = self._pod(vmi)
-        if pod is None or self._strategy(vmi) != "External":
+        if pod is None or not marks:
             return None
         self._known(action).asked = True
         answer, finding = evict(self._client, pod)
@@ -266,7 +267,7 @@ class Actor:
         vmi = self._vmi(action)
         if vmi is None or not self._is_here(vmi):
             return None
-        vmi = self._signature.sign(vmi, record, "stop because")
+        vmi = self._signature.sign(vmi, record, "stop because", marks=False)
         if not self._is_here(vmi):
             return None
         strategy = self._strategy(vmi)

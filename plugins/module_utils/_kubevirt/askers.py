@@ -35,12 +35,14 @@ def mark_is_ours(vmi: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
     """Does the mark on it come from a run of `runs`? `asked`: it did when it was last looked at.
 
     We sign before we ask, and what is withdrawn is no longer signed: a mark on a VMI without a
-    signature was set by others since. What another run signs after our mark hides ours.
+    signature was set by others since. Not all that we ask for makes a mark, and what another run
+    signs after our mark hides ours.
     """
     note = facts.request(vmi)
     if facts.mark(vmi) != node or not note:
         return False
-    return asked or (note.get("node") == node and note.get("run") in runs)
+    signed = note.get("node") == node and note.get("run") in runs
+    return asked or (signed and note.get("marks", True))
 
 
 def is_ours(migration: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:

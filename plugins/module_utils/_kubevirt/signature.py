@@ -32,8 +32,10 @@ class Signature:
         self._watches = watches
         self._wall = wall
 
-    def request(self, record: NodeRecord, what: str = "", priority: int = 0) -> Obj:
-        """As it stands in an annotation."""
+    def request(
+        self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True
+    ) -> Obj:
+        """As it stands in an annotation. `marks`: the VMI is to be marked for it."""
         found: Obj = {
             "run": record.run_id,
             "by": record.requester,
@@ -45,14 +47,19 @@ class Signature:
             found["what"] = what
         if priority:
             found["priority"] = priority
+        if not marks:
+            found["marks"] = False
         return found
 
-    def sign(self, vmi: Obj, record: NodeRecord, what: str, priority: int = 0) -> Obj:
-        """The VMI as it then is. What this run has signed already is not signed again."""
+    def sign(self, vmi: Obj, record: NodeRecord, what: str, marks: bool, priority: int = 0) -> Obj:
+        """The VMI as it then is. What this run has signed already is not signed again.
+
+        `marks`: is it evicted next, so that KubeVirt marks it?
+        """
         old = facts.request(vmi)
         if (old.get("run"), old.get("what")) == (record.run_id, what):
             return vmi
-        note = json.dumps(self.request(record, what, priority), sort_keys=True)
+        note = json.dumps(self.request(record, what, priority, marks), sort_keys=True)
         patch = {
             "metadata": {
                 "annotations": {names.REQUEST: note},

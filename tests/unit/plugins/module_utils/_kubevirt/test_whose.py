@@ -94,6 +94,9 @@ def test_a_mark_that_others_set_after_ours_was_withdrawn_stays() -> None:
 def test_whose_mark_it_is_by_what_is_signed() -> None:
     ours = vmi("n1", run="drain", node="n1")
     assert askers.mark_is_ours(ours, "n1", RUNS, False)  # a run that was killed did not note it
+    no_mark = vmi("n1", run="drain", node="n1", marks=False)  # we stop it, or ask only its owner
+    assert not askers.mark_is_ours(no_mark, "n1", RUNS, False)
+    assert askers.mark_is_ours(no_mark, "n1", RUNS, True)  # it was evicted before
     assert not askers.mark_is_ours(vmi("n2", run="drain", node="n1"), "n1", RUNS, True)
     over_it = vmi("n1", run="of a user", node="n1")
     assert askers.mark_is_ours(over_it, "n1", RUNS, True)
