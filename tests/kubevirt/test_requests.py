@@ -13,7 +13,13 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    lock,
+    service,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+    KubeVirtPlatform,
+)
 from kubesim import words
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import evictions
@@ -113,3 +119,20 @@ def test_a_cursor_is_void_when_another_run_was_at_work(sim, operator) -> None:
         '"second"' in sim.find(NODES, "n1")["metadata"]["annotations"]["virtops.maintenance/record"]
     )
     operator.restore()
+
+
+def test_a_slice_that_lost_its_lease_writes_nothing_more(sim, operator, monkeypatch) -> None:
+    """Its first write comes later than the Lease allows, and another run has it by then."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    late = KubeVirtPlatform.observe
+
+    def observe(platform, record):
+        monkeypatch.setattr(lock.Lock, "_gone", lambda _lock: 40.0)
+        sim.edit(LEASES, LEASE, lambda o: o["spec"].update(holderIdentity="other"), "default")
+        return late(platform, record)
+
+    monkeypatch.setattr(KubeVirtPlatform, "observe", observe)
+    with pytest.raises(service.Superseded, match="taken the Lease"):
+        step(operator, 1.0, "", False)
+    assert {call.method for call in ours(sim) if "/leases" not in call.path} == {"GET"}
+    assert sim.find(LEASES, LEASE)["spec"]["holderIdentity"] == "other"

@@ -9,7 +9,25 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Intent,
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+    run_migration,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+    MigrationRequest,
+    Want,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+    KubeVirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.signature import (
+    Signature,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.watches import Watches
 from kubesim import admission
 from kubesim.answers import ApiError
 from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS
@@ -104,3 +122,69 @@ def test_an_older_evacuation_is_named(sim, operator) -> None:
     found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert found["reason"] == "AdoptedMigration"
     assert "an evacuation of n1 that this run did not begin" in found["message"]
+
+
+def test_a_mark_of_ours_that_has_gone_is_ours_no_longer(sim, operator) -> None:
+    """The next one is of whoever sets it, also where another run has signed in between."""
+    sim.add_vm("vm", "n1")
+    platform = KubeVirtPlatform(Client(operator.auth), "n1")
+    record = NodeRecord("n1", "r", runs=["r"])
+    platform.observe(record)
+    (known,) = platform.records.instances.values()
+    known.asked = True
+    platform.observe(record)
+    platform.close()
+    assert not known.asked
+
+
+def test_who_is_only_told_has_no_mark_of_ours(sim, operator) -> None:
+    """Where a rule says External nothing is evicted; the owner himself may do that."""
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    operator.slice(Intent.DRAINED, 1.0, rules=[{"name": "theirs", "strategy": "External"}])
+    assert signed(sim.find(VMIS, "vm"))["run"] == "run-1" and evictions(sim) == []
+    sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+    sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 1)
+    operator.slice(Intent.ACTIVE, 1.5)
+    assert sim.find(VMIS, "vm")["status"]["evacuationNodeName"] == "n1"
+    assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
+
+
+def migrate(operator, seconds: float = 1.0, **more) -> dict:
+    """A slice of what a user asks for this one VM."""
+    fixed = {"want": Want.MIGRATED, "run_id": "users", "requester": "a user", "seconds": seconds}
+    return run_migration(MigrationRequest(operator.auth, "vm", "default", **fixed, **more))
+
+
+def test_a_migration_of_another_run_is_named_and_left_to_it(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    migrate(operator)
+    found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
+    assert found["reason"] == "AdoptedMigration" and "a user (run users)" in found["message"]
+    operator.slice(Intent.ACTIVE, 1.0)
+    assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
+    assert signed(sim.find(VMIS, "vm"))["run"] == "users"
+
+
+def test_a_restore_leaves_the_note_of_a_run_that_took_over(sim, operator) -> None:
+    """What moves is the drain's, and goes with it; the other run sees that for itself."""
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    operator.slice(Intent.DRAINED, 1.5)
+    migrate(operator)
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+    assert signed(sim.find(VMIS, "vm"))["run"] == "users"
+    found = row(migrate(operator, begun=True), "vm")
+    assert "started anew" not in found["message"]
+
+
+def test_a_note_that_another_run_wrote_meanwhile_is_not_taken_back(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1000")
+    operator.slice(Intent.DRAINED, 1.5)
+    read = sim.find(VMIS, "vm")
+    migrate(operator)
+    client = Client(operator.auth)
+    signature = Signature(client, Watches(client, "n1"), lambda: "now")
+    signature.take_back(read)
+    now = sim.find(VMIS, "vm")
+    assert signed(now)["run"] == "users"
+    signature.take_back(now)
+    assert REQUEST not in sim.find(VMIS, "vm")["metadata"]["annotations"]

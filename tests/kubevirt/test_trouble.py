@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     Intent,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+    act,
+    eviction,
     plan_check,
     service,
 )
@@ -82,6 +85,27 @@ def test_virt_api_down_is_a_reason_and_no_success(sim, operator) -> None:
     assert found["phase"] == "Blocked"
     assert "WebhookUnavailable" in str(row(found, "vm"))
     assert sim.node_of("vm") == "n1"
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0], ids=["before the answer", "after it"])
+def test_an_eviction_that_was_not_answered_and_worked_is_one_attempt(
+    sim, operator, monkeypatch, late
+) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    timers = []
+
+    def timed_out(client, pod):
+        timers.append(threading.Timer(late, eviction.evict, [client, pod]))
+        timers[-1].start()
+        if not late:
+            timers[-1].join()
+        return eviction.classify(KubeError(0, "Read timed out."))
+
+    monkeypatch.setattr(act, "evict", timed_out)
+    found = operator.drain(max_attempts=1)
+    assert found["phase"] == "Drained" and len(timers) == 1
+    vm = row(found, "vm")
+    assert (vm["verdict"], vm["attempts"], vm["reason"]) == ("moved", 1, "")
 
 
 def test_a_node_that_is_not_ready_is_not_drained(sim, operator) -> None:

@@ -270,13 +270,19 @@ def clean_source(step: Step, uuid: str) -> None:
 
 
 def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
-    """Close the last attempt with what the holder wrote, or with what was read."""
+    """Close the last attempt with what the holder wrote, or with what was read.
+
+    A VM that was started anew elsewhere is no sign that its migration succeeded.
+    """
     last = entry.last
     if last is None or last.ended:
         return
     outcome = step.obs.outcomes.get((entry.uuid, last.number))
     entry.paused_by_us = _left_paused(step, entry, last, outcome)
     last.ended, last.ended_at = True, step.obs.now
+    seen = step.sighting(entry.uuid)
+    if seen is not None and seen.restarted and (outcome is None or not outcome.ok):
+        arrived_at = ""
     last.ok = bool(arrived_at)
     last.target = arrived_at or last.target
     if outcome is not None:

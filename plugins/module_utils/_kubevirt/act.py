@@ -34,6 +34,8 @@ NO_COUNTERPART = frozenset(
     | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW}
 )
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
+# No answer, or not from who should do it: the request may work all the same.
+_PERHAPS_DONE = frozenset({Reason.API_ERROR, Reason.WEBHOOK_UNAVAILABLE})
 
 
 class Actor:
@@ -73,6 +75,8 @@ class Actor:
         if finding is not None and action.do is Do.MIGRATE:
             told = [finding.reason.value, finding.message]
             self._known(action).refused = {str(action.attempt): told}
+            if finding.reason in _PERHAPS_DONE:
+                self._observer.evicted[action.vm] = time.monotonic()
         return finding
 
     # The node
@@ -150,15 +154,15 @@ class Actor:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
-        vmi = self._signature.sign(vmi, record, "evacuation", action.priority)
-        strategy = self._strategy(vmi)
+        found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
+        evicts = self._strategy(vmi) in ("LiveMigrate", "LiveMigrateIfPossible")
+        # Else a migration of our own, which can be withdrawn on every version.
+        evicts = evicts and can_cancel(self._observer.cluster)
+        vmi = self._signature.sign(vmi, record, "evacuation", evicts, action.priority)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
-        found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
-        evicted = strategy in ("LiveMigrate", "LiveMigrateIfPossible")
-        if evicted and can_cancel(self._observer.cluster):
+        if evicts:
             return self._evict_to_migrate(action, vmi)
-        # Else a migration of our own, which can be withdrawn on every version.
         return self._create(action, vmi, record)
 
     def _observer_vmi(self, action: Action) -> Obj | None:
@@ -174,10 +178,16 @@ class Actor:
         return str(vmi["spec"].get("evictionStrategy") or default)
 
     def _evict_to_migrate(self, action: Action, vmi: Obj) -> Finding | None:
-        if not facts.is_true(vmi, "LiveMigratable"):
-            # An eviction now would kill a LiveMigrateIfPossible guest.
-            return Finding(Reason.NOT_KNOWN_YET)
         pod = self._pod(vmi)
+        if self._strategy(vmi) == "LiveMigrateIfPossible":
+            # If it cannot be migrated by now, an eviction would kill the guest. Others are not
+            # read again for this: KubeVirt refuses.
+            fresh = self._vmi(action)
+            if fresh is None or facts.mark(fresh) or not self._is_here(fresh):
+                return None
+            vmi = fresh
+        if not facts.is_true(vmi, "LiveMigratable"):
+            return Finding(Reason.NOT_KNOWN_YET)
         if pod is None:
             return None
         self._known(action).asked = True
@@ -229,9 +239,10 @@ class Actor:
         vmi = self._vmi(action)
         if vmi is None or facts.mark(vmi):
             return None
-        vmi = self._signature.sign(vmi, record, "request to the owner to move it because")
+        marks = self._strategy(vmi) == "External"
+        vmi = self._signature.sign(vmi, record, "request to the owner to move it because", marks)
         pod = self._pod(vmi)
-        if pod is None or self._strategy(vmi) != "External":
+        if pod is None or not marks:
             return None
         self._known(action).asked = True
         answer, finding = evict(self._client, pod)
@@ -254,11 +265,11 @@ class Actor:
         The VM's runStrategy is not touched: Always starts it elsewhere, by itself.
         """
         vmi = self._vmi(action)
-        if vmi is None or facts.final(vmi) or vmi["metadata"].get("deletionTimestamp"):
+        if vmi is None or not self._is_here(vmi):
             return None
-        if facts.status(vmi).get("nodeName") not in (None, "", self._observer.node):
-            return None  # it has moved on its own
-        vmi = self._signature.sign(vmi, record, "stop because")
+        vmi = self._signature.sign(vmi, record, "stop because", marks=False)
+        if not self._is_here(vmi):
+            return None
         strategy = self._strategy(vmi)
         able = facts.is_true(vmi, "LiveMigratable")
         evictable = strategy == "None" or (strategy == "LiveMigrateIfPossible" and not able)
@@ -268,10 +279,36 @@ class Actor:
             if answer in (Answer.ACCEPTED, Answer.GONE) or finding is None:
                 return None
             return explain_budget(self._client, pod, finding)
-        namespace, name = facts.key(vmi)
-        path = names.kubevirt(namespace, "virtualmachineinstances", name)
-        self._client.gone("DELETE", path, only(vmi))
+        self._delete_here(action, vmi)
         return None
+
+    def _is_here(self, vmi: Obj) -> bool:
+        """Not on its way out, and not moved on its own."""
+        node = facts.status(vmi).get("nodeName") or self._observer.node
+        return node == self._observer.node and not facts.final(vmi) and not facts.deleted(vmi)
+
+    def _delete_here(self, action: Action, read: Obj) -> None:
+        """Delete the instance as it was read, or it might be stopped where it has moved to.
+
+        Never blindly again: what was not answered is asked for anew after the next look.
+        """
+        vmi: Obj | None = read
+        for last in (False, False, True):
+            if vmi is None or not self._is_here(vmi):
+                return
+            body = only(vmi)
+            body["preconditions"]["resourceVersion"] = vmi["metadata"]["resourceVersion"]
+            namespace, name = facts.key(vmi)
+            path = names.kubevirt(namespace, "virtualmachineinstances", name)
+            try:
+                self._client.request("DELETE", path, body, retry=False)
+                return
+            except KubeError as exc:
+                if exc.code == 404:
+                    return
+                if exc.code != 409 or last:
+                    raise
+            vmi = self._vmi(action)  # it has changed meanwhile
 
     def _start(self, action: Action, _record: NodeRecord) -> Finding | None:
         """Bring back what does not come back by itself."""

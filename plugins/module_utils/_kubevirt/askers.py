@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who asked for a migration. Pure."""
+"""Who asked for a mark or a migration. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.reasons import Finding, Reason
@@ -28,6 +29,26 @@ def eviction_source(vmi: Obj) -> str:
 def from_descheduler(vmi: Obj) -> bool:
     """Did it ask for the eviction?"""
     return eviction_source(vmi) == "descheduler"
+
+
+def mark_is_ours(vmi: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
+    """Does the mark on it come from a run of `runs`? `asked`: it did when it was last looked at.
+
+    We sign before we ask, and what is withdrawn is no longer signed: a mark on a VMI without a
+    signature was set by others since. Not all that we ask for makes a mark, and what another run
+    signs after our mark hides ours.
+    """
+    note = facts.request(vmi)
+    if facts.mark(vmi) != node or not note:
+        return False
+    signed = note.get("node") == node and note.get("run") in runs
+    return asked or (signed and note.get("marks", True))
+
+
+def is_ours(migration: Obj, node: str, runs: Sequence[str], asked: bool) -> bool:
+    """Did a run of `runs` ask for it? `asked`: the mark on its VM is ours (see mark_is_ours)."""
+    made_for_it = asked and facts.annotations(migration).get(names.EVACUATION) == node
+    return made_for_it or facts.request(migration).get("run") in runs
 
 
 def two_loops(vmi: Obj, migration: Obj) -> Finding | None:
@@ -60,10 +81,10 @@ def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | No
         who = "the descheduler"
     elif names.EVACUATION in notes and not ours:
         who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
-    elif ours or names.REQUEST in notes:
+    elif ours:
         return None
     else:
-        who = "somebody"
+        who = asked_by(None, migration) if names.REQUEST in notes else "somebody"
     if asked:
         text = f"{who} asks to move it ({name}), and so does this run."
         return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])

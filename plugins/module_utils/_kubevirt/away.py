@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core.model import VM, Observation, Outcome, Sighting, State
 from .._core.reasons import Finding, Reason
-from .._core.record import VMRecord
+from .._core.record import Attempt, VMRecord
 from . import facts, migration_api, names
 from .client import Client
 from .records import Instance
@@ -21,7 +21,16 @@ from .watches import Watches
 Obj = dict[str, Any]
 _HINT = "virtops.maintenance/told-by-migration"
 _ASK_AGAIN = 1.0
+# Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
+# make no request more for those that have moved.
+_TELLS = 60.0
 ANYWHERE = ""  # the node that stands for what the scheduler finds
+
+
+def _past(entry: VMRecord, now: float) -> bool:
+    """Is what its last migration told too old to be believed?"""
+    last = entry.last
+    return last is not None and last.ended and not 0 <= now - last.ended_at < _TELLS
 
 
 class Away:
@@ -41,25 +50,33 @@ class Away:
         self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
         self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
+        self._listed = False  # those that moved, in this slice
 
-    def locate(self, entries: Mapping[str, VMRecord], fresh: bool) -> None:
+    def locate(self, entries: Mapping[str, VMRecord], fresh: bool, now: float) -> None:
         """Read their VMIs, and where there is none or it has ended, their VMs.
 
         `fresh`: by reading all of them anew, those that we signed with one request. Else what
-        their migrations say is enough while these are under way.
+        their migrations say is enough, while these are under way and shortly after; of the rest
+        one such request in a slice tells. `now`: the platform's clock.
         """
         if fresh:
             self._away.clear()
             self._asked.clear()
-        moved = self._moved() if fresh and entries else {}
         known = self._instances()
+        moved: dict[tuple[str, str], Obj] = {}
+        if fresh or not self._listed:
+            away = [entry for uuid, entry in entries.items() if not self._settled(uuid)]
+            if any(fresh or _past(entry, now) for entry in away):
+                moved, self._listed = self._moved(), True
         for uuid, entry in entries.items():
             found = known.get(uuid)
             if found is None or self._settled(uuid):
                 continue
-            vmi = moved.get((found.namespace, found.name))
+            vmi = None
+            if fresh or _past(entry, now):
+                vmi = moved.get((found.namespace, found.name))
             if vmi is None and not fresh:
-                vmi = self._told_by_migration(found, entry)
+                vmi = self._told_by_migration(found, entry, now)
                 if vmi is None and not self._due(uuid):
                     continue
             if vmi is None:
@@ -90,7 +107,7 @@ class Away:
         found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
         return {facts.key(vmi): vmi for vmi in found}
 
-    def _told_by_migration(self, found: Instance, entry: VMRecord) -> Obj | None:
+    def _told_by_migration(self, found: Instance, entry: VMRecord, now: float) -> Obj | None:
         """The VMI as the migration of this run tells it; it left our watch with the switch-over.
 
         Never as one from before tells it: since then the VM may have been stopped.
@@ -99,6 +116,8 @@ class Away:
         if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):
             return None
         if entry.last is None or entry.last.work != moves[-1]["metadata"]["uid"]:
+            return None
+        if _past(entry, now):
             return None
         state = facts.status(moves[-1]).get("migrationState") or {}
         over = facts.phase(moves[-1]) == "Succeeded" and bool(state.get("targetNode"))
@@ -160,7 +179,9 @@ class Away:
             return
         at = (uuid, last.number)
         known = self._instances().get(uuid)
-        told = known.refused.get(str(last.number)) if known is not None else None
+        told = self._refused(uuid, entry, last, vmi)
+        if told and uuid in obs.held:
+            return  # it may be under way all the same
         if told:
             finding = Finding(Reason(told[0]), told[1])
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
@@ -173,14 +194,30 @@ class Away:
                 obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
             return
         work = migration["metadata"]["uid"]
-        if facts.phase(migration) == "Failed" and uuid in obs.vms:
+        gone = uuid not in obs.vms and uuid not in obs.held
+        anew = here is not None and known is not None and here["metadata"]["uid"] != known.uid
+        failed = facts.phase(migration) == "Failed"
+        failed |= anew and facts.phase(migration) != "Succeeded"
+        if failed and (uuid in obs.vms or gone):
             finding = facts.why_failed(here, migration, self._event(migration))
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
-        elif uuid not in obs.vms and uuid not in obs.held:
+        elif gone:
             seconds = facts.took(migration, here)
             if known is not None:
                 known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+
+    def _refused(
+        self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None
+    ) -> list[str] | None:
+        """Why its request was refused: reason, message. None: it was not, or it worked."""
+        known, number = self._instances().get(uuid), str(last.number)
+        if known is None or number not in known.refused:
+            return None
+        marked = vmi is not None and known.asked and facts.mark(vmi) == self._node
+        if marked or self._attempt(uuid, entry) is not None:
+            del known.refused[number]
+        return known.refused.get(number)
 
     def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
         """The migration object of the last attempt."""

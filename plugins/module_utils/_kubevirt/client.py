@@ -28,6 +28,7 @@ from .errors import AccessDenied, KubeError
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 PAGE = 500
 TRIES = 6
 _BUSY = frozenset({429, 500, 502, 503, 504})
@@ -50,6 +51,7 @@ class Client:
         self._headers: list[tuple[str, str]] = []
         self.requests = 0
         self.streams_lists = True  # until a server says that it does not
+        self.before_write: Callable[[], None] = lambda: None  # each time; it raises to stop it
 
     def _connect(self) -> Any:
         if self._api is None:
@@ -84,10 +86,13 @@ class Client:
         """The answer, an empty dict where it has no JSON body.
 
         Tries again, with back-off, where the server is busy or does not answer, unless
-        `retry` is False. Raises AccessDenied for 401 and 403, KubeError else.
+        `retry` is False. Raises AccessDenied for 401 and 403, KubeError else, and what
+        `before_write` raises.
         """
         pause = 0.2
         for attempt in range(TRIES):
+            if method != "GET":
+                self.before_write()
             try:
                 return self._once(method, path, body, query, content_type, accept)
             except AccessDenied:

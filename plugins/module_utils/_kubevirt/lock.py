@@ -6,7 +6,8 @@
 
 It is held for the length of a slice and given back, or kept for the next slice of the same run
 until somebody says that he waits for it. A holder that died is waited for until its Lease has not
-changed for its duration on our own clock: nobody's wall time is believed.
+changed for its duration on our own clock: nobody's wall time is believed. So a slice that takes
+longer than it should renews it in time, and stops where it could not.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .client import Client
-from .errors import KubeError, LockHeld
+from .errors import KubeError, LockHeld, Superseded
 from .facts import annotations
 from .names import LEASES
 
@@ -48,6 +49,8 @@ class Lock:
         self._sleep = sleep
         self._clock = clock
         self._held: dict[str, Any] | None = None  # the Lease as our last write left it
+        self._since: float | None = None  # when that was sent; None: it is not ours
+        self._keeping = False
 
     def renew(self, lease: dict[str, Any]) -> bool:
         """Take over the Lease that an earlier slice of this run has left to us.
@@ -55,10 +58,46 @@ class Lock:
         False: it is another one by now, so someone else has been at work, or wants to be: then it
         is given back. Raises KubeError.
         """
-        if self._update(lease, True):
+        if WANTED not in annotations(lease) and self._update(lease, True):
             return True
         self._release(lease["spec"]["holderIdentity"])
         return False
+
+    def keep(self) -> None:
+        """Before each write of the slice: it is ours. Renewed when half of its time is gone.
+
+        Raises Superseded, and KubeError when its time is over and nobody answers.
+        """
+        if self._since is None or self._keeping or self._gone() < self._seconds / 2:
+            return
+        self._keeping = True
+        try:
+            if not self._kept():
+                raise Superseded(
+                    f"Another run has taken the Lease {self._name}, or somebody removed it: this "
+                    f"run did not renew it in {self._seconds} s. It has stopped, and has undone "
+                    "nothing."
+                )
+        except KubeError:
+            if self._gone() >= self._seconds:
+                raise
+        finally:
+            self._keeping = False
+
+    def _gone(self) -> float:
+        return self._clock() - (self._since or 0.0)
+
+    def _kept(self) -> bool:
+        """By its version: nobody had it in between, however late it is."""
+        for _try in range(3):
+            if self._held is None or not self._update(self._held, True, retry=False):
+                lease = self._client.find(f"{self._path}/{self._name}")  # somebody waits for it?
+                if lease is None or lease["spec"].get("holderIdentity") != self._holder:
+                    return False
+                self._held = lease
+            elif self._gone() < self._seconds:
+                return True
+        raise KubeError(0, "it could not be renewed in its time", f"PUT {self._name}")
 
     @property
     def held(self) -> dict[str, Any]:
@@ -118,6 +157,7 @@ class Lock:
 
     def give_back(self) -> None:
         """Only what is ours. Failing does no harm: it expires."""
+        self._since = None
         try:
             if self._held is not None and not self._update(self._held, False):
                 self._release(self._holder)
@@ -141,21 +181,25 @@ class Lock:
             "metadata": {"name": self._name},
             "spec": self._spec(True),
         }
-        return self._won("POST", self._path, body)
+        return self._won("POST", self._path, body, True)
 
-    def _update(self, lease: dict[str, Any], held: bool) -> bool:
+    def _update(self, lease: dict[str, Any], held: bool, retry: bool = True) -> bool:
         """With the version that was read: of two, one wins. Who gets it waits no longer."""
         body = {**lease, "spec": {**(lease.get("spec") or {}), **self._spec(held)}}
-        if held:
+        if held and (lease.get("spec") or {}).get("holderIdentity") != self._holder:
             notes = {key: text for key, text in annotations(lease).items() if key != WANTED}
             body["metadata"] = {**lease["metadata"], "annotations": notes}
-        return self._won("PUT", f"{self._path}/{self._name}", body)
+        return self._won("PUT", f"{self._path}/{self._name}", body, held, retry)
 
-    def _won(self, method: str, path: str, body: dict[str, Any]) -> bool:
+    def _won(
+        self, method: str, path: str, body: dict[str, Any], held: bool, retry: bool = True
+    ) -> bool:
+        sent = self._clock()
         try:
-            self._held = self._client.request(method, path, body)
+            self._held = self._client.request(method, path, body, retry=retry)
         except KubeError as exc:
             if exc.code in (404, 409):
                 return False
             raise
+        self._since = sent if held else None
         return True

@@ -98,6 +98,7 @@ class Migrator:
         self._reader = Reader(self._client, request, clocks.mono, clocks.wall)
         self._changed = False
         self._signed = request.begun
+        self._uid = ""  # of the instance that was signed, where this slice has seen it
 
     def close(self) -> None:
         self._reader.close()
@@ -138,8 +139,7 @@ class Migrator:
         asked = self._asked(view)
         lost = self._signed and asked is None
         if lost and view.vmi is not None and not facts.final(view.vmi):
-            text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
-            return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
+            return self._lost(view, view.vmi)
         step = next_step(view, asked, self._request)
         new = step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED
         if new and view.vmi is not None:
@@ -147,6 +147,24 @@ class Migrator:
             if refused is not None:
                 return Step(Do.DONE, Phase.BLOCKED, refused)
         return step
+
+    def _lost(self, view: View, vmi: Obj) -> Step:
+        """It runs, and nothing of our note is on it. Raises Superseded where it is the same one.
+
+        What this slice has not seen signed, migrations of ours tell apart by when they were made.
+        """
+        born = str(vmi["metadata"].get("creationTimestamp", ""))
+        mine = [m for m in view.migrations if facts.request(m).get("run") == self._request.run_id]
+        made = max((str(m["metadata"].get("creationTimestamp", "")) for m in mine), default="")
+        if self._uid == vmi["metadata"]["uid"] or (not self._uid and made and made >= born):
+            raise Superseded(
+                f"Somebody has taken the request of this run ({self._request.run_id}) from VM "
+                f"{self._request.vm}, which runs on {view.node or 'no node'}. This run has "
+                "stopped; nothing was undone."
+            )
+        text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile"
+        text += "." if self._uid or made else ", or somebody has taken this run's request from it."
+        return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
 
     def plan(self) -> dict[str, Any]:
         """The notes are not written: each step is followed by the one that it would lead to."""
@@ -176,6 +194,7 @@ class Migrator:
             return None  # a note under this id is of an earlier task
         asked = read_asked(vmi, self._request.run_id)
         if asked is not None:
+            self._uid = asked.uid
             return asked if asked.want == self._request.want.value else None
         other = facts.request(vmi)
         if other.get("run") not in (None, self._request.run_id):
@@ -217,15 +236,15 @@ class Migrator:
         elif step.do is Do.DELETE and step.migration is not None:
             migration_api.delete_migration(self._client, step.migration)
             self._reader.refresh()
-        elif step.do is Do.END_TARGET and step.migration is not None:
-            self._end_target(step.migration)
+        elif step.do is Do.END_TARGET and step.migration is not None and view.vmi is not None:
+            migration_api.end_target(self._client, view.vmi, step.migration)
         self._changed = self._changed or step.do is not Do.SIGN
 
     def _sign(self, vmi: Obj, asked: Asked) -> None:
         note = self._note(asked)
         version = vmi["metadata"]["resourceVersion"]
         self._reader.put(migration_api.sign(self._client, vmi, note, version))
-        self._signed = True
+        self._signed, self._uid = True, asked.uid
 
     def _note(self, asked: Asked) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(self._clocks.wall(), timezone.utc)
@@ -269,13 +288,6 @@ class Migrator:
                 raise
         else:
             self._reader.refresh()
-
-    def _end_target(self, migration: Obj) -> None:
-        """Looked at once more: nothing of the guest is on the target, or it is left alone."""
-        fresh = self._reader.look(fresh=True)
-        current = fresh.by_uid(migration["metadata"]["uid"])
-        if current is not None and fresh.vmi is not None and facts.deleted(current):
-            migration_api.end_target(self._client, fresh.vmi, current)
 
     def _tried(self, what: Callable[[], object]) -> Step | None:
         try:

@@ -105,13 +105,26 @@ def delete_migration(client: Client, migration: Obj) -> None:
 
 
 def end_target(client: Client, vmi: Obj, migration: Obj) -> None:
-    """Without its target pod a migration that has not begun fails. `vmi`: read just now.
+    """Without its target pod a migration that has not begun fails.
 
-    Asked for once: a moment later it may have begun, and soon after that the guest is there.
+    The pod first, then both are read anew, and it is asked for once: a moment later it may have
+    begun, and soon after that the guest is there.
     """
     pod = target_pod(client, migration) if not_begun(vmi, migration) else None
-    if pod is not None and not facts.final(pod) and not facts.deleted(pod):
-        _delete(client, pod, names.pod(*facts.key(pod)), retry=False)
+    if pod is None or facts.final(pod) or facts.deleted(pod):
+        return
+    now = _again(client, vmi, "virtualmachineinstances")
+    current = _again(client, migration, "virtualmachineinstancemigrations")
+    if now is None or current is None or not facts.deleted(current) or not not_begun(now, current):
+        return
+    _delete(client, pod, names.pod(*facts.key(pod)), retry=False)
+
+
+def _again(client: Client, obj: Obj, plural: str) -> Obj | None:
+    """The very object as it is now. By a list, which whoever follows migrations may read."""
+    namespace, name = facts.key(obj)
+    found, _version = client.list(names.kubevirt(namespace, plural), "", f"metadata.name={name}")
+    return next((o for o in found if o["metadata"]["uid"] == obj["metadata"]["uid"]), None)
 
 
 def read_events(client: Client, obj: Obj) -> list[Obj]:

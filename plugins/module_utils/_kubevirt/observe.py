@@ -17,7 +17,7 @@ from typing import Any
 from .._core.model import VM, Node, Observation, Reservation, State
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, VMRecord
-from . import facts, names, tolerations
+from . import askers, facts, names, tolerations
 from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, read_cluster, without_place
@@ -32,7 +32,8 @@ Obj = dict[str, Any]
 # A VM that asks for nothing.
 _PLAIN: Obj = {"metadata": {"uid": ""}, "spec": {}}
 HUGE = 10**9  # MiB; what fits is the scheduler's to know
-# After our eviction the mark is there; how long the watch may take to tell us.
+# After our eviction the mark is there, and after a withdrawal it is not; how long the watches may
+# take to tell us that, and what KubeVirt made of it.
 _SETTLES = 5.0
 
 
@@ -62,7 +63,9 @@ class Observer:
         self._away = Away(client, node, self.watches, instances)
         # Does another node take them: when it was asked, of which VMs, and those that none takes.
         self._places: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
+        self._runs: list[str] = []  # of this maintenance of the node
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
+        self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
         self._waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
@@ -89,7 +92,8 @@ class Observer:
         if vmis:
             self.rates.refresh(now)
         entries = record.vms if record is not None else {}
-        self._remember(vmis, record)
+        self._runs = record.runs if record is not None else []
+        self._remember(vmis)
         known = self._instances()
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
@@ -107,7 +111,7 @@ class Observer:
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
         away = {u: entry for u, entry in entries.items() if u not in vmis}
-        self._away.locate(away, quiet)
+        self._away.locate(away, quiet, now)
         for uuid in away:
             self._away.sight(obs, uuid, entries[uuid])
         for uuid, pod in self._strangers(pods, vmis):
@@ -122,10 +126,9 @@ class Observer:
             self._away.outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
 
-    def _remember(self, vmis: Mapping[str, Obj], record: NodeRecord | None) -> None:
+    def _remember(self, vmis: Mapping[str, Obj]) -> None:
         """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
         known = self._instances()
-        runs = record.runs if record is not None else []
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]
             if uuid not in known or known[uuid].uid != uid:
@@ -133,9 +136,9 @@ class Observer:
                 nudges = known[uuid].nudges if uuid in known else 0
                 bare = facts.owner(vmi) is None
                 known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
-            signed = facts.request(vmi)
-            if facts.mark(vmi) == self.node and signed.get("node") == self.node:
-                known[uuid].asked |= signed.get("run") in runs
+            if facts.mark(vmi) == self.node:
+                asked = known[uuid].asked
+                known[uuid].asked = askers.mark_is_ours(vmi, self.node, self._runs, asked)
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
@@ -210,8 +213,8 @@ class Observer:
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
-            ours = bool(moving) and names.REQUEST in facts.annotations(moving[-1])
-            asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+            ours = bool(moving) and facts.request(moving[-1]).get("run") in self._runs
+            asked = self._just(self.evicted, uuid)
             if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
@@ -232,7 +235,7 @@ class Observer:
         moving = self.unfinished(uuid)
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
-            ours = self._ours(known, migration)
+            ours = askers.is_ours(migration, self.node, self._runs, known.asked)
             waits = self._waits.finding(
                 vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
             )
@@ -265,9 +268,15 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        asked = time.monotonic() - self.evicted.get(uuid, -1e9) < _SETTLES
+        asked = self._just(self.evicted, uuid)
+        if not (marked or moving or asked or self._just(self.withdrawn, uuid)):
+            known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    @staticmethod
+    def _just(when: Mapping[str, float], uuid: str) -> bool:
+        return time.monotonic() - when.get(uuid, -1e9) < _SETTLES
 
     def _machine(self, uuid: str) -> Obj | None:
         """The VirtualMachine behind a VMI, read once in a slice."""
@@ -281,12 +290,6 @@ class Observer:
         if last is None or last.ended or not last.work:
             return False
         return last.work != newest["metadata"]["uid"]
-
-    def _ours(self, known: Instance, migration: Obj) -> bool:
-        notes = facts.annotations(migration)
-        if names.EVACUATION in notes:
-            return known.asked and notes[names.EVACUATION] == self.node
-        return names.REQUEST in notes
 
     def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
         """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""

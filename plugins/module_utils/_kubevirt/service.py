@@ -108,6 +108,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, lease)
+    client.before_write = lock.keep
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(client, request.node)

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core.record import NodeRecord
 from . import facts, names
-from .client import MERGE, Client
+from .client import JSON_PATCH, MERGE, Client
 from .errors import AccessDenied, KubeError
 from .watches import Watches
 
@@ -32,8 +32,10 @@ class Signature:
         self._watches = watches
         self._wall = wall
 
-    def request(self, record: NodeRecord, what: str = "", priority: int = 0) -> Obj:
-        """As it stands in an annotation."""
+    def request(
+        self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True
+    ) -> Obj:
+        """As it stands in an annotation. `marks`: the VMI is to be marked for it."""
         found: Obj = {
             "run": record.run_id,
             "by": record.requester,
@@ -45,14 +47,19 @@ class Signature:
             found["what"] = what
         if priority:
             found["priority"] = priority
+        if not marks:
+            found["marks"] = False
         return found
 
-    def sign(self, vmi: Obj, record: NodeRecord, what: str, priority: int = 0) -> Obj:
-        """The VMI as it then is. What this run has signed already is not signed again."""
+    def sign(self, vmi: Obj, record: NodeRecord, what: str, marks: bool, priority: int = 0) -> Obj:
+        """The VMI as it then is. What this run has signed already is not signed again.
+
+        `marks`: is it evicted next, so that KubeVirt marks it?
+        """
         old = facts.request(vmi)
         if (old.get("run"), old.get("what")) == (record.run_id, what):
             return vmi
-        note = json.dumps(self.request(record, what, priority), sort_keys=True)
+        note = json.dumps(self.request(record, what, priority, marks), sort_keys=True)
         patch = {
             "metadata": {
                 "annotations": {names.REQUEST: note},
@@ -114,17 +121,32 @@ class Signature:
             return  # it ended meanwhile, or it is tried again
 
     def take_back(self, vmi: Obj) -> None:
-        """The request is withdrawn: nothing of it stays on the VMI."""
-        gone: Obj = {"annotations": {names.REQUEST: None}, "labels": {names.FROM_NODE: None}}
+        """The request is withdrawn: nothing of it stays on the VMI.
+
+        If it still is the one that was read: by now another run may have signed. Its text is
+        compared, since the VMI's version changes with all that KubeVirt writes.
+        """
+        note, label = _pointer("annotations", names.REQUEST), _pointer("labels", names.FROM_NODE)
+        patch = [
+            {"op": "test", "path": note, "value": facts.annotations(vmi)[names.REQUEST]},
+            {"op": "remove", "path": note},
+        ]
+        if names.FROM_NODE in facts.labels(vmi):
+            patch.append({"op": "remove", "path": label})
         try:
             new = self._client.request(
-                "PATCH", _path(vmi), {"metadata": gone}, content_type=MERGE, retry=False
+                "PATCH", _path(vmi), patch, content_type=JSON_PATCH, retry=False
             )
             self._watches.vmis.put(new)
         except AccessDenied:
             raise
         except KubeError:
             return
+
+
+def _pointer(what: str, key: str) -> str:
+    """Where a label or an annotation is, for a JSON patch."""
+    return f"/metadata/{what}/" + key.replace("/", "~1")
 
 
 def _path(vmi: Obj) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 from .._core.actions import Action
 from .._core.reasons import Finding
 from .._core.record import NodeRecord
-from . import facts, migration_api, names
+from . import askers, facts, migration_api
 from .client import Client
 from .cluster import can_cancel
 from .observe import Observer
-from .records import Instance, Records, instance_of
+from .records import Records, instance_of
 from .signature import Signature
 from .undo import Undo, mark_stays, undo_steps
 
@@ -47,21 +47,20 @@ class Withdrawal:
         self._asked[action.vm] = time.monotonic()
         known = self._records.instances[action.vm]
         vmi = instance_of(self._client, known)
-        marked = vmi is not None and known.asked and bool(facts.mark(vmi))
+        marked, node = False, self._observer.node
+        if vmi is not None and facts.mark(vmi):
+            marked = known.asked = askers.mark_is_ours(vmi, node, record.runs, known.asked)
         if marked and vmi is not None and not can_cancel(self._observer.cluster):
             return mark_stays(facts.mark(vmi))
-        ours = [m for m in self._observer.unfinished(action.vm) if self._is_ours(known, m)]
+        moving = self._observer.unfinished(action.vm)
+        ours = [m for m in moving if askers.is_ours(m, node, record.runs, known.asked)]
         for undo, what in undo_steps(vmi, marked, ours, self._stuck):
             self._do(undo, what, vmi)
-        if vmi is not None and facts.request(vmi):
+        self._observer.withdrawn[action.vm] = time.monotonic()
+        if vmi is not None and facts.request(vmi).get("run") in record.runs:
             self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
             self._signature.take_back(vmi)
         return None
-
-    def _is_ours(self, known: Instance, migration: Obj) -> bool:
-        notes = facts.annotations(migration)
-        kubevirts = known.asked and notes.get(names.EVACUATION) == self._observer.node
-        return kubevirts or (names.REQUEST in notes and names.EVACUATION not in notes)
 
     def _stuck(self, migration: Obj) -> bool:
         """One that an earlier slice deleted has had its time."""

@@ -105,6 +105,22 @@ def test_it_has_moved_while_off_once_it_runs_there() -> None:
     assert (entry.ending, entry.at) == (Ending.COLD_MOVED.value, "b")
 
 
+def test_a_failed_migration_is_not_ok_because_the_vm_was_started_anew() -> None:
+    """In post-copy KubeVirt ends the guest with the migration, and starts the VM elsewhere."""
+    record = NodeRecord("a", "r")
+    _decision, entry = step(see(replace(GUEST, job=JOB), held=frozenset({"u1"})), record)
+    record.vms["u1"] = entry
+    failed = Outcome("u1", 1, False, Finding(Reason.MIGRATION_FAILED, "post-copy"), work="m1")
+    anew = {"u1": [Sighting("n2", State.RUNNING, restarted=True)]}
+    _decision, entry = step(see(sightings=anew, outcomes={("u1", 1): failed}), record)
+    assert entry.ending == Ending.COLD_MOVED.value
+    assert entry.last is not None and entry.last.ended and not entry.last.ok
+    assert (entry.last.target, entry.last.message) == ("", "post-copy")
+    ended_well = replace(failed, ok=True, finding=None)  # it crashed at the target, later
+    _decision, entry = step(see(sightings=anew, outcomes={("u1", 1): ended_well}), record)
+    assert entry.last is not None and entry.last.ok
+
+
 def test_waiting_for_its_start_ends_with_the_nodes_deadline() -> None:
     seen = {"u1": [Sighting("", State.INCOMING, restarted=True)]}
     _decision, entry = step(see(sightings=seen, now=10**6), stopped())

@@ -11,11 +11,18 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import (
+    TRIES,
+    Client,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
     KubeError,
     LockHeld,
+    Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import WANTED, Lock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import Records
 
 
 class Api:
@@ -25,6 +32,8 @@ class Api:
         self.lease: dict[str, Any] | None = None
         self.now = 0.0
         self.version = 0
+        self.slow = 0.0  # seconds that each write takes
+        self.refuses: KubeError | None = None
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -32,7 +41,12 @@ class Api:
     def find(self, _path: str) -> dict[str, Any] | None:
         return copy.deepcopy(self.lease)
 
-    def request(self, method: str, _path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def request(
+        self, method: str, _path: str, body: dict[str, Any], **_options: Any
+    ) -> dict[str, Any]:
+        self.now += self.slow
+        if self.refuses is not None:
+            raise self.refuses
         wanted = body["metadata"].get("resourceVersion")
         if (method == "POST") == (self.lease is not None):
             raise KubeError(409, "exists or not", method)
@@ -134,3 +148,94 @@ def test_what_is_read_is_what_the_winner_saw() -> None:
         return len(reads)
 
     assert api.lock("slow").take(5.0, read) == 2
+
+
+class Wire(Client):
+    """Its writes come to `written`, or end in `errors`. A slice that holds the Lease."""
+
+    def __init__(self, api: Api, lock: Lock) -> None:
+        super().__init__({}, api.sleep)
+        self.written: list[str] = []
+        self.errors: list[KubeError] = []
+        lock.take(1.0, nothing)
+        self.before_write = lock.keep
+
+    def _once(self, method: str, path: str, *_more: Any) -> dict[str, Any]:
+        if self.errors:
+            raise self.errors.pop()
+        self.written.append(f"{method} {path}")
+        return {}
+
+    def save(self) -> None:
+        Records(self, "n1").save(NodeRecord("n1", "run"))
+
+
+def test_a_slice_whose_time_is_over_does_not_write_over_the_next_run() -> None:
+    api = Api()
+    wire = Wire(api, api.lock("slow"))
+    api.now += 40.0
+    other = api.lock("other")
+    other.take(40.0, nothing)
+    with pytest.raises(Superseded, match="Another run has taken the Lease virtops-maintenance-n1"):
+        wire.save()
+    other.give_back()  # nor when that has ended
+    with pytest.raises(Superseded):
+        wire.save()
+    assert wire.written == [] and api.holder == ""
+
+
+def test_nor_with_a_request_that_is_tried_again() -> None:
+    """The first try was in time; the second would come late."""
+    api = Api()
+    wire = Wire(api, api.lock("slow"))
+    wire.errors = [KubeError(503, "busy", retry_after=10.0) for unused_try in range(TRIES - 1)]
+    wire.save()
+    assert len(wire.written) == 1 and api.version > 1  # renewed meanwhile
+    wire.errors = [KubeError(503, "busy", retry_after=10.0)]
+    api.now += 17.0
+    api.lease["spec"]["holderIdentity"] = "other"
+    api.lease["metadata"]["resourceVersion"] = "taken"
+    with pytest.raises(Superseded):
+        wire.save()
+
+
+def test_a_lease_is_renewed_when_half_of_its_time_is_gone() -> None:
+    api = Api()
+    wire = Wire(api, api.lock("slow"))
+    api.now += 17.0
+    wire.save()
+    assert api.version == 1  # an ordinary slice asks for nothing more
+    api.now += 1.0
+    wire.save()
+    assert api.version == 2 and len(wire.written) == 2
+    with pytest.raises(LockHeld):
+        api.lock("other").take(30.0, nothing)
+
+
+def test_renewing_leaves_those_in_who_wait() -> None:
+    api = Api()
+    first = api.lock("run 1")
+    wire = Wire(api, first)
+    api.now += 17.0
+    with pytest.raises(LockHeld):
+        api.lock("abort").take(1.0, nothing)
+    wire.save()
+    assert (api.holder, api.wanted, len(wire.written)) == ("run 1", "abort", 1)
+    assert not api.lock("run 2").renew(first.held) and api.holder == ""
+    api.lock("abort").take(1.0, nothing)
+    assert api.holder == "abort"
+
+
+def test_a_lease_that_cannot_be_renewed_ends_the_slice_when_its_time_is_over() -> None:
+    api = Api()
+    wire = Wire(api, api.lock("slow"))
+    api.refuses = KubeError(500, "no quorum")
+    api.now += 20.0
+    wire.save()  # it is still ours
+    api.now += 20.0
+    with pytest.raises(KubeError, match="no quorum"):
+        wire.save()
+    api.refuses, api.slow = None, 40.0
+    with pytest.raises(KubeError, match="could not be renewed in its time"):
+        wire.save()
+    assert len(wire.written) == 1
