@@ -81,7 +81,8 @@ def plan_cluster(
         **found["limits"],
         "outbound": min(int(outbound), found["limits"]["outbound"]),
     }
-    return {**fleet, **{key: found[key] for key in ("budgets", "quotas", "migration")}}
+    fleet["quotas"] = found.get("quotas", [])  # an older result, from a file, has none
+    return {**fleet, **{key: found[key] for key in ("budgets", "migration")}}
 
 
 class FilterModule:

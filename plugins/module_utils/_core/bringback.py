@@ -26,7 +26,8 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     """The next actions towards an active node."""
     record, node = step.record, step.obs.nodes[step.record.node]
     # One VM alone: claims and cordon are those of a drain, and its business.
-    strays = [c for u, c in step.obs.claims.items() if u not in record.vms and not record.only]
+    others = [] if record.only else [u for u in step.obs.claims if u not in record.vms]
+    strays = [step.obs.claims[u] for u in others if not step.unheard(u)]
     for claim in strays if not step.late() else ():
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed = bool(strays), False
@@ -119,6 +120,11 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     vm = step.here.get(uuid)
     if vm is not None and situation in _HERE and follow.resume(step, uuid, vm):
         return entry.ending == Ending.NONE.value
+    if vm is not None and vm.known:
+        entry.is_read()
+    elif vm is not None and _touched(entry):  # what there is to undo cannot be told
+        step.unread(entry, vm)
+        return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:
         step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
     elif situation is Situation.ARRIVED:
@@ -134,6 +140,10 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     else:
         return _off(step, uuid, situation)
     return entry.ending == Ending.NONE.value
+
+
+def _touched(entry: VMRecord) -> bool:
+    return bool(entry.attempts or entry.asked_to_stop or entry.disarmed)
 
 
 def _off(step: Step, uuid: str, situation: Situation) -> bool:
@@ -180,7 +190,8 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     if asked and waited <= timeout and vm.state is State.RUNNING:
         entry.ending = Ending.NONE.value
         return True  # an ACPI request cannot be taken back: wait for what the guest does
-    if entry.asked_to_stop and entry.persistent and entry.autostart and not vm.autostart:
+    ours = entry.asked_to_stop or entry.disarmed
+    if ours and entry.persistent and entry.autostart and not vm.autostart:
         step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
         return entry.ending == Ending.NONE.value
     if asked:

@@ -87,7 +87,8 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         return
     if record.intent == Intent.ACTIVE.value:
         _look(step, vms, before)
-        decision.phases[record.node] = bringback.restore(step, IN_FLIGHT)
+        waits = _unheard(step, vms, NodePhase.RESTORING)
+        decision.phases[record.node] = waits or bringback.restore(step, IN_FLIGHT)
         step.close()
         return
     if record.intent == Intent.MIGRATED.value:
@@ -102,7 +103,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     for uuid in step.order():
         _one(step, uuid)
     for uuid, claim in step.obs.claims.items():
-        if claim.owner == record.node and uuid not in record.vms:
+        if claim.owner == record.node and uuid not in record.vms and not step.unheard(uuid):
             step.do(Do.RELEASE, uuid, claim.target)
     moves.start(step)
     decision.phases[record.node] = _phase(step)
@@ -128,6 +129,16 @@ def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> 
     record = step.record
     step.decision.node_findings[record.node] = (Finding(reason, text),)
     return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
+
+
+def _unheard(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
+    """The one VM that is meant could never be read: nothing can be said of it yet."""
+    record, unread = step.record, [vm.name for vm in vms if vm.state is State.UNKNOWN]
+    if not record.only or record.vms or not unread:
+        return None
+    why = step.obs.silent or "its job cannot be read"
+    waits = _not_yet(step, f"{unread[0]}: {why}")
+    return phase if waits is NodePhase.DRAINING else waits
 
 
 def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
@@ -181,6 +192,8 @@ def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
         entry.memory_mib = vm.memory_mib
     if vm.autostart:
         entry.disarmed = False
+    elif entry.autostart and entry.asked_to_stop:
+        entry.disarmed = True  # as `begin_stop` has it; an older record does not say so
     if not entry.asked_to_stop and not entry.disarmed:
         entry.autostart = vm.autostart
 
@@ -250,6 +263,9 @@ def _one(step: Step, uuid: str) -> None:
 def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
     """One VM shall move; the others and the node are left alone."""
     _look(step, vms, before)
+    waits = _unheard(step, vms, NodePhase.MIGRATING)
+    if waits is not None:
+        return waits
     for uuid in step.order():
         _one(step, uuid)
     moves.start(step)

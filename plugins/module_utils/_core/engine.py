@@ -324,7 +324,8 @@ def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> No
 
     `restored`: this restore follows another one.
     """
-    entry.waiting_since, entry.refused_since, entry.tries = None, None, {}
+    entry.waiting_since = entry.unread_since = entry.refused_since = None
+    entry.tries = {}
     if rebooted:
         entry.stop_requests = 0
     if entry.ending == Ending.RESTORED.value:

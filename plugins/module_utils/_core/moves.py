@@ -40,8 +40,9 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         stopping(step, uuid, vm)
         return
     entry.was_active = True
-    if vm.migratable is not None and entry.reason == Reason.NOT_KNOWN_YET.value:
-        entry.waiting_since = None  # known again: from now on it waits for something else
+    read_again = vm.known and entry.is_read()
+    if vm.migratable is not None and entry.reason == Reason.NOT_KNOWN_YET.value and not read_again:
+        entry.waiting_since = None  # known: from now on it waits for something else
     vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
     if refusals and not step.obs.full:
@@ -52,7 +53,7 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
     if not vm.known:  # what was decided about it before is neither carried on nor taken back
-        _wait(step, vm, entry, choice)
+        step.unread(entry, vm)
         return
     hooks.note(entry, choice.hooks)
     if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
@@ -138,7 +139,12 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         if external
         else (choice.findings[0] if choice.findings else Finding(Reason.NOT_KNOWN_YET))
     )
-    if not step.wait(entry, vm, finding, limit):
+    entry.ending = Ending.NONE.value
+    entry.note(finding)
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    if step.obs.now - entry.waiting_since > limit or step.late():
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
         _unmark(step, vm)
     elif external and not vm.marked:
         step.attempt(Do.MARK, vm.uuid)

@@ -128,6 +128,7 @@ class VMRecord:
     paused_by_us: bool = False  # our migration left it paused: it is ours to resume
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     waiting_since: float | None = None
+    unread_since: float | None = None  # it is here and could not be read
     refused_since: float | None = None  # its claims are refused, one after the other
     hook_before: str = ""  # task files, as the rules had them when it was last decided about
     hook_after: str = ""
@@ -153,7 +154,7 @@ class VMRecord:
         self.ending = ending.value
         self.at = at
         if not keep_waiting:
-            self.waiting_since = None
+            self.waiting_since = self.unread_since = None
         self.note(finding)
 
     def renew_stop(self) -> None:
@@ -176,6 +177,15 @@ class VMRecord:
     def asked_to_stop(self) -> bool:
         """Did we ask it to stop, in this run or in one before it?"""
         return bool(self.stop_way or self.stop_sent)
+
+    def is_read(self) -> bool:
+        """It was read. True: it could not be before, and what it waited for then goes on."""
+        if self.unread_since is None:
+            return False
+        self.unread_since = None
+        if self.reason == Reason.NOT_KNOWN_YET.value:
+            self.note(None)
+        return True
 
     def note(self, finding: Finding | None) -> None:
         self.reason = finding.reason.value if finding else ""

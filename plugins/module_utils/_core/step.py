@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from .actions import Action, Decision, Do
-from .model import VM, Observation, Sighting
+from .model import VM, Observation, Sighting, State
 from .place import Placement
 from .policy import Policy
 from .reasons import Finding, Reason
@@ -114,17 +114,24 @@ class Step:
         else:
             entry.end(Ending.BLOCKED, target, entry.finding or Finding(reason))
 
-    def wait(self, entry: VMRecord, vm: VM, finding: Finding, limit: float) -> bool:
-        """Wait for something about a VM that is here. False: it took longer than `limit`, or than
-        the node has in all, and the VM blocks."""
+    def unread(self, entry: VMRecord, vm: VM) -> None:
+        """Wait until it can be read, by a clock of its own: what it waits for otherwise goes on.
+
+        Why one was stopped stays its reason.
+        """
+        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
         entry.ending = Ending.NONE.value
-        entry.note(finding)
-        if entry.waiting_since is None:
-            entry.waiting_since = self.obs.now
-        if self.obs.now - entry.waiting_since <= limit and not self.late():
-            return True
-        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
-        return False
+        if not entry.asked_to_stop:
+            entry.note(why)
+        if entry.unread_since is None:
+            entry.unread_since = self.obs.now
+        if self.obs.now - entry.unread_since > self.policy.unknown_timeout or self.late():
+            entry.end(Ending.BLOCKED, vm.node, why, keep_waiting=True)
+
+    def unheard(self, uuid: str) -> bool:
+        """It is on the node, and whether anything moves it could not be read."""
+        vm = self.obs.vms.get(uuid)
+        return vm is not None and vm.state is State.UNKNOWN
 
     def close(self) -> None:
         """What is no longer wanted has worked: forget how often it was tried."""

@@ -167,9 +167,10 @@ def off_here(step: Step, uuid: str) -> None:
     entry.stop_requests = 0  # whatever was asked for, it is done
     moves = not entry.was_active and step.policy.move_inactive
     if not vm.known and (moves or entry.asked_to_stop):
-        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
-        step.wait(entry, vm, why, step.policy.unknown_timeout)
+        step.unread(entry, vm)
         return
+    if not entry.is_read() and entry.reason == Reason.NOT_KNOWN_YET.value:
+        entry.note(None)  # of an earlier run
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)

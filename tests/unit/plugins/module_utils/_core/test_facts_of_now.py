@@ -194,3 +194,17 @@ def test_what_moves_is_not_learned_from() -> None:
 def test_a_record_without_the_mark_is_read() -> None:
     text = NodeRecord("a", "r", vms={"u1": VMRecord("u1", "web")}).to_json()
     assert not NodeRecord.from_json(text.replace('"disarmed":false,', "")).vms["u1"].disarmed
+
+
+def test_an_older_record_does_not_make_its_stop_the_owners_word() -> None:
+    """It does not say that we switched autostart off; its owner has started the VM since."""
+    node = OneNode()
+    node.step(web(autostart=True), policy=STOP)
+    node.step(web(state=State.SHUTOFF), policy=STOP)
+    node.entry.disarmed = False
+    node.run()
+    node.step(web(**BLOCKED))
+    node.step(web(**BLOCKED))
+    assert node.entry.autostart
+    node.run("active")
+    assert only(node.step(web(**BLOCKED)), Do.AUTOSTART_ON)

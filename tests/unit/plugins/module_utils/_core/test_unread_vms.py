@@ -10,6 +10,7 @@ from dataclasses import replace
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
+    EvictionStrategy,
     Job,
     Node,
     Observation,
@@ -20,7 +21,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_inp
     fleet_of,
     request_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Hooks, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    Hooks,
+    OnNotMigratable,
+    Rule,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
     Finding,
     Reason,
@@ -156,6 +161,57 @@ def test_whether_it_was_saved_is_told_when_it_is_known() -> None:
     assert (node.entry.ending, node.phase) == ("", NodePhase.DRAINING)
     node.step(web(state=State.SHUTOFF, managed_save=True), policy=STOP)
     assert node.entry.ending == "saved"
+
+
+def test_an_owner_who_was_asked_has_the_time_that_was_promised() -> None:
+    """No more and no less, though the VM could not be read once meanwhile."""
+    policy = replace(PLAIN, default_strategy=EvictionStrategy.EXTERNAL, external_timeout=300.0)
+    node = OneNode()
+    node.step(web(), policy=policy)
+    node.now = 200.0
+    node.step(unread(), policy=policy)
+    assert node.phase is NodePhase.DRAINING
+    node.step(web(marked=True), policy=policy)
+    assert (node.entry.reason, node.entry.waiting_since) == (
+        Reason.EXTERNAL_TIMED_OUT.value,
+        1.0,
+    )
+    node.now = 301.5
+    node.step(web(marked=True), policy=policy)
+    assert node.phase is NodePhase.BLOCKED
+
+
+def test_a_stop_that_came_late_is_not_given_up_at_a_read_that_failed() -> None:
+    """And why it was stopped stays its reason."""
+    policy = replace(PLAIN, on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True)
+    node = OneNode()
+    node.step(web(migratable=None), policy=policy)
+    node.now = 50.0
+    assert [a.do for a in node.step(web(**BLOCKED), policy=policy)] == [Do.SHUTDOWN]
+    node.now = 90.0
+    node.step(unread(state=State.SHUTOFF), policy=policy)
+    assert node.phase is NodePhase.DRAINING
+    node.step(web(state=State.SHUTOFF, **BLOCKED), policy=policy)
+    assert (node.entry.ending, node.entry.reason) == ("stopped", Reason.SNAPSHOTS.value)
+
+
+def test_a_restore_forgets_nothing_of_a_vm_that_it_cannot_read() -> None:
+    """Its autostart was switched off by us, and its owner has started it since."""
+    node = OneNode()
+    node.step(web(autostart=True), policy=STOP)
+    node.step(web(state=State.SHUTOFF), policy=STOP)
+    node.step(web(state=State.SHUTOFF), policy=STOP)
+    node.run("active")
+    assert node.step(unread()) == []
+    assert node.phase is NodePhase.RESTORING
+    assert [a.do for a in node.step(web())] == [Do.AUTOSTART_ON]
+
+
+def test_a_restore_does_not_wait_for_a_vm_that_it_has_not_touched() -> None:
+    node = OneNode()
+    node.step(unread())
+    node.run("active")
+    assert [a.do for a in node.step(unread())] == [Do.FORGET]
 
 
 def test_the_plan_stops_no_vm_that_could_not_be_read() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
     Decision,
+    Do,
     NodePhase,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
@@ -114,3 +115,25 @@ def test_a_drain_that_has_read_no_vm_yet_ends_in_words_too(
     decision = told(obs, record_of("drained"))
     assert decision.phases["a"] is NodePhase.BLOCKED
     assert any(WORDS in finding.message for finding in decision.node_findings["a"])
+
+
+@pytest.mark.parametrize("intent", ["migrated", "active"])
+def test_of_one_vm_that_was_never_read_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, intent: str
+) -> None:
+    """Neither that it cannot move, nor that nothing moves it: the holder may just begin with it."""
+    vm = VM("u", "web", "a", memory_mib=1024)
+    record = begin(None, "a", intent, "run", 0.0, "boot", only="u")
+    decision = told(observe(monkeypatch, vm), record)
+    assert (decision.actions, decision.final) == ([], False)
+    (finding,) = decision.node_findings["a"]
+    assert finding.message == f"web: {WORDS}"
+    decision = told(observe(monkeypatch, vm, now=500.0), decision.records["a"])
+    assert (decision.phases["a"], decision.actions) == (NodePhase.BLOCKED, [])
+
+
+@pytest.mark.parametrize("intent", ["drained", "active"])
+def test_a_claim_of_another_run_stays_too(monkeypatch: pytest.MonkeyPatch, intent: str) -> None:
+    """This run has not seen the VM before, and the holder may be preparing its migration."""
+    decision = told(observe(monkeypatch, VM("u", "web", "a", memory_mib=1024)), record_of(intent))
+    assert Do.RELEASE not in [action.do for action in decision.actions]
