@@ -1,0 +1,33 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The planted faults fit the code: known in a second, not at the end of `make sabotage`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = sorted((ROOT / "tests" / "sabotage" / "faults").glob("*.json"))
+FAULTS: list[dict[str, Any]] = [f for path in FILES for f in json.loads(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault["name"])
+def test_its_text_is_there_once_and_its_tests_exist(fault: dict[str, Any]) -> None:
+    assert (ROOT / fault["file"]).read_text("utf-8").count(fault["find"]) == 1, fault["file"]
+    assert fault["tests"]
+    for test in fault["tests"]:
+        path, _, name = test.partition("::")
+        text = (ROOT / path).read_text("utf-8")
+        assert f"def {name.partition('[')[0]}(" in text or not name, test
+
+
+def test_no_name_stands_twice() -> None:
+    assert FAULTS
+    assert [n for n, count in Counter(f["name"] for f in FAULTS).items() if count > 1] == []
