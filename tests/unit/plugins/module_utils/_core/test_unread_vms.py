@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
@@ -99,13 +101,14 @@ def test_one_that_cannot_be_read_at_all_is_named_with_the_words_of_the_error() -
     )
 
 
-def test_two_short_times_are_not_one_long_time() -> None:
+@pytest.mark.parametrize("unknown", [unread(), web(migratable=None)])
+def test_two_short_times_are_not_one_long_time(unknown: VM) -> None:
     """In between it was known, and waited for its turn."""
     node = OneNode()
-    node.step(unread())
+    node.step(unknown)
     assert node.step(web(), cluster_in_flight=99) == []
     node.now += 2 * PLAIN.unknown_timeout
-    node.step(unread())
+    node.step(unknown)
     assert node.entry.ending == ""
 
 
