@@ -23,7 +23,7 @@ def test_its_text_is_there_once_and_its_tests_exist(fault: dict[str, Any]) -> No
     assert (ROOT / fault["file"]).read_text("utf-8").count(fault["find"]) == 1, fault["file"]
     assert fault["tests"]
     for test in fault["tests"]:
-        path, _, name = test.partition("::")
+        path, _sep, name = test.partition("::")
         text = (ROOT / path).read_text("utf-8")
         assert f"def {name.partition('[')[0]}(" in text or not name, test
 
