@@ -24,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metr
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
@@ -161,6 +162,11 @@ def operator(sim: Kubesim, tmp_path: Path) -> Operator:
 @pytest.fixture
 def one(sim: Kubesim, operator: Operator) -> One:
     return One(sim, operator.auth)
+
+
+@pytest.fixture
+def plays(sim: Kubesim, tmp_path: Path) -> Plays:
+    return Plays(sim, tmp_path)
 
 
 @pytest.fixture

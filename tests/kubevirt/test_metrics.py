@@ -31,7 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
     preflight,
 )
-from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
 from kubesim import Kubesim
 from kubesim.metrics import METRIC, series
 from kubesim.reading import evictions, row
@@ -54,11 +54,6 @@ def source(given: dict[str, Any]) -> Source:
     found = source_of(given)
     assert found is not None
     return found
-
-
-@pytest.fixture
-def plays(sim: Kubesim, tmp_path: Path) -> Plays:
-    return Plays(sim, tmp_path)
 
 
 def asked(sim: Kubesim) -> list[str]:

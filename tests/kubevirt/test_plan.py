@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,15 +34,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
     read_fleet,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
-from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays, written
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIS
 from kubesim.reading import row
-
-
-@pytest.fixture
-def plays(sim: Kubesim, tmp_path: Path) -> Plays:
-    return Plays(sim, tmp_path)
 
 
 def small(sim: Kubesim, *names: str) -> None:

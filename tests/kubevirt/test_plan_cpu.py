@@ -7,10 +7,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
     preflight_facts,
@@ -22,15 +19,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
     read_fleet,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import plan
-from ansible_collections.virtops.maintenance.tests.kubevirt.test_playbooks import Plays
 from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, PODS, QUOTAS
 from kubesim.reading import row
-
-
-@pytest.fixture
-def plays(sim: Kubesim, tmp_path: Path) -> Plays:
-    return Plays(sim, tmp_path)
 
 
 def cpus(sim: Kubesim, name: str, count: str, *names: str) -> None:

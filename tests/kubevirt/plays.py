@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Playbooks as a user runs them, against the simulator; and what they wrote there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from kubesim import Kubesim
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Plays:
+    """Runs playbooks with an inventory of the three nodes."""
+
+    def __init__(self, sim: Kubesim, tmp: Path) -> None:
+        self._tmp = tmp
+        kubeconfig = sim.kubeconfig(tmp / "kubeconfig", "maintenance")
+        hosts: dict[str, Any] = {name: {} for name in ("n1", "n2", "n3")}
+        inventory = {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt"}}}
+        (tmp / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
+        self._env = {
+            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+            "ANSIBLE_HOME": str(tmp / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_DEPRECATION_WARNINGS": "0",
+            "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+        }
+
+    def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        tool = str(Path(sys.executable).with_name("ansible-playbook"))
+        extra = json.dumps(variables)
+        return subprocess.run(
+            [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more],
+            env=self._env,
+            cwd=self._tmp,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=180,
+            check=False,
+        )
+
+    def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        """A playbook of the collection, by its name."""
+        return self.run(f"virtops.maintenance.{name}", *more, **variables)
+
+
+def written(calls: Any) -> list[Any]:
+    """The requests that change something: no read, no access review, no dry run."""
+    return [
+        call
+        for call in calls
+        if call.method != "GET"
+        and not call.path.endswith("/selfsubjectaccessreviews")
+        and "dryRun=All" not in call.query
+    ]
