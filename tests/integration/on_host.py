@@ -18,6 +18,7 @@ PRELUDE = f"""
 import json, sys, time
 sys.dont_write_bytecode = True
 sys.path.insert(0, {str(ROOT / "build" / "collections")!r})
+from {PACKAGE} import disk_notes
 from {PACKAGE}.connection import open_connection
 from {PACKAGE}.holder_client import HolderClient, HolderError, ensure_holder
 from {PACKAGE}.store import Store

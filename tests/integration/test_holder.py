@@ -144,6 +144,42 @@ def test_a_strangers_file_is_not_written_over(
         lab.host("host-b").virsh("vol-delete", "clash-vda.qcow2", "default")
 
 
+def test_what_a_killed_holder_did_not_note_is_noted_later(
+    lab: Lab, guest: Callable[..., dict[str, Any]]
+) -> None:
+    """Killed as the VM left: the file that stays. Killed as it made a volume: that volume."""
+    there = {**guest("orphan", disks=[("local", 16)]), "method": "BlockMigration"}
+    back = {**there, "node": "host-b", "target": "host-a", "target_uri": "qemu+tls://host-a/system"}
+    file = lab.host("host-a").virsh("vol-path", "orphan-vda.qcow2", "default").strip()
+    notes = {"uuid": there["uuid"], "path": file}
+    on(
+        lab,
+        "host-b",
+        "conn = open_connection('qemu:///system')\n"
+        "disk_notes.write(Store(conn), uuid, {path: disk_notes.NEW})\n"
+        "pool = conn.storagePoolLookupByName('default')\n"
+        "pool.createXML('<volume><name>orphan-vda.qcow2</name><capacity unit=\"MiB\">16</capacity>'"
+        "'<target><format type=\"qcow2\"/></target></volume>', 0)\n"
+        "result = 0",
+        **notes,
+    )
+    told = on(lab, "host-a", MOVE, orders=[there])[0]
+    assert told["ok"], told["message"]
+    unnoted = (
+        "conn = open_connection('qemu:///system')\n"
+        "disk_notes.note_copies_left(conn, uuid, [path])\n"
+        "result = 0"
+    )
+    on(lab, "host-a", unnoted, **notes)
+    told = on(lab, "host-b", MOVE, orders=[back])[0]
+    assert told["reason"] == "DisksNotLiveMigratable", told
+    stamp = "disk_notes.stamp_copies_left(open_connection('qemu:///system'), uuid)\nresult = 0"
+    on(lab, "host-a", stamp, **notes)
+    told = on(lab, "host-b", MOVE, orders=[{**back, "attempt": 2}])[0]
+    assert told["ok"], told["message"]
+    lab.wait_ticking(["orphan"], 60)
+
+
 def test_a_disk_that_was_left_is_replaced_unless_it_is_another_one_by_now(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:

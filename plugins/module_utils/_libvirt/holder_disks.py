@@ -5,31 +5,26 @@
 """Target volumes of a BlockMigration: made before, removed again if it fails.
 
 They are made through the target's storage API in the pool that has the same path. What was
-made stands in a volume of the target's store (made.<vm>.<source>), so that the next attempt
-knows a leftover of a killed one from a stranger's file, and never writes over that.
+made is noted in the target's store, so that the next attempt knows a leftover of a killed one
+from a stranger's file, and never writes over that. See disk_notes.py.
 
-The source keeps its copies, as libvirt does. They stand in its own store
-(made.<vm>.<target>), so that the VM can come back: then they are replaced.
-
-A path says little: a file may have been deleted since, and another VM's disk made there. So a
-note has the time at which each file was last changed (ctime), and is believed only while that
-is the same, and no domain and no other volume there uses the file. What cannot be told from a
-stranger's file is left, and the VM is told to stay.
+The source keeps its copies, as libvirt does. They are noted in its own store, so that the VM
+can come back: then they are replaced, if no domain and no other volume there uses them. What
+cannot be told from a stranger's file is left, and the VM is told to stay.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
+from . import disk_notes
 from .connection import libvirt
 from .disk_sight import path_is_shared_fs
-from .store import Store, StoreError, VolumeMissing, VolumeTorn, format_name
-from .store_names import MadeName, parse_name
+from .store import Store, StoreError
 
 
 class DisksError(Exception):
@@ -44,6 +39,10 @@ class CopyDisk:
     path: str
     format: str
     capacity: int
+
+    @property
+    def is_file(self) -> bool:
+        return not self.path.startswith("/dev/")
 
 
 def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
@@ -90,11 +89,10 @@ def _is_copied(disk: ET.Element, devices: Sequence[str] | None) -> bool:
 class TargetVolumes:
     """The volumes that one attempt makes on its target."""
 
-    def __init__(self, conn: Any, uuid: str, source_node: str) -> None:
+    def __init__(self, conn: Any, uuid: str) -> None:
         self._conn = conn
         self._store = Store(conn)
         self._uuid = uuid
-        self._note = format_name(MadeName(uuid, source_node))
 
     def prepare(self, disks: Sequence[CopyDisk]) -> None:
         """Make a volume of the same path, size and format for each disk that is a file.
@@ -102,38 +100,49 @@ class TargetVolumes:
         Raises DisksError, also when something is there that is not surely ours; what was made
         until then is removed.
         """
-        known = self._known_there()
-        stamps = {} if known else self._stamps()
-        files = [disk for disk in disks if not disk.path.startswith("/dev/")]
+        files = [disk for disk in disks if disk.is_file]
         pools = [self._pool_for(disk) for disk in files]
-        there = [_there(pool, disk.path) for disk, pool in zip(files, pools)]
-        old = [(disk.path, volume) for disk, volume in zip(files, there) if volume is not None]
-        for path, volume in old:
-            self._check_ours(path, volume, stamps)
-        for _path, volume in old:
-            volume.delete(0)
-        if not known:
-            self.keep()
+        self._clear(files, pools)
+        # Noted before they are made, so that what a killed holder made is known as well.
+        notes: disk_notes.Notes = {disk.path: disk_notes.NEW for disk in files}
+        disk_notes.write(self._store, self._uuid, notes)
         made: list[tuple[str, Any]] = []
         try:
             for disk, pool in zip(files, pools):
                 made.append((disk.path, pool.createXML(_volume_xml(disk), 0)))
-                # Each as soon as it is there, and never before: what is refused is a stranger's.
-                _write_note(self._store, self._note, {p: stamp_of(v) for p, v in made})
+                notes[disk.path] = disk_notes.stamp_of(made[-1][1])
+                disk_notes.write(self._store, self._uuid, notes)
         except (libvirt.libvirtError, StoreError) as exc:
+            # First the note: what libvirt refused to make is a stranger's.
+            notes = {path: disk_notes.stamp_of(volume) for path, volume in made}
+            disk_notes.write(self._store, self._uuid, notes)
             for _path, volume in made:
                 volume.delete(0)
-            self._store.delete(self._note)
+            self.keep()
             raise DisksError(f"the target's volume cannot be made: {exc}") from exc
 
-    def _check_ours(self, path: str, volume: Any, stamps: Stamps) -> None:
+    def _clear(self, files: Sequence[CopyDisk], pools: Sequence[Any]) -> None:
+        """Delete what earlier attempts left, or nothing at all. Raises DisksError."""
+        notes = {} if self._known_there() else disk_notes.read(self._store, self._uuid)
+        there = [_there(pool, disk.path) for disk, pool in zip(files, pools)]
+        old = [(disk, volume) for disk, volume in zip(files, there) if volume is not None]
+        for disk, volume in old:
+            self._check_ours(disk, volume, notes)
+        for _disk, volume in old:
+            volume.delete(0)
+
+    def _check_ours(self, disk: CopyDisk, volume: Any, notes: disk_notes.Notes) -> None:
         """Raises DisksError unless it is surely the file that was noted, and nobody uses it."""
+        path = disk.path
         user = user_of(self._conn, path)
         if user:
             raise DisksError(f"{path} exists on the target, and {user} uses it")
-        if path not in stamps:
+        if path not in notes:
             raise DisksError(f"{path} exists on the target, and was not made for this VM")
-        if stamps[path] is None or stamp_of(volume) != stamps[path]:
+        if notes[path] == disk_notes.NEW:
+            if not disk_notes.just_made(self._store, self._uuid, volume, disk.capacity):
+                raise DisksError(f"{path} exists on the target, and may be another VM's disk")
+        elif not isinstance(notes[path], int) or disk_notes.stamp_of(volume) != notes[path]:
             raise DisksError(
                 f"{path} exists on the target. A copy of this VM's disk was left there, and this"
                 " file was changed since, or it is not known when that one was changed: if it is"
@@ -150,19 +159,6 @@ class TargetVolumes:
             return False
         return True
 
-    def _notes(self) -> list[str]:
-        """Notes about this VM, whoever wrote them."""
-        parsed = {name: parse_name(name) for name in self._store.names()}
-        return [n for n, p in parsed.items() if isinstance(p, MadeName) and p.vm == self._uuid]
-
-    def _stamps(self) -> Stamps:
-        """What all notes say together. Where two speak of a path, one that has a stamp."""
-        found: Stamps = {}
-        for note in self._notes():
-            for path, stamp in _read_note(self._store, note).items():
-                found[path] = stamp if stamp is not None else found.get(path)
-        return found
-
     def _pool_for(self, disk: CopyDisk) -> Any:
         folder = os.path.dirname(disk.path)
         for pool in self._conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
@@ -177,7 +173,9 @@ class TargetVolumes:
         No stamp is asked for: the copy has changed the files, and until now they were in its use.
         """
         used = False
-        for path in _read_note(self._store, self._note):
+        for path, value in disk_notes.read(self._store, self._uuid).items():
+            if isinstance(value, str):
+                continue  # not of a file that this attempt made
             try:
                 volume = self._conn.storageVolLookupByPath(path)
             except libvirt.libvirtError as exc:
@@ -193,59 +191,7 @@ class TargetVolumes:
 
     def keep(self) -> None:
         """The VM runs on them now, or they are gone: nothing of it is left to be replaced."""
-        for note in self._notes():
-            self._store.delete(note)
-
-
-# Notes: path -> when the file was last changed (ns); None: not known, so never believed
-
-Stamps = dict[str, Optional[int]]
-
-
-def _write_note(store: Store, name: str, stamps: Stamps) -> None:
-    store.delete(name)
-    store.create(name, json.dumps(stamps).encode())
-
-
-def _read_note(store: Store, name: str) -> Stamps:
-    try:
-        raw = json.loads(store.read(name) or b"{}")
-    except (VolumeMissing, VolumeTorn):
-        return {}  # torn: its writer died
-    if isinstance(raw, list):  # as it was before there were stamps
-        return {str(path): None for path in raw}
-    return {str(path): None if stamp is None else int(stamp) for path, stamp in raw.items()}
-
-
-def stamp_of(volume: Any) -> int | None:
-    """The ctime of the volume's file in ns. libvirt reads it afresh for each XMLDesc."""
-    text = ET.fromstring(volume.XMLDesc(0)).findtext("target/timestamps/ctime") or ""
-    seconds, _dot, rest = text.partition(".")
-    if not seconds.isdigit() or (rest and not rest.isdigit()):
-        return None
-    return int(seconds) * 10**9 + int(rest.ljust(9, "0")[:9])
-
-
-def note_copies_left(conn: Any, uuid: str, target_node: str, disks: Sequence[CopyDisk]) -> None:
-    """Before a move away, in the source's store: which files will stay here. Not believed yet."""
-    files = [disk.path for disk in disks if not disk.path.startswith("/dev/")]
-    name = format_name(MadeName(uuid, target_node))
-    _write_note(Store(conn), name, dict.fromkeys(files))
-
-
-def stamp_copies_left(conn: Any, uuid: str, target_node: str) -> None:
-    """The VM has moved away: from now on nobody changes the files that stay here.
-
-    They may be replaced at its return, as long as nobody has.
-    """
-    name, store = format_name(MadeName(uuid, target_node)), Store(conn)
-    stamps: Stamps = {}
-    for path in _read_note(store, name):
-        try:
-            stamps[path] = os.stat(path).st_ctime_ns
-        except OSError:
-            continue  # nothing is left of it
-    _write_note(store, name, stamps)
+        disk_notes.forget(self._store, self._uuid)
 
 
 # Who uses a file

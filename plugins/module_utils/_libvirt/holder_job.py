@@ -16,21 +16,15 @@ from .._core.link import LinkJob
 from .._core.model import AbortStatus, MigrationMethod, Mode, Phase
 from .._core.reasons import Reason
 from .connection import LibvirtProblem, libvirt
+from .disk_notes import forget, note_copies_left, stamp_copies_left
 from .domain_state import PAUSED
-from .holder_disks import (
-    CopyDisk,
-    DisksError,
-    TargetVolumes,
-    disks_to_copy,
-    note_copies_left,
-    stamp_copies_left,
-)
+from .holder_disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
 from .holder_links import Links
 from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Pace, Probe
 from .holder_settle import Settled, resume, settle
 from .migrate import flags_of, outgoing_job, params_of
-from .store import StoreError
+from .store import Store, StoreError
 
 MIB = 1 << 20
 
@@ -201,9 +195,10 @@ class Job:
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB + self.disk_bytes)
         try:
             with self._links.peer(order.target_uri) as conn:
-                TargetVolumes(conn, order.uuid, order.node).prepare(disks)
+                TargetVolumes(conn, order.uuid).prepare(disks)
             self._prepared = True
-            note_copies_left(self.local.conn, order.uuid, order.target, disks)
+            files = [disk.path for disk in disks if disk.is_file]
+            note_copies_left(self.local.conn, order.uuid, files)
         except (libvirt.libvirtError, StoreError) as exc:
             raise DisksError(f"the storage for the copy: {exc}") from exc
         return disks
@@ -264,9 +259,11 @@ class Job:
         order = self.order
         try:
             if settled.ok:
-                stamp_copies_left(self.local.conn, order.uuid, order.target)
+                stamp_copies_left(self.local.conn, order.uuid, watched=True)
+            elif settled.at == order.node:
+                forget(Store(self.local.conn), order.uuid)
             with self._links.peer(order.target_uri) as conn:
-                volumes = TargetVolumes(conn, order.uuid, order.node)
+                volumes = TargetVolumes(conn, order.uuid)
                 if settled.ok:
                     volumes.keep()
                 elif settled.at == order.node:

@@ -10,17 +10,15 @@ import json
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from .._core.actions import Action, Do
-from .._core.model import Job, Mode, Observation, Outcome, State
+from .._core.model import Mode, Observation, Outcome, State
 from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
-from .._core.strategy import Way
-from . import ended
+from . import disk_notes, ended
 from .act import ENDS, Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
@@ -28,7 +26,8 @@ from .holder_client import HolderClient, HolderSilent, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
 from .store import StoreError, VolumeMissing, VolumeTorn
-from .store_names import OutcomeName, parse_name
+from .store_names import MadeName, OutcomeName, parse_name
+from .told import note_saves, note_silence, note_stops
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 COPIES = 2
@@ -53,6 +52,7 @@ class LibvirtPlatform:
         controller_uuid: str = "",
     ) -> None:
         self._prefix = record_prefix(only) if only else ""
+        self._acts = acts
         self.source = Host(own, acts=acts)
         self.peers = {config.name: Host(config, acts=acts) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
@@ -80,6 +80,7 @@ class LibvirtPlatform:
         self._copied: Mapping[str, str] | None = None
         self._unread: set[str] = set()  # about to be stopped, and its definition is an old one
         self._torn: set[str] = set()
+        self._stamped: set[str] = set()
         self._defined: dict[str, str] | None = None
 
     def close(self) -> None:
@@ -269,7 +270,33 @@ class LibvirtPlatform:
         note_stops(obs, record, holder.stops if holder is not None else {})
         if silent:
             note_silence(obs, self.source.name, silent)
+        elif self._acts:
+            self._stamp_copies(held)
         return obs
+
+    def _stamp_copies(self, held: Collection[str]) -> None:
+        """Of VMs that moved away and whose holder died before it could. Only what was read counts.
+
+        Nothing waits for it: what fails is done at the next look.
+        """
+        mine = self.observer.reads[self.source.name]
+        others = [r for r in self.observer.reads.values() if r is not mine and not r.error]
+        for name in () if mine.error else mine.names:
+            parsed = parse_name(name)
+            if not isinstance(parsed, MadeName):
+                continue
+            uuid = parsed.vm
+            if uuid in mine.domains or uuid in mine.unread or uuid in held:
+                self._stamped.discard(name)
+                continue
+            found = [read.domains[uuid].state for read in others if uuid in read.domains]
+            if name in self._stamped or not {State.RUNNING, State.PAUSED}.intersection(found):
+                continue
+            try:
+                disk_notes.stamp_copies_left(self.source.conn, uuid)
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
+                continue
+            self._stamped.add(name)
 
     def _held(self) -> tuple[frozenset[str], str]:
         """What the holder does; and why that is not known, when it is there and does not answer."""
@@ -331,57 +358,6 @@ class LibvirtPlatform:
         if self._holder is None:
             self._holder = ensure_holder()
         self._holder.order(order)
-
-
-def note_saves(
-    obs: Observation,
-    record: NodeRecord | None,
-    saves: Mapping[str, str],
-    queued: Collection[str],
-) -> None:
-    """What the holder knows of saves: one that waits for its turn has no job yet.
-
-    It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
-    """
-    entries = record.vms if record else {}
-    asked = {
-        uuid
-        for uuid, entry in entries.items()
-        if entry.stop_way == Way.SAVE.value and entry.stop_sent >= entry.stop_started
-    }
-    for uuid, error in saves.items():
-        vm, waits = obs.vms.get(uuid), uuid in queued
-        if error and uuid in asked:
-            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
-        elif not error and vm is not None and vm.active and vm.job is None:
-            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
-
-
-def note_stops(
-    obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """What the holder knows of requests to stop. Of one that it does not know it is not known
-    that it was sent: then it is sent again."""
-    asked = {u for u, e in record.vms.items() if e.stop_requests} if record else set()
-    obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
-    for uuid in asked:
-        error = stops.get(uuid, {}).get("error")
-        if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
-            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
-
-
-def note_silence(obs: Observation, node: str, silent: str) -> None:
-    """The holder may have any VM whose migration shows no job: of those nothing is concluded.
-
-    What shows one it is taken to look after. The claims stay.
-    """
-    obs.full, obs.silent = False, silent
-    obs.nodes[node].message = "; ".join(filter(None, (obs.nodes[node].message, silent)))
-    for uuid, vm in obs.vms.items():
-        if vm.job is None:
-            obs.vms[uuid] = replace(vm, state=State.UNKNOWN)
-        elif vm.job.outgoing:
-            obs.held |= {uuid}
 
 
 _SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")

@@ -233,7 +233,7 @@ class Store:
         stream = self._conn.newStream(0)
         parts: list[bytes] = []
         try:
-            volume = self._lookup(name)
+            volume = self.volume(name)
             volume.download(stream, 0, 0, 0)
             while True:
                 part = stream.recv(CHUNK)
@@ -253,7 +253,7 @@ class Store:
     def delete(self, name: str) -> bool:
         """Remove the volume. False: there was none."""
         try:
-            self._lookup(name).delete(0)
+            self.volume(name).delete(0)
         except VolumeMissing:
             return False
         except libvirt.libvirtError as exc:
@@ -262,7 +262,8 @@ class Store:
             return False
         return True
 
-    def _lookup(self, name: str) -> Any:
+    def volume(self, name: str) -> Any:
+        """The virStorageVol. Raises VolumeMissing."""
         pool = self._found()
         if pool is None:
             raise VolumeMissing(f"no volume {name}")

@@ -12,7 +12,7 @@
     copy.<node>.<generation>                        on a peer: a copy of another's record
     single.<vm uuid>.record.<generation>            the record of one VM's own migration
     ended.<generation>                              the last of those that are over
-    made.<vm uuid>.<source node>                    on the target: disks that a copy made there
+    made.<vm uuid>.<generation>                     files of a copied disk that may be replaced
 
 A node's name may have dots in it; a UUID and a number have none.
 """
@@ -54,7 +54,7 @@ class OutcomeName:
 @dataclass(frozen=True)
 class MadeName:
     vm: str
-    source: str
+    generation: int
 
 
 Name = Union[Reservation, Slot, OutcomeName, MadeName]
@@ -75,7 +75,7 @@ def _join(name: Name) -> str:
         return f"slot.{name.vm}.{name.source}"
     if isinstance(name, OutcomeName):
         return f"outcome.{name.vm}.{name.attempt}"
-    return f"made.{name.vm}.{name.source}"
+    return f"made.{name.vm}.{name.generation}"
 
 
 def can_name_a_node(text: str) -> bool:
@@ -97,10 +97,10 @@ def _parse_of_vm(kind: str, vm: str, rest: str) -> Name | None:
             return Reservation(vm, int(memory), node)
     elif kind == "outcome" and _NUMBER.match(rest):
         return OutcomeName(vm, int(rest))
+    elif kind == "made" and _NUMBER.match(rest):
+        return MadeName(vm, int(rest))
     elif kind == "slot" and _NODE.match(rest):
         return Slot(vm, rest)
-    elif kind == "made" and _NODE.match(rest):
-        return MadeName(vm, rest)
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import os
 import re
 from pathlib import Path
@@ -19,13 +20,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder_disks
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    disk_notes,
+    holder_disks,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_notes import (
+    note_copies_left,
+    stamp_copies_left,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_disks import (
     CopyDisk,
     DisksError,
     TargetVolumes,
-    note_copies_left,
-    stamp_copies_left,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
+    Generation,
+    VolumeTorn,
 )
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
@@ -35,14 +45,19 @@ fakes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fakes)
 
 VM, OTHER = "11111111-2222-3333-4444-555555555555", "22222222-2222-3333-4444-555555555555"
+CAPACITY = 1 << 30
 CLOCK = itertools.count(1_700_000_000_123_456_789, 1_000_000_007)
 
 
 class Volume:
-    """A file in a pool. `ctime`: when it was last changed; `base`: what it stands on."""
+    """A file in a pool. `ctime`: when it was last changed; `base`: what it stands on; `filled`:
+    bytes on the disk."""
 
-    def __init__(self, pool: Pool, name: str, ctime: int, base: str = "") -> None:
+    def __init__(
+        self, pool: Pool, name: str, ctime: int, base: str = "", filled: int = 196_608
+    ) -> None:
         self.pool, self._name, self.ctime, self.base = pool, name, ctime, base
+        self.filled, self.capacity = filled, CAPACITY
 
     def name(self) -> str:
         return self._name
@@ -59,6 +74,9 @@ class Volume:
             f"<volume><name>{self._name}</name><target><timestamps><ctime>{ctime}</ctime>"
             f"</timestamps></target>{below}</volume>"
         )
+
+    def info(self) -> list[int]:
+        return [0, self.capacity, self.filled]
 
     def delete(self, _flags: int) -> None:
         if self._name in self.pool.kept:
@@ -111,7 +129,9 @@ class FakeHost:
 
     def __init__(self, binding: Any, folder: str) -> None:
         self.binding = binding
-        self.notes: dict[str, bytes] = {}
+        self.notes: dict[str, str] = {}
+        self.noted: list[int] = []  # when each generation of the note was made
+        self.whole, self.writes_left, self.torn = 0, -1, False
         self.pool = Pool(self, folder)
         self.domains: dict[str, str] = {}
 
@@ -142,24 +162,43 @@ class FakeHost:
 
 
 class FakeStore:
-    """A store in memory, that of the connection."""
+    """A store in memory, that of the connection: prefix -> text. Its writer may be killed."""
 
     def __init__(self, conn: FakeHost) -> None:
-        self.notes = conn.notes
+        self.conn, self.notes, self.made = conn, conn.notes, conn.noted
 
-    def names(self) -> list[str]:
-        return sorted(self.notes)
+    def write_record(self, prefix: str, text: str) -> None:
+        if self.conn.writes_left == 0:
+            raise Killed
+        self.made.append(next(CLOCK))
+        if self.conn.writes_left == 1 and self.conn.torn:
+            raise Killed
+        self.conn.writes_left -= 1
+        self.conn.whole = len(self.made) - 1
+        self.notes[prefix] = text
 
-    def read(self, name: str) -> bytes:
-        if name not in self.notes:
-            raise holder_disks.VolumeMissing(name)
-        return self.notes[name]
+    def read_record(self, prefix: str) -> str | None:
+        if self.notes.get(prefix) == TORN:
+            raise VolumeTorn(prefix)
+        return self.notes.get(prefix)
 
-    def create(self, name: str, data: bytes = b"") -> bool:
-        return self.notes.setdefault(name, data) is data
+    def read_generation(self, prefix: str) -> Generation | None:
+        text = self.read_record(prefix)
+        return None if text is None else Generation(self.conn.whole, text)
 
-    def delete(self, name: str) -> bool:
-        return self.notes.pop(name, None) is not None
+    def delete_record(self, prefix: str) -> bool:
+        return self.notes.pop(prefix, None) is not None
+
+    def volume(self, name: str) -> Volume:
+        return Volume(self.conn.pool, name, self.made[int(name.rpartition(".")[2])])
+
+
+TORN = "torn"
+NOTE = f"made.{VM}"
+
+
+class Killed(BaseException):
+    """The holder was killed in that moment."""
 
 
 @pytest.fixture
@@ -167,19 +206,21 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHost:
     binding = fakes.Binding()
     monkeypatch.setattr(holder_disks, "libvirt", binding)
     monkeypatch.setattr(holder_disks, "Store", FakeStore)
+    monkeypatch.setattr(disk_notes, "Store", FakeStore)
     return FakeHost(binding, str(tmp_path))
 
 
 def disk(host: FakeHost, name: str = "web.qcow2") -> CopyDisk:
-    return CopyDisk("vda", f"{host.pool.folder}/{name}", "qcow2", 1 << 20)
+    return CopyDisk("vda", f"{host.pool.folder}/{name}", "qcow2", CAPACITY)
 
 
 def leave(host: FakeHost, name: str = "web.qcow2") -> Volume:
     """The VM has moved from this host to b, and its disk is left here."""
     path = Path(host.pool.folder) / name
+    path.write_bytes(b"running")
+    note_copies_left(host, VM, [str(path)])
     path.write_bytes(b"left")
-    note_copies_left(host, VM, "b", [disk(host, name)])
-    stamp_copies_left(host, VM, "b")
+    stamp_copies_left(host, VM)
     volume = host.pool.put(name)
     volume.ctime = path.stat().st_ctime_ns
     return volume
@@ -190,15 +231,15 @@ def domain(uuid: str, source: str) -> str:
 
 
 def come_back(host: FakeHost) -> None:
-    TargetVolumes(host, VM, "b").prepare([disk(host)])
+    TargetVolumes(host, VM).prepare([disk(host)])
 
 
 def test_what_was_left_is_replaced_when_the_vm_comes_back(host: FakeHost) -> None:
     left = leave(host)
     come_back(host)
     assert host.pool.volumes["web.qcow2"] is not left
-    assert list(host.notes) == [f"made.{VM}.b"]
-    TargetVolumes(host, VM, "b").keep()
+    assert list(host.notes) == [NOTE]
+    TargetVolumes(host, VM).keep()
     assert host.notes == {}
 
 
@@ -208,7 +249,7 @@ def test_what_was_deleted_behind_libvirts_back_is_no_hindrance(host: FakeHost) -
     host.pool.gone = {"web.qcow2"}
     come_back(host)
     host.pool.gone = {"other.qcow2"}
-    TargetVolumes(host, VM, "b").remove()
+    TargetVolumes(host, VM).remove()
     assert list(host.pool.volumes) == ["other.qcow2"]
 
 
@@ -245,13 +286,16 @@ def test_a_file_that_a_volume_stands_on_is_never_replaced(host: FakeHost) -> Non
     assert host.pool.volumes["web.qcow2"] is left
 
 
-@pytest.mark.parametrize("note", [b'["{path}"]', b'{{"{path}": null}}', b"{{}}"])
+@pytest.mark.parametrize(
+    "note", ['{{"{path}": null}}', '{{"{path}": "mark 1234"}}', '{{"{path}": "new"}}', "{{}}", TORN]
+)
 def test_a_note_without_the_time_of_the_last_change_is_not_believed(
     host: FakeHost, note: bytes
 ) -> None:
-    """As it was written before the move, or by an older version."""
+    """As it was written before the move, or as it was not written whole."""
     left = leave(host)
-    host.notes[f"made.{VM}.b"] = note.decode().format(path=left.path()).encode()
+    left.filled = 2 << 20
+    host.notes[NOTE] = note.format(path=left.path())
     with pytest.raises(DisksError):
         come_back(host)
     assert host.pool.volumes["web.qcow2"] is left
@@ -261,19 +305,19 @@ def test_only_what_was_made_is_noted_and_removed(host: FakeHost) -> None:
     """The second file is there, and libvirt does not know it: its making is refused."""
     host.pool.refused.add("data.qcow2")
     with pytest.raises(DisksError, match="already exists"):
-        TargetVolumes(host, VM, "a").prepare([disk(host), disk(host, "data.qcow2")])
+        TargetVolumes(host, VM).prepare([disk(host), disk(host, "data.qcow2")])
     assert host.pool.volumes == {}
     assert host.notes == {}
     # Even where the removal fails, the note does not claim the stranger's file.
     host.pool.kept.add("web.qcow2")
     with pytest.raises(fakes.LibvirtError):
-        TargetVolumes(host, VM, "a").prepare([disk(host), disk(host, "data.qcow2")])
-    assert b"web.qcow2" in host.notes[f"made.{VM}.a"]
-    assert b"data.qcow2" not in host.notes[f"made.{VM}.a"]
+        TargetVolumes(host, VM).prepare([disk(host), disk(host, "data.qcow2")])
+    assert "web.qcow2" in host.notes[NOTE]
+    assert "data.qcow2" not in host.notes[NOTE]
 
 
 def test_what_a_failed_copy_wrote_to_is_removed_unless_somebody_uses_it(host: FakeHost) -> None:
-    volumes = TargetVolumes(host, VM, "a")
+    volumes = TargetVolumes(host, VM)
     volumes.prepare([disk(host)])
     host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
     host.domains[OTHER] = domain(OTHER, f"<source file='{disk(host).path}'/>")
@@ -286,8 +330,112 @@ def test_what_a_failed_copy_wrote_to_is_removed_unless_somebody_uses_it(host: Fa
 
 
 def test_the_rest_of_an_attempt_that_was_killed_is_replaced_if_nothing_came(host: FakeHost) -> None:
-    TargetVolumes(host, VM, "a").prepare([disk(host)])
-    TargetVolumes(host, VM, "a").prepare([disk(host)])
+    TargetVolumes(host, VM).prepare([disk(host)])
+    TargetVolumes(host, VM).prepare([disk(host)])
     host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
     with pytest.raises(DisksError, match="changed since"):
-        TargetVolumes(host, VM, "a").prepare([disk(host)])
+        TargetVolumes(host, VM).prepare([disk(host)])
+
+
+def killed_as_it_made_a_volume(host: FakeHost, torn: bool = False) -> Volume:
+    """The holder noted it, made it, and died before (torn: while) it noted that it is made."""
+    host.writes_left, host.torn = (2, True) if torn else (1, False)
+    with pytest.raises(Killed):
+        TargetVolumes(host, VM).prepare([disk(host)])
+    host.writes_left, host.torn = -1, False
+    return host.pool.volumes["web.qcow2"]
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_what_a_holder_made_that_was_killed_before_it_noted_it_is_replaced(
+    host: FakeHost, torn: bool
+) -> None:
+    first = killed_as_it_made_a_volume(host, torn)
+    TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is not first
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"ctime": 1_600_000_000 * 10**9},
+        {"ctime": 2_000_000_000 * 10**9},
+        {"filled": 2 << 20},
+        {"capacity": 1 << 20},
+    ],
+    ids=["older", "later", "filled", "of another size"],
+)
+def test_a_file_that_may_be_anothers_is_not_taken_for_one_just_made(
+    host: FakeHost, strange: dict[str, int]
+) -> None:
+    there = killed_as_it_made_a_volume(host)
+    for name, value in strange.items():
+        setattr(there, name, value)
+    with pytest.raises(DisksError, match="may be another VM's disk"):
+        TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is there
+
+
+def test_a_disk_so_small_that_it_may_be_full_is_not_taken_for_one_just_made(host: FakeHost) -> None:
+    small = CopyDisk("vda", disk(host).path, "raw", 1 << 20)
+    killed_as_it_made_a_volume(host).capacity = small.capacity
+    with pytest.raises(DisksError, match="may be another VM's disk"):
+        TargetVolumes(host, VM).prepare([small])
+
+
+def test_an_attempt_that_failed_removes_only_what_it_is_noted_to_have_made(host: FakeHost) -> None:
+    there = killed_as_it_made_a_volume(host)
+    TargetVolumes(host, VM).remove()
+    assert host.pool.volumes["web.qcow2"] is there
+
+
+def moving(host: FakeHost) -> Path:
+    """The VM moves away, and the time of its file is not noted yet."""
+    path = Path(host.pool.folder) / "web.qcow2"
+    path.write_bytes(b"running")
+    note_copies_left(host, VM, [str(path)])
+    return path
+
+
+def test_a_file_that_is_another_one_by_now_gets_no_time(host: FakeHost) -> None:
+    """The holder died before it noted the time. Meanwhile somebody made another disk there.
+
+    It has the inode number of the one that was deleted, as file systems give it out again.
+    """
+    path = moving(host)
+    path.unlink()
+    path.write_bytes(b"a stranger's")
+    stamp_copies_left(host, VM)
+    assert host.notes == {}
+
+
+def test_a_file_that_is_not_to_be_seen_for_now_gets_its_time_later(host: FakeHost) -> None:
+    path = moving(host)
+    away = path.rename(path.with_name("not-mounted"))
+    stamp_copies_left(host, VM)
+    away.rename(path)
+    stamp_copies_left(host, VM)
+    assert json.loads(host.notes[NOTE]) == {str(path): path.stat().st_ctime_ns}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_file_that_cannot_be_marked_needs_a_holder_that_lives(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(disk_notes.os, "setxattr", refuse)
+    path = moving(host)
+    stamp_copies_left(host, VM, watched=watched)
+    noted = path.stat().st_ctime_ns if watched else None
+    assert json.loads(host.notes[NOTE]) == {str(path): noted}
+
+
+def test_a_time_that_stands_is_not_taken_anew(host: FakeHost) -> None:
+    """Else whatever was done to the file since would be forgotten."""
+    leave(host)
+    before = dict(host.notes)
+    os.utime(Path(host.pool.folder) / "web.qcow2")
+    stamp_copies_left(host, VM)
+    assert host.notes == before

@@ -142,7 +142,7 @@ def test_an_abort_of_one_attempt_aborts_no_other(
     ("seen", "settled", "done"),
     [
         (True, Settled(True, "b"), ["stamp", "keep"]),
-        (True, Settled(False, "a"), ["remove"]),
+        (True, Settled(False, "a"), ["forget", "remove"]),
         (True, Settled(False, ""), []),
         (False, Settled(True, "b"), []),  # what happened to the files since is not known
     ],
@@ -153,7 +153,10 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
     did: list[str] = []
     volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
     monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
-    monkeypatch.setattr(holder_job, "stamp_copies_left", lambda *_a: did.append("stamp"))
+    monkeypatch.setattr(
+        holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched)
+    )
+    monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))
     monkeypatch.setattr(holder_job, "settle", lambda *_a: settled)
     made = job(method="BlockMigration")
     made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]

@@ -37,7 +37,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     OrderError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_save import Saves
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.told import (
     note_saves,
     note_stops,
 )

@@ -32,7 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     OrderError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_stop import Stops
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.told import (
     note_stops,
 )
 

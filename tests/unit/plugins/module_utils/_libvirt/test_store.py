@@ -50,7 +50,7 @@ NAMES = st.one_of(
     st.builds(Reservation, UUIDS, NUMBERS, NODES),
     st.builds(Slot, UUIDS, NODES),
     st.builds(OutcomeName, UUIDS, NUMBERS),
-    st.builds(MadeName, UUIDS, NODES),
+    st.builds(MadeName, UUIDS, NUMBERS),
 )
 
 
