@@ -164,19 +164,26 @@ def test_the_cable(lab: Lab) -> None:
     assert procs.wait_for(lambda: here.exec(ping, check=False).returncode == 0, 10)
 
 
+def sends_20_mb(lab: Lab, way: str) -> float:
+    """Seconds, with those that ssh needs on a busy machine."""
+    send, other = "head -c 20000000 /dev/zero", "host-b"
+    begin = time.monotonic()
+    if way == "out":
+        lab.host("host-a").exec(f"{send} | ssh {other} 'cat >/dev/null'")
+    else:
+        lab.host("host-a").exec(f"ssh {other} '{send}' >/dev/null")
+    return time.monotonic() - begin
+
+
 @pytest.mark.parametrize("way", ["into", "out"])
 def test_link_speed(lab: Lab, way: str) -> None:
+    """20 MB at 80 Mbit/s are two seconds; not shaped it is far under one."""
     lab.shape("host-a", 80 if way == "into" else 1000, 80 if way == "out" else 1000)
-    other = "host-b"
     try:
-        # 20 MB at 80 Mbit/s are two seconds; not shaped it is far under one.
-        send = "head -c 20000000 /dev/zero"
-        begin = time.monotonic()
-        if way == "out":
-            lab.host("host-a").exec(f"{send} | ssh {other} 'cat >/dev/null'")
-        else:
-            lab.host("host-a").exec(f"ssh {other} '{send}' >/dev/null")
-        assert 1.5 < time.monotonic() - begin < 6
+        took = [sends_20_mb(lab, way)]
+        while min(took) >= 6 and len(took) < 5:  # other work on this machine slows it down too
+            took.append(sends_20_mb(lab, way))
+        assert 1.5 < min(took) < 6
     finally:
         lab.unshape("host-a")
 
