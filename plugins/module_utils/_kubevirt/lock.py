@@ -18,18 +18,24 @@ from typing import Any, TypeVar
 
 from .client import Client
 from .errors import KubeError, LockHeld, Superseded
-from .facts import annotations
+from .facts import annotations, labels
 from .names import LEASES
 
 T = TypeVar("T")
 # On the Lease: who waits for it.
 WANTED = "virtops.maintenance/wanted"
+# On the Lease of a drain: the label by which others find it, and how many VMs have no slot yet.
+DRAINS = "virtops.maintenance/drains"
+WAITING = "virtops.maintenance/waiting"
 # Seconds for which he goes first once it is free; after that he has gone away.
 _PRECEDENCE = 2.0
 
 
 class Lock:
-    """`holder`: names this slice. `seconds`: how long the slice may take at most."""
+    """`holder`: names this slice. `seconds`: how long the slice may take at most.
+
+    `drains`: the Lease is found by others that drain.
+    """
 
     def __init__(
         self,
@@ -38,12 +44,15 @@ class Lock:
         node: str,
         holder: str,
         seconds: int,
+        drains: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._path = f"{LEASES}/namespaces/{namespace}/leases"
-        self._name = f"virtops-maintenance-{node}"
+        self.name = f"virtops-maintenance-{node}"
+        self.namespace = namespace
+        self._drains = drains
         self._holder = holder
         self._seconds = seconds
         self._sleep = sleep
@@ -74,7 +83,7 @@ class Lock:
         try:
             if not self._kept():
                 raise Superseded(
-                    f"Another run has taken the Lease {self._name}, or somebody removed it: this "
+                    f"Another run has taken the Lease {self.name}, or somebody removed it: this "
                     f"run did not renew it in {self._seconds} s. It has stopped, and has undone "
                     "nothing."
                 )
@@ -91,18 +100,30 @@ class Lock:
         """By its version: nobody had it in between, however late it is."""
         for _try in range(3):
             if self._held is None or not self._update(self._held, True, retry=False):
-                lease = self._client.find(f"{self._path}/{self._name}")  # somebody waits for it?
+                lease = self._client.find(f"{self._path}/{self.name}")  # somebody waits for it?
                 if lease is None or lease["spec"].get("holderIdentity") != self._holder:
                     return False
                 self._held = lease
             elif self._gone() < self._seconds:
                 return True
-        raise KubeError(0, "it could not be renewed in its time", f"PUT {self._name}")
+        raise KubeError(0, "it could not be renewed in its time", f"PUT {self.name}")
 
     @property
     def held(self) -> dict[str, Any]:
         """The Lease as our last write left it, for the next slice. Empty when there is none."""
         return self._held or {}
+
+    def tell(self, waiting: int) -> None:
+        """To other drains: that many VMs have no slot yet. Raises KubeError.
+
+        Where somebody has written to the Lease meanwhile, it is not told.
+        """
+        if self._since is None or self._held is None:
+            return
+        notes = {**annotations(self._held), WAITING: str(waiting)}
+        if annotations(self._held).get(WAITING) != notes[WAITING]:
+            meta = {**self._held["metadata"], "annotations": notes}
+            self._update({**self._held, "metadata": meta}, True)
 
     def take(self, patience: float, read: Callable[[], T]) -> T:
         """What `read` gave, which nobody of ours has changed since.
@@ -114,7 +135,7 @@ class Lock:
         until = self._clock() + patience
         seen, since = "", self._clock()
         while True:
-            lease = self._client.find(f"{self._path}/{self._name}")
+            lease = self._client.find(f"{self._path}/{self.name}")
             if lease is None:
                 found = read()
                 if self._create():
@@ -134,7 +155,7 @@ class Lock:
             elif WANTED not in annotations(lease):
                 seen = self._ask(lease) or seen
             if self._clock() >= until:
-                raise LockHeld(f"{holder} works on the node at this moment ({self._name})")
+                raise LockHeld(f"{holder} works on the node at this moment ({self.name})")
             self._sleep(0.5)
 
     def _first(self, lease: dict[str, Any], unchanged: float) -> bool:
@@ -150,7 +171,7 @@ class Lock:
         notes = {**annotations(lease), WANTED: self._holder}
         body = {**lease, "metadata": {**lease["metadata"], "annotations": notes}}
         try:
-            made = self._client.request("PUT", f"{self._path}/{self._name}", body)
+            made = self._client.request("PUT", f"{self._path}/{self.name}", body)
         except KubeError:
             return ""  # it changed meanwhile: at the next look
         return str(made["metadata"]["resourceVersion"])
@@ -166,7 +187,7 @@ class Lock:
 
     def _release(self, holder: str) -> None:
         """Who waits has written to it: if it still is `holder`'s, it is given back as it is now."""
-        lease = self._client.find(f"{self._path}/{self._name}")
+        lease = self._client.find(f"{self._path}/{self.name}")
         if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == holder:
             self._update(lease, False)
 
@@ -178,7 +199,7 @@ class Lock:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name},
+            "metadata": {"name": self.name, "labels": self._labels({})},
             "spec": self._spec(True),
         }
         return self._won("POST", self._path, body, True)
@@ -186,10 +207,18 @@ class Lock:
     def _update(self, lease: dict[str, Any], held: bool, retry: bool = True) -> bool:
         """With the version that was read: of two, one wins. Who gets it waits no longer."""
         body = {**lease, "spec": {**(lease.get("spec") or {}), **self._spec(held)}}
-        if held and (lease.get("spec") or {}).get("holderIdentity") != self._holder:
-            notes = {key: text for key, text in annotations(lease).items() if key != WANTED}
-            body["metadata"] = {**lease["metadata"], "annotations": notes}
-        return self._won("PUT", f"{self._path}/{self._name}", body, held, retry)
+        before = (lease.get("spec") or {}).get("holderIdentity") or ""
+        if held and before != self._holder:
+            same = before.split(" ")[0] == self._holder.split(" ")[0]  # a slice of the same run
+            gone = (WANTED,) if same else (WANTED, WAITING)
+            notes = {key: text for key, text in annotations(lease).items() if key not in gone}
+            marks = self._labels(labels(lease))
+            body["metadata"] = {**lease["metadata"], "annotations": notes, "labels": marks}
+        return self._won("PUT", f"{self._path}/{self.name}", body, held, retry)
+
+    def _labels(self, old: dict[str, str]) -> dict[str, str]:
+        kept = {key: text for key, text in old.items() if key != DRAINS}
+        return {**kept, DRAINS: "true"} if self._drains else kept
 
     def _won(
         self, method: str, path: str, body: dict[str, Any], held: bool, retry: bool = True

@@ -219,6 +219,30 @@ class Observer:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
 
+    def under_way(self) -> tuple[int, int]:
+        """Of the VMs that are asked to move: how many wait for a slot, and how many have one.
+
+        A slot is held for a while after the VM has left. A VM whose migration has failed before
+        waits for its back-off: it is none of them.
+        """
+        here = {facts.identity(vmi): vmi for vmi in self.watches.vmis.items()}
+        queued = slots = 0
+        for uuid in self._instances():
+            moving = self.unfinished(uuid)
+            if moving and facts.phase(moving[-1]) not in ("", "Pending"):
+                slots += facts.annotations(moving[-1]).get(names.EVACUATION) in (None, self.node)
+            elif uuid in here and self._waits_for_slot(uuid, here[uuid], moving):
+                queued += 1
+        return queued, slots
+
+    def _waits_for_slot(self, uuid: str, vmi: Obj, moving: Sequence[Obj]) -> bool:
+        if any(facts.phase(m) == "Failed" for m in self.of(uuid)):
+            return False
+        if moving:
+            return not facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
+        external = vmi["spec"].get("evictionStrategy") == "External"
+        return self._just(self.evicted, uuid) or (bool(facts.mark(vmi)) and not external)
+
     def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
         """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
         known = self._instances()[uuid]

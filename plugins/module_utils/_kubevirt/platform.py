@@ -27,6 +27,7 @@ from .metrics import Source
 from .observe import Observer
 from .policies import Policies, foresee
 from .records import Instance, Records
+from .turns import Course, Turns, later
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
@@ -67,6 +68,7 @@ class KubeVirtPlatform:
         self._nudged = 0.0
         self.boot_id = ""
         self._node_read = self._cluster_read = self.now()
+        self.turns: Turns | None = None  # nobody asks for anything without the node's Lease
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
     def _instances(self) -> dict[str, Instance]:
@@ -74,6 +76,8 @@ class KubeVirtPlatform:
 
     def close(self) -> None:
         self.observer.close()
+        if self.turns is not None:
+            self.turns.close()
         self.client.close()
 
     # Time
@@ -171,16 +175,30 @@ class KubeVirtPlatform:
         return obs
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
-        """The scheduler and KubeVirt's migration controller reserve and queue: all is granted.
+        """The scheduler and KubeVirt's migration controller reserve and queue.
 
         KubeVirt knows no order among evacuations. So what rules put behind others is asked for
-        only when these have their slots.
+        only when these have their slots, and what another node has first, when its turn comes.
         """
         waiting = self.observer.priorities_waiting()
         first = max([*waiting, *(a.priority for a in wanted if a.do is Do.MIGRATE)], default=0)
         text = f"VMs of priority {first} go first and have no slots yet."
-        later = Finding(Reason.WAITING_FOR_SLOT, text)
-        return {a.vm: later if a.do is Do.MIGRATE and a.priority < first else None for a in wanted}
+        behind = Finding(Reason.WAITING_FOR_SLOT, text)
+        now = [a.vm for a in wanted if a.do is Do.MIGRATE and a.priority >= first]
+        held = now[self._room(len(now)) :]
+        answers: dict[str, Finding | None] = dict.fromkeys((a.vm for a in wanted), None)
+        answers.update((a.vm, behind) for a in wanted if a.do is Do.MIGRATE and a.priority < first)
+        answers.update(dict.fromkeys(held, later(len(held))))
+        return answers
+
+    def _room(self, wanted: int) -> int:
+        """How many of so many migrations may be asked for now."""
+        cluster = self.observer.cluster
+        if not wanted or cluster is None or self.turns is None or self._record is None:
+            return wanted
+        asked = [a.started for entry in self._record.vms.values() for a in entry.attempts]
+        since = self.now() - max(asked, default=0.0)
+        return self.turns.room(Course(wanted, *self.observer.under_way(), since), cluster)
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}

@@ -32,6 +32,7 @@ from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
 from .report import needs, nudges, vm_rows
+from .turns import Turns
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -107,10 +108,12 @@ def run_slice(request: Request) -> dict[str, Any]:
     client = platform.client
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
-    lock = Lock(client, request.lock_namespace, request.node, holder, lease)
+    drains = request.intent is Intent.DRAINED
+    lock = Lock(client, request.lock_namespace, request.node, holder, lease, drains)
+    platform.turns = Turns(client, lock, platform.observer.watches.wake)
     client.before_write = lock.keep
     try:
-        if request.intent is Intent.DRAINED:
+        if drains:
             refuse_own_node(client, request.node)
         undo = request.intent is Intent.ACTIVE and not request.begun
         if undo and platform.load() is None:

@@ -50,6 +50,10 @@ class Watches:
         """Until something changed, or for that time."""
         self._changed.wait(seconds)
 
+    def wake(self) -> None:
+        """Something changed that is watched elsewhere."""
+        self._changed.set()
+
     def clear(self) -> None:
         """What comes from now on is a change."""
         self._changed.clear()

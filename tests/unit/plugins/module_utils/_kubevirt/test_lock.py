@@ -58,7 +58,7 @@ class Api:
         return copy.deepcopy(self.lease)
 
     def lock(self, holder: str, seconds: int = 35) -> Lock:
-        return Lock(self, "default", "n1", holder, seconds, self.sleep, lambda: self.now)
+        return Lock(self, "default", "n1", holder, seconds, False, self.sleep, lambda: self.now)
 
     @property
     def holder(self) -> str:
