@@ -27,7 +27,7 @@ from .metrics import Source
 from .observe import Observer
 from .policies import Policies, foresee
 from .records import Instance, Records
-from .turns import Course, Turns, later
+from .turns import LATER, Course, Turns
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
@@ -185,10 +185,9 @@ class KubeVirtPlatform:
         text = f"VMs of priority {first} go first and have no slots yet."
         behind = Finding(Reason.WAITING_FOR_SLOT, text)
         now = [a.vm for a in wanted if a.do is Do.MIGRATE and a.priority >= first]
-        held = now[self._room(len(now)) :]
         answers: dict[str, Finding | None] = dict.fromkeys((a.vm for a in wanted), None)
         answers.update((a.vm, behind) for a in wanted if a.do is Do.MIGRATE and a.priority < first)
-        answers.update(dict.fromkeys(held, later(len(held))))
+        answers.update(dict.fromkeys(now[self._room(len(now)) :], LATER))
         return answers
 
     def _room(self, wanted: int) -> int:

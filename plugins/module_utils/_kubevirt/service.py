@@ -36,7 +36,7 @@ from .turns import Turns
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
-SAVE_EVERY = 30.0
+SAVE_EVERY = 60.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
 

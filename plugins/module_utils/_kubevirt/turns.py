@@ -23,6 +23,10 @@ from .client import Client
 from .cluster import Cluster
 from .lock import Lock
 
+LATER = Finding(
+    Reason.WAITING_FOR_SLOT,
+    "Its turn comes: enough VMs of its node wait for a slot, or a node with more VMs goes first.",
+)
 # Seconds after which a node with free places and nothing in the queue asks for one VM, whatever
 # the others tell: they may not live any more.
 _IDLE = 1.0
@@ -56,19 +60,16 @@ def room(own: Course, cluster: Cluster, others: Callable[[], Mapping[str, int | 
     """
     each = cluster.outbound
     if not own.queued and not own.slots:
-        return 2 * each  # as many as may begin, and as many again
-    stalled = own.slots < each and own.since >= _STALLED
-    if stalled or own.waiting <= each:
+        return each + 1  # as many as may begin, and one that has its slot when the first ends
+    if own.slots < each and own.since >= _STALLED:
         return own.wanted
-    if own.queued >= each:
+    if own.queued:
         return 0
     found = [own.waiting if waiting is None else waiting for waiting in others().values()]
     if sum(min(each, waiting) for waiting in (own.waiting, *found)) <= cluster.cluster:
         return own.wanted
-    if own.waiting < max(found):
-        idle = not own.queued and own.slots < each and own.since >= _IDLE
-        return 1 if idle else 0
-    return each - own.queued
+    idle = own.slots < each and own.since >= _IDLE
+    return 1 if idle or own.waiting >= max(found) else 0
 
 
 class Turns:
@@ -87,6 +88,3 @@ class Turns:
         return found
 
 
-def later(count: int) -> Finding:
-    text = f"{count} VMs of this node are asked for later: it has enough in the queue for now."
-    return Finding(Reason.WAITING_FOR_SLOT, text)

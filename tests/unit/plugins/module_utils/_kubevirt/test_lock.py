@@ -21,7 +21,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.erro
     LockHeld,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import WANTED, Lock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import (
+    DRAINS,
+    WAITING,
+    WANTED,
+    Lock,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import Records
 
 
@@ -239,3 +244,52 @@ def test_a_lease_that_cannot_be_renewed_ends_the_slice_when_its_time_is_over() -
     with pytest.raises(KubeError, match="could not be renewed in its time"):
         wire.save()
     assert len(wire.written) == 1
+
+
+def test_a_drain_is_found_and_tells_how_many_wait() -> None:
+    api = Api()
+    lock = Lock(api, "default", "n1", "run1 a", 35, True, api.sleep, lambda: api.now)
+    lock.take(1.0, dict)
+    assert api.lease["metadata"]["labels"] == {DRAINS: "true"}
+    lock.tell(7)
+    assert api.lease["metadata"]["annotations"] == {WAITING: "7"}
+    version = api.version
+    lock.tell(7)
+    assert api.version == version  # told already
+
+
+def test_the_next_slice_has_told_it_and_another_run_has_not() -> None:
+    api = Api()
+
+    def drain(holder: str) -> Lock:
+        return Lock(api, "default", "n1", holder, 35, True, api.sleep, lambda: api.now)
+
+    first = drain("run1 a")
+    first.take(1.0, dict)
+    first.tell(7)
+    second = drain("run1 b")
+    assert second.renew(first.held)
+    assert api.lease["metadata"]["annotations"] == {WAITING: "7"}
+    second.give_back()
+    drain("run2 c").take(1.0, dict)
+    assert api.lease["metadata"]["annotations"] == {}
+
+
+def test_who_restores_the_node_is_not_found_as_a_drain() -> None:
+    api = Api()
+    lock = Lock(api, "default", "n1", "run1 a", 35, True, api.sleep, lambda: api.now)
+    lock.take(1.0, dict)
+    lock.give_back()
+    Lock(api, "default", "n1", "run2 b", 35, False, api.sleep, lambda: api.now).take(1.0, dict)
+    assert api.lease["metadata"]["labels"] == {}
+
+
+def test_nothing_is_told_over_somebody_who_waits() -> None:
+    api = Api()
+    lock = Lock(api, "default", "n1", "run1 a", 35, True, api.sleep, lambda: api.now)
+    lock.take(1.0, dict)
+    other = Lock(api, "default", "n1", "run2 b", 35, True, api.sleep, lambda: api.now)
+    with pytest.raises(LockHeld):
+        other.take(1.0, dict)
+    lock.tell(7)
+    assert api.lease["metadata"]["annotations"] == {WANTED: "run2 b"}
