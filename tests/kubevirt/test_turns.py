@@ -29,9 +29,10 @@ COUNT = 8
 
 @pytest.fixture
 def eight(sim) -> None:
-    """The first three are quick, the others hold their slots for a minute."""
+    """The first three are quick, and end one by one; the others hold their slots for a minute."""
     for number in range(COUNT):
-        sim.add_vm(f"vm{number}", "n1", migrate_seconds="2" if number < 3 else "600")
+        seconds = ("2", "12", "12")[number] if number < 3 else "600"
+        sim.add_vm(f"vm{number}", "n1", migrate_seconds=seconds)
 
 
 def drains_elsewhere(sim, *nodes: str, holder: str = "their-run 1") -> None:

@@ -42,6 +42,7 @@ class Carry:
     streams_lists: bool = True
     rates: dict[str, float] = field(default_factory=dict)
     rates_answered: float = 0.0
+    board: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def pack(carry: Carry) -> str:

@@ -60,6 +60,7 @@ class Lock:
         self._held: dict[str, Any] | None = None  # the Lease as our last write left it
         self._since: float | None = None  # when that was sent; None: it is not ours
         self._keeping = False
+        self._stale = ""  # a version of it that is known to be an old one
 
     def renew(self, lease: dict[str, Any]) -> bool:
         """Take over the Lease that an earlier slice of this run has left to us.
@@ -113,17 +114,25 @@ class Lock:
         """The Lease as our last write left it, for the next slice. Empty when there is none."""
         return self._held or {}
 
-    def tell(self, waiting: int) -> None:
-        """To other drains: that many VMs have no slot yet. Raises KubeError.
+    @property
+    def told(self) -> str:
+        """What stands there for other drains; empty: nothing."""
+        return annotations(self.held).get(WAITING, "") if self.held else ""
 
-        Where somebody has written to the Lease meanwhile, it is not told.
+    def tell(self, waiting: int) -> None:
+        """To other drains: that many VMs have no slot yet. Raises KubeError, Superseded.
+
+        Where somebody has written to the Lease meanwhile, it is not told until it was renewed.
         """
-        if self._since is None or self._held is None:
+        self.keep()
+        if self._since is None or self._held is None or self.told == str(waiting):
             return
-        notes = {**annotations(self._held), WAITING: str(waiting)}
-        if annotations(self._held).get(WAITING) != notes[WAITING]:
+        version = self._held["metadata"]["resourceVersion"]
+        if version != self._stale:
+            notes = {**annotations(self._held), WAITING: str(waiting)}
             meta = {**self._held["metadata"], "annotations": notes}
-            self._update({**self._held, "metadata": meta}, True)
+            if not self._update({**self._held, "metadata": meta}, True, retry=False):
+                self._stale = version
 
     def take(self, patience: float, read: Callable[[], T]) -> T:
         """What `read` gave, which nobody of ours has changed since.

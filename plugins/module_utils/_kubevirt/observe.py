@@ -66,7 +66,7 @@ class Observer:
         self._runs: list[str] = []  # of this maintenance of the node
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
-        self._waits = Waits(client)
+        self.waits = Waits(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -98,7 +98,7 @@ class Observer:
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
-        self._waits.look([m for m in self.watches.migrations() if not facts.final(m)])
+        self.waits.look([m for m in self.watches.migrations() if not facts.final(m)])
         obs = Observation(nodes={}, vms={}, now=now)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
@@ -161,8 +161,9 @@ class Observer:
         """Does another node take one of them? Asked again only while there is a VM that nobody
         moves yet."""
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        asked, of, _refused = self._places
-        if waits and (time.monotonic() - asked > 10.0 or not vmis.keys() <= of):
+        asked, of, refused = self._places
+        again = 10.0 if refused else 60.0
+        if waits and (time.monotonic() - asked > again or not vmis.keys() <= of):
             self._look_for_places(vmis)
         return not vmis or not vmis.keys() <= self._places[2].keys()
 
@@ -214,34 +215,10 @@ class Observer:
             ):
                 continue  # it has a slot, or it waits for something else
             ours = bool(moving) and facts.request(moving[-1]).get("run") in self._runs
-            asked = self._just(self.evicted, uuid)
+            asked = self.just(self.evicted, uuid)
             if facts.mark(vmi) == self.node or ours or asked:
                 found.append(int(facts.request(vmi).get("priority") or 0))
         return found
-
-    def under_way(self) -> tuple[int, int]:
-        """Of the VMs that are asked to move: how many wait for a slot, and how many have one.
-
-        A slot is held for a while after the VM has left. A VM whose migration has failed before
-        waits for its back-off: it is none of them.
-        """
-        here = {facts.identity(vmi): vmi for vmi in self.watches.vmis.items()}
-        queued = slots = 0
-        for uuid in self._instances():
-            moving = self.unfinished(uuid)
-            if moving and facts.phase(moving[-1]) not in ("", "Pending"):
-                slots += facts.annotations(moving[-1]).get(names.EVACUATION) in (None, self.node)
-            elif uuid in here and self._waits_for_slot(uuid, here[uuid], moving):
-                queued += 1
-        return queued, slots
-
-    def _waits_for_slot(self, uuid: str, vmi: Obj, moving: Sequence[Obj]) -> bool:
-        if any(facts.phase(m) == "Failed" for m in self.of(uuid)):
-            return False
-        if moving:
-            return not facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
-        external = vmi["spec"].get("evictionStrategy") == "External"
-        return self._just(self.evicted, uuid) or (bool(facts.mark(vmi)) and not external)
 
     def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
         """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
@@ -249,7 +226,7 @@ class Observer:
         marked = facts.mark(vmi) == self.node
         able, findings = facts.migratable(vmi)
         if able is None:
-            findings = self._waits.not_known(vmi)
+            findings = self.waits.not_known(vmi)
         refused = self._places[2].get(uuid)
         if able and refused:
             # Not known rather than impossible: nothing is stopped for want of a target.
@@ -260,13 +237,13 @@ class Observer:
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = askers.is_ours(migration, self.node, self._runs, known.asked)
-            waits = self._waits.finding(
+            waits = self.waits.finding(
                 vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
             )
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())
-            missing = self._waits.not_begun(vmi, entry, since)
+            missing = self.waits.not_begun(vmi, entry, since)
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)
@@ -292,14 +269,14 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        asked = self._just(self.evicted, uuid)
-        if not (marked or moving or asked or self._just(self.withdrawn, uuid)):
+        asked = self.just(self.evicted, uuid)
+        if not (marked or moving or asked or self.just(self.withdrawn, uuid)):
             known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
 
     @staticmethod
-    def _just(when: Mapping[str, float], uuid: str) -> bool:
+    def just(when: Mapping[str, float], uuid: str) -> bool:
         return time.monotonic() - when.get(uuid, -1e9) < _SETTLES
 
     def _machine(self, uuid: str) -> Obj | None:

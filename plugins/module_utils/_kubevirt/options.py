@@ -77,8 +77,7 @@ COURSE_SPEC: dict[str, Any] = {
     "pending_timeout": {"type": "float", "default": 300.0},
     "drain_timeout": {"type": "float", "default": 3600.0},
 }
-# KubeVirt's migration controller queues by its own limits; asking for all at once is what lets
-# it use them fully.
+# KubeVirt's migration controller queues by its own limits; how many are asked for is for `turns`.
 _ALL = 10**6
 _KUBEVIRTS = Limits(_ALL, _ALL, _ALL)
 # Fields of the document that only a VirtualMachine can tell.

@@ -22,17 +22,18 @@ from .act import Actor
 from .carry import Carry, slim
 from .client import Client
 from .cluster import Cluster
+from .course import course
 from .errors import NodeUnknown
 from .metrics import Source
 from .observe import Observer
 from .policies import Policies, foresee
 from .records import Instance, Records
-from .turns import LATER, Course, Turns
+from .turns import LATER, Turns
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
 # Seconds for which the Node, and KubeVirt's settings, are taken as a slice before has read them.
-_NODE = 30.0
+_NODE = 60.0
 _CLUSTER = 120.0
 
 
@@ -77,7 +78,7 @@ class KubeVirtPlatform:
     def close(self) -> None:
         self.observer.close()
         if self.turns is not None:
-            self.turns.close()
+            self.turns.board.close()
         self.client.close()
 
     # Time
@@ -128,6 +129,8 @@ class KubeVirtPlatform:
         self.records.instances = {u: Instance(**raw) for u, raw in carry.instances.items()}
         self.records.pods = carry.pods
         self.client.streams_lists = carry.streams_lists
+        if self.turns is not None:
+            self.turns.board.seen = carry.board
         self.observer.rates.resume(carry.rates, carry.rates_answered)
         if carry.cluster and 0 <= self.now() - carry.cluster_read < _CLUSTER:
             version = tuple(carry.cluster["version"])
@@ -157,6 +160,7 @@ class KubeVirtPlatform:
             streams_lists=self.client.streams_lists,
             rates=self.observer.rates.values,
             rates_answered=self.observer.rates.answered,
+            board=self.turns.board.seen if self.turns else {},
         )
 
     def save(self, record: NodeRecord) -> None:
@@ -171,6 +175,8 @@ class KubeVirtPlatform:
         if self.observer.cluster is not None:
             vmis = self.observer.watches.vmis.items()
             foresee(self._policies, vmis, self.records.instances, self.observer.cluster)
+        if record is not None and self.turns is not None and self.turns.board.read_by_others:
+            self.turns.board.tell(course(self.observer, record, 0).left)
         unmet.remember(obs, self.node, self._policy, self.records.instances)
         return obs
 
@@ -195,9 +201,8 @@ class KubeVirtPlatform:
         cluster = self.observer.cluster
         if not wanted or cluster is None or self.turns is None or self._record is None:
             return wanted
-        asked = [a.started for entry in self._record.vms.values() for a in entry.attempts]
-        since = self.now() - max(asked, default=0.0)
-        return self.turns.room(Course(wanted, *self.observer.under_way(), since), cluster)
+        own = course(self.observer, self._record, wanted)
+        return self.turns.room(wanted, own, cluster, self.observer.waits.free(cluster))
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}

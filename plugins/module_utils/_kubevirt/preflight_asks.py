@@ -68,8 +68,6 @@ RIGHTS: tuple[Right, ...] = (
     Right("coordination.k8s.io", "leases", "get", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "create", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "update", "to work one run at a time"),
-    Right("coordination.k8s.io", "leases", "list", "to see which nodes are drained too"),
-    Right("coordination.k8s.io", "leases", "watch", "to see which nodes are drained too"),
     Right(_KV, "virtualmachines", "get", "to know who starts a VM again"),
     Right(_KV, "virtualmachineinstances", "get", "to see where a VM went"),
     Right(_KV, "virtualmachineinstances", "patch", "to write on a VM who asked"),

@@ -22,6 +22,7 @@ from .._core.record import Intent, NodeRecord
 from .._core.report import accounted, counts
 from . import names
 from .auth import ConfigError
+from .board import Board
 from .carry import pack, unpack
 from .client import Client
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
@@ -110,7 +111,7 @@ def run_slice(request: Request) -> dict[str, Any]:
     lease = int(request.seconds) + 20
     drains = request.intent is Intent.DRAINED
     lock = Lock(client, request.lock_namespace, request.node, holder, lease, drains)
-    platform.turns = Turns(client, lock, platform.observer.watches.wake)
+    platform.turns = Turns(Board(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
     try:
         if drains:

@@ -14,14 +14,13 @@ A drain that is alone asks for all at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._core.reasons import Finding, Reason
 from .board import Board
-from .client import Client
 from .cluster import Cluster
-from .lock import Lock
 
 LATER = Finding(
     Reason.WAITING_FOR_SLOT,
@@ -30,61 +29,76 @@ LATER = Finding(
 # Seconds after which a node with free places and nothing in the queue asks for one VM, whatever
 # the others tell: they may not live any more.
 _IDLE = 1.0
-# Seconds after which a node with free places no longer believes that its queue is one for slots.
-_STALLED = 60.0
+# Seconds after which one that waits beside free places is looked at. It takes 0.1 s to get a slot.
+_STUCK = 2.0
 
 
 @dataclass(frozen=True)
 class Course:
     """Of the migrations of a node.
 
-    `wanted`: not asked for yet. `queued`: asked for, without a slot. `slots`: those that have one.
-    `since`: seconds since one was asked for.
+    `queued`: asked for, without a slot. `slots`: those that have one. `left`: VMs of the node
+    that are to be migrated and have no slot, asked for or not.
     """
 
-    wanted: int
     queued: int
     slots: int
-    since: float
-
-    @property
-    def waiting(self) -> int:
-        return self.wanted + self.queued
+    left: int
 
 
-def room(own: Course, cluster: Cluster, others: Callable[[], Mapping[str, int | None]]) -> int:
-    """How many migrations may be asked for now.
+def room(
+    wanted: int,
+    own: Course,
+    cluster: Cluster,
+    others: Callable[[], Mapping[str, int | None] | None],
+    idle: bool,
+) -> int:
+    """How many of `wanted` migrations may be asked for now.
 
-    `others`: the nodes that are drained too, and how many of their VMs wait; None: not known, so
-    as many as here. It is only called where it matters.
+    `others`: the nodes that are drained too, and how many VMs are left there (None: not told, so
+    as many as here); None: they could not be read. It is only called where it matters. `idle`:
+    the node has had free places, and nothing in the queue, for a while.
     """
-    each = cluster.outbound
-    if not own.queued and not own.slots:
-        return each + 1  # as many as may begin, and one that has its slot when the first ends
-    if own.slots < each and own.since >= _STALLED:
-        return own.wanted
     if own.queued:
         return 0
-    found = [own.waiting if waiting is None else waiting for waiting in others().values()]
-    if sum(min(each, waiting) for waiting in (own.waiting, *found)) <= cluster.cluster:
-        return own.wanted
-    idle = own.slots < each and own.since >= _IDLE
-    return 1 if idle or own.waiting >= max(found) else 0
+    each, told = cluster.outbound, others()
+    if told is None:
+        return 1
+    found = [own.left if left is None else left for left in told.values()]
+    if not found or sum(min(each, left) for left in (own.left, *found)) <= cluster.cluster:
+        return wanted
+    return 1 if idle or own.left >= max(found) else 0
 
 
 class Turns:
-    """What a drain asks of its own course and of the board."""
+    """For one slice. `free`: when the cluster was last seen to have free slots though VMs of this
+    node wait for one, see Waits.free."""
 
-    def __init__(self, client: Client, lock: Lock, changed: Callable[[], None]) -> None:
-        self._board = Board(client, lock, changed)
+    def __init__(self, board: Board, clock: Callable[[], float] = time.monotonic) -> None:
+        self.board = board
+        self._clock = clock
+        self._free: tuple[bool, float] | None = None  # places are free: is one queued, since when
+        self._seen: float | None = None
 
-    def close(self) -> None:
-        self._board.close()
-
-    def room(self, own: Course, cluster: Cluster) -> int:
-        """As `room`; and what is left is told to the others, where there are any."""
-        found = min(own.wanted, room(own, cluster, self._board.others))
-        self._board.tell(own.waiting if found < own.wanted else 0)
+    def room(self, wanted: int, own: Course, cluster: Cluster, free: float | None) -> int:
+        """See the function. What waits for something else than a slot holds up nobody."""
+        places = cluster.outbound - own.slots
+        if not own.queued and not own.slots and not self.board.read_by_others:
+            return places + 1  # as many as may begin, and one that has its slot when the first ends
+        lasts = self._lasts(places > 0, own.queued > 0)
+        if own.queued and lasts >= _STUCK and free not in (None, self._seen):
+            self._seen = free
+            return places
+        found = room(wanted, own, cluster, self.board.others, not own.queued and lasts >= _IDLE)
+        if found:
+            self._free = None
         return found
 
-
+    def _lasts(self, free: bool, queued: bool) -> float:
+        """Seconds for which places have been free, with one in the queue or with none."""
+        if not free:
+            self._free = None
+            return 0.0
+        if self._free is None or self._free[0] != queued:
+            self._free = (queued, self._clock())
+        return self._clock() - self._free[1]

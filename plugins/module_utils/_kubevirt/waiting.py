@@ -218,6 +218,12 @@ def queued(known: Known) -> bool:
     return known.target is None and not any(facts.is_true(current, f"migration{t}") for t in told)
 
 
+def for_slot(known: Known) -> bool:
+    """Does it wait for a slot, and for nothing before that?"""
+    current = known.waits
+    return current is not None and queued(known) and _before_slot(known, current) is None
+
+
 def _before_slot(known: Known, current: Obj) -> Finding | None:
     """What KubeVirt waits for before it even asks for a slot."""
     vmi = known.vmi

@@ -187,6 +187,15 @@ class Waits:
         self._free_since = self._free_since or now
         return now - self._free_since >= _LOOK_AFTER
 
+    def free(self, cluster: Cluster) -> float | None:
+        """When the cluster was seen to have a free slot, though one waited whose node has places.
+
+        What waits there waits for something else, that nobody tells. None: not seen lately.
+        """
+        read, found = self._cluster
+        late = self._mono() - read >= _CLUSTER
+        return None if late or found is None or len(found) >= cluster.cluster else read
+
     def _quotas_of(self, namespace: str) -> list[Obj]:
         read, found = self._quotas.get(namespace, (-1e9, []))
         if self._mono() - read >= _CLUSTER:

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cluster import Cluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import (
     Course,
+    Turns,
     room,
 )
 
@@ -21,8 +22,8 @@ EACH = 2
 CLUSTER = Cluster((1, 9), "None", 5, EACH, False)
 
 
-def asks(own: Course, **others: int | None) -> int:
-    return room(own, CLUSTER, lambda: others)
+def asks(own: Course, idle: bool = False, **others: int | None) -> int:
+    return room(16, own, CLUSTER, lambda: others, idle)
 
 
 def not_looked() -> Mapping[str, int | None]:
@@ -30,45 +31,100 @@ def not_looked() -> Mapping[str, int | None]:
 
 
 def test_the_first_ones_and_one_more_without_looking() -> None:
-    assert room(Course(20, 0, 0, 1e9), CLUSTER, not_looked) == EACH + 1
+    board = Told({})
+    board.others = not_looked
+    assert Turns(board).room(20, Course(0, 0, 20), CLUSTER, None) == EACH + 1
 
 
 def test_nothing_more_while_one_is_in_the_queue() -> None:
-    assert room(Course(16, 1, 2, 5.0), CLUSTER, not_looked) == 0
+    assert room(16, Course(1, 2, 17), CLUSTER, not_looked, True) == 0
 
 
-def test_all_of_them_when_it_is_alone() -> None:
-    assert asks(Course(16, 0, 2, 5.0)) == 16
+@pytest.mark.parametrize("cluster", [5, 1])
+def test_all_of_them_when_it_is_alone(cluster: int) -> None:
+    """Also where a node may have more than the cluster has."""
+    narrow = Cluster((1, 9), "None", cluster, EACH, False)
+    assert room(16, Course(0, 1, 16), narrow, dict, False) == 16
 
 
 def test_all_of_them_where_the_cluster_has_slots_for_all_nodes() -> None:
-    assert asks(Course(16, 0, 2, 5.0), n2=50) == 16
-    assert asks(Course(16, 0, 2, 5.0), n2=50, n3=1) == 16
-    assert asks(Course(16, 0, 2, 5.0), n2=50, n3=50) == 0
+    assert asks(Course(0, 2, 16), n2=50) == 16
+    assert asks(Course(0, 2, 16), n2=50, n3=1) == 16
+    assert asks(Course(0, 2, 16), n2=50, n3=50) == 0
 
 
 def test_the_node_with_the_most_left_goes_first() -> None:
-    assert asks(Course(8, 0, 2, 5.0), n2=9, n3=8) == 0
-    assert asks(Course(9, 0, 2, 5.0), n2=9, n3=8) == 1
-    assert asks(Course(9, 0, 2, 5.0), n2=8, n3=7) == 1
+    assert asks(Course(0, 2, 8), n2=9, n3=8) == 0
+    assert asks(Course(0, 2, 9), n2=9, n3=8) == 1
+    assert asks(Course(0, 2, 9), n2=8, n3=7) == 1
+
+
+def test_one_that_may_ask_for_few_has_its_turn_by_what_is_left() -> None:
+    """A limit of its own, or priorities, let it ask for one; 40 are left all the same."""
+    assert room(1, Course(0, 2, 40), CLUSTER, lambda: {"n2": 30, "n3": 30}, False) == 1
 
 
 def test_what_others_did_not_tell_hinders_nobody() -> None:
-    assert asks(Course(9, 0, 2, 5.0), n2=None, n3=None) == 1
+    assert asks(Course(0, 2, 9), n2=None, n3=None) == 1
 
 
-@pytest.mark.parametrize(("since", "asked"), [(0.5, 0), (1.5, 1)])
-def test_others_that_tell_nothing_new_do_not_hold_it_up(since: float, asked: int) -> None:
+def test_one_at_a_time_where_the_others_cannot_be_read() -> None:
+    assert room(16, Course(0, 2, 16), CLUSTER, lambda: None, False) == 1
+
+
+def test_others_that_tell_nothing_new_do_not_hold_it_up() -> None:
     """They may be dead: whoever has a free place and nobody in the queue asks for one."""
-    assert asks(Course(9, 0, 1, since), n2=99, n3=99) == asked
-    assert asks(Course(9, 0, 2, since), n2=99, n3=99) == 0
+    assert asks(Course(0, 1, 9), n2=99, n3=99) == 0
+    assert asks(Course(0, 1, 9), idle=True, n2=99, n3=99) == 1
 
 
-@pytest.mark.parametrize(("since", "asked"), [(59.0, 0), (61.0, 9)])
-def test_a_queue_that_does_not_move_holds_nobody_up(since: float, asked: int) -> None:
-    """What waits there for a minute waits for something else than a slot."""
-    assert asks(Course(9, 2, 1, since), n2=99, n3=99) == asked
-    assert asks(Course(9, 2, 2, since), n2=99, n3=99) == 0
+def test_who_knows_of_others_does_not_begin_anew() -> None:
+    assert Turns(Told(), Watch()).room(9, Course(0, 0, 9), CLUSTER, None) == 0
+
+
+class Told:
+    """A board; `left`: of others."""
+
+    def __init__(self, left: dict[str, int | None] | None = None) -> None:
+        left = {"n2": 99, "n3": 99} if left is None else left
+        self.others = lambda: left
+        self.read_by_others = bool(left)
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_idle_is_who_has_free_places_for_a_second() -> None:
+    clock = Watch()
+    turns = Turns(Told(), clock)
+    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0
+    clock.now = 0.9
+    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0
+    clock.now = 1.1
+    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 1
+    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0, "it counts anew"
+    clock.now = 300.0
+    assert turns.room(9, Course(0, 2, 9), CLUSTER, None) == 0, "it has all that it may have"
+    clock.now = 300.1
+    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0, "one of its own has just ended"
+
+
+def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
+    """The cluster had free slots when it was read. It is believed once."""
+    clock = Watch()
+    turns = Turns(Told(), clock)
+    assert turns.room(9, Course(1, 0, 9), CLUSTER, None) == 0
+    assert turns.room(9, Course(1, 0, 9), CLUSTER, 17.0) == 0, "it may have its slot by now"
+    clock.now = 3.0
+    assert turns.room(9, Course(1, 0, 9), CLUSTER, 17.0) == EACH
+    assert turns.room(9, Course(3, 0, 9), CLUSTER, 17.0) == 0
+    assert turns.room(9, Course(3, 0, 9), CLUSTER, 32.0) == EACH
+    assert turns.room(9, Course(3, EACH, 9), CLUSTER, 47.0) == 0
 
 
 class Server:
@@ -88,10 +144,13 @@ class Server:
     def ask(self) -> None:
         """Each sees what the others have told."""
         for node in self.chance.sample(list(self.wanted), len(self.wanted)):
-            left = {str(n): w + self.queue.count(n) for n, w in self.wanted.items() if n != node}
-            own = Course(self.wanted[node], self.queue.count(node), self.slots(node), 0.0)
-            count = room(own, CLUSTER, lambda left=left: left) if self.turns else own.wanted
-            count = min(count, own.wanted)
+            left = {str(n): w + self.queue.count(n) for n, w in self.wanted.items()}
+            own = Course(self.queue.count(node), self.slots(node), left.pop(str(node)))
+            count = wanted = self.wanted[node]
+            if self.turns and not self.now:
+                count = min(wanted, EACH + 1)
+            elif self.turns:
+                count = min(wanted, room(wanted, own, CLUSTER, lambda left=left: left, False))
             self.wanted[node] -= count
             self.queue += [node] * count
 
@@ -106,6 +165,7 @@ class Server:
         """A slot that is free is taken by who waits; only then the drains look and ask."""
         self.ask()
         self.give()
+        self.now = 0.001
         while self.held:
             first = min(self.held)
             self.held.remove(first)
