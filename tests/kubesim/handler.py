@@ -202,7 +202,7 @@ class Handler:
 
     def _unlabel(self, namespace: str, name: str, uid: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)
-        if vmi is None or vmi["status"]["migrationState"].get("migrationUid") != uid:
+        if vmi is None or (vmi["status"].get("migrationState") or {}).get("migrationUid") != uid:
             return
         self._store.change(
             VMIS, namespace, name, lambda o: o["metadata"]["labels"].pop(words.TARGET_NODE, None)

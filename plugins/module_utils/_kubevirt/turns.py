@@ -78,7 +78,7 @@ class Turns:
         self.board = board
         self._clock = clock
         self._free: tuple[bool, float] | None = None  # places are free: is one queued, since when
-        self._seen: float | None = None
+        self._seen = 0.0
 
     def room(self, wanted: int, own: Course, cluster: Cluster, free: float | None) -> int:
         """See the function. What waits for something else than a slot holds up nobody."""
@@ -86,7 +86,9 @@ class Turns:
         if not own.queued and not own.slots and not self.board.read_by_others:
             return places + 1  # as many as may begin, and one that has its slot when the first ends
         lasts = self._lasts(places > 0, own.queued > 0)
-        if own.queued and lasts >= _STUCK and free not in (None, self._seen):
+        begun = self._clock() - lasts
+        # For a moment there is a free slot whenever one was given back.
+        if own.queued and lasts and free and free > max(self._seen, begun + _STUCK):
             self._seen = free
             return places
         found = room(wanted, own, cluster, self.board.others, not own.queued and lasts >= _IDLE)

@@ -118,11 +118,13 @@ def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
     """The cluster had free slots when it was read. It is believed once."""
     clock = Watch()
     turns = Turns(Told(), clock)
+    clock.now = 10.0
     assert turns.room(9, Course(1, 0, 9), CLUSTER, None) == 0
-    assert turns.room(9, Course(1, 0, 9), CLUSTER, 17.0) == 0, "it may have its slot by now"
-    clock.now = 3.0
+    clock.now = 17.0
+    assert turns.room(9, Course(1, 0, 9), CLUSTER, 11.0) == 0, "it was just to have its slot"
     assert turns.room(9, Course(1, 0, 9), CLUSTER, 17.0) == EACH
     assert turns.room(9, Course(3, 0, 9), CLUSTER, 17.0) == 0
+    clock.now = 33.0
     assert turns.room(9, Course(3, 0, 9), CLUSTER, 32.0) == EACH
     assert turns.room(9, Course(3, EACH, 9), CLUSTER, 47.0) == 0
 
