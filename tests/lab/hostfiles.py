@@ -118,6 +118,7 @@ def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
         run(["cp", "-a", "/etc", str(home / "etc")])
         shutil.rmtree(home / "etc" / "libvirt", ignore_errors=True)
         _unlock_root(home / "etc" / "shadow")
+        _qemu_account(home / "etc")
         (home / "complete").touch()
     for folder in (paths.serial(host), _var_log(paths, host) / "virtops-lab"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,6 +126,20 @@ def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
     # sshd complains on the user's terminal when there is none.
     (_var_log(paths, host) / "lastlog").touch()
     _settings(paths, host, hosts)
+
+
+def _qemu_account(etc: Path) -> None:
+    """Debian's libvirtd does not begin without its account for QEMU, though its settings name root.
+
+    Only libvirt-daemon-system makes it, which the lab does not need.
+    """
+    for file, line in (
+        ("group", "libvirt-qemu:x:64055:\n"),
+        ("passwd", "libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin\n"),
+    ):
+        text = (etc / file).read_text()
+        if "\nlibvirt-qemu:" not in text:
+            (etc / file).write_text(text + line)
 
 
 def _settings(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
