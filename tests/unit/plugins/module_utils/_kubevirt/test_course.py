@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import facts, names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cluster import Cluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.course import course
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import Observer
 
 NEW = Cluster((1, 9), "None", 5, 2, False)
 OLD = Cluster((1, 6), "None", 5, 2, False)
@@ -108,3 +109,19 @@ def test_a_mark_that_makes_no_migration_holds_up_nobody(found: dict) -> None:
 def test_a_migration_of_our_own_is_behind_all_evacuations(cluster: Cluster, queued: int) -> None:
     """Before 1.7 all are our own."""
     assert look(vmi(""), vmim("Pending", node=None, request="n1"), cluster=cluster)[0] == queued
+
+
+@pytest.mark.parametrize(("run", "found"), [("mine", [5]), ("theirs", [])])
+def test_a_migration_of_ours_has_its_priority_without_a_mark(run: str, found: list[int]) -> None:
+    machine, move = vmi(marked=""), vmim("Pending", node=None)
+    machine["metadata"]["annotations"][names.REQUEST] = json.dumps({"priority": 5})
+    move["metadata"]["annotations"][names.REQUEST] = json.dumps({"run": run})
+    observer = SimpleNamespace(
+        node="n1",
+        watches=SimpleNamespace(vmis=SimpleNamespace(items=lambda: [machine])),
+        unfinished=lambda _uuid: [move],
+        evicted={},
+        just=lambda _when, _uuid: False,
+        _runs=["mine"],
+    )
+    assert Observer.priorities_waiting(observer) == found
