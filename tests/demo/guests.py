@@ -15,14 +15,6 @@ SHARED_FOLDER = (
     "<filesystem type='mount' accessmode='passthrough'>"
     "<source dir='/var/tmp'/><target dir='share'/></filesystem>"
 )
-# A network that only host-a has.
-DMZ = """\
-<network>
-  <name>dmz</name>
-  <forward mode='bridge'/>
-  <bridge name='{bridge}'/>
-</network>
-"""
 
 
 def guests() -> dict[str, list[GuestSpec]]:
@@ -59,7 +51,7 @@ ON_NOT_MIGRATABLE = {"host-a": "save", "host-b": "shutdown", "host-c": "cold_mig
 
 def start(lab: Lab) -> list[str]:
     """Define and start all of them, the hosts side by side; their names."""
-    _make_dmz(lab)
+    lab.host("host-a").add_network("dmz", autostart=True)  # there to stay over a reboot
     population = guests()
 
     def fill(host: str) -> None:
@@ -69,13 +61,3 @@ def start(lab: Lab) -> list[str]:
     with ThreadPoolExecutor(len(population)) as pool:
         list(pool.map(fill, population))
     return [spec.name for specs in population.values() for spec in specs]
-
-
-def _make_dmz(lab: Lab) -> None:
-    """On host-a alone, there to stay over a reboot."""
-    host = lab.host("host-a")
-    lan = host.virsh("net-dumpxml", "lan")
-    bridge = lan.partition("<bridge name='")[2].partition("'")[0]
-    host.virsh("net-define", "/dev/stdin", stdin=DMZ.format(bridge=bridge))
-    host.virsh("net-start", "dmz")
-    host.virsh("net-autostart", "dmz")

@@ -79,10 +79,7 @@ def _bring_back(lab: Lab) -> None:
 def stuck(lab: Lab) -> Iterator[str]:
     """A VM on host-a whose network host-b does not have."""
     host = lab.host("host-a")
-    bridge = host.virsh("net-dumpxml", "lan").partition("<bridge name='")[2].partition("'")[0]
-    xml = f"<network><name>dmz</name><forward mode='bridge'/><bridge name='{bridge}'/></network>"
-    host.virsh("net-define", "/dev/stdin", stdin=xml)
-    host.virsh("net-start", "dmz")
+    host.add_network("dmz")
     lab.run("host-a", GuestSpec("stuck", networks=["dmz"]))
     lab.wait_ticking(["stuck"], 120)
     yield "stuck"

@@ -119,12 +119,7 @@ def lab() -> Iterator[Lab]:
     try:
         lab = Lab.up(name, 2, {"host-a": 65536, "host-b": 8192})
         host = lab.host("host-a")
-        bridge = host.virsh("net-dumpxml", "lan").partition("<bridge name='")[2].partition("'")[0]
-        dmz = (
-            f"<network><name>dmz</name><forward mode='bridge'/><bridge name='{bridge}'/></network>"
-        )
-        host.virsh("net-define", "/dev/stdin", stdin=f"<network><name>dmz</name>{dmz}</network>")
-        host.virsh("net-start", "dmz")
+        host.add_network("dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
         specs = [*(kind.spec for kind in KINDS), *OTHERS]
         for spec in specs:

@@ -10,11 +10,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import board, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import (
     DRAINS,
     WAITING,
@@ -36,11 +37,11 @@ def eight(sim) -> None:
         sim.add_vm(f"vm{number}", "n1", migrate_seconds=seconds)
 
 
-def drains_elsewhere(sim, *nodes: str, holder: str = "their-run 1") -> None:
+def drains_elsewhere(sim, *nodes: str, holder: str = "their-run 1", lasts: int = 60) -> None:
     for node in nodes:
         meta = {"name": f"virtops-maintenance-{node}", "namespace": "default"}
         meta.update(labels={DRAINS: "true"}, annotations={WAITING: "40"})
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 60}
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": lasts}
         sim.add("leases", {"metadata": meta, "spec": spec})
 
 
@@ -87,6 +88,18 @@ def test_what_an_ended_drain_has_left_holds_nobody_up(sim, operator, eight) -> N
     working = drain_for(operator, 5.0)
     sim.until(lambda: len(evictions(sim)) == COUNT, 4.5)
     working.join()
+
+
+def test_that_a_drain_elsewhere_died_is_seen_over_slices(sim, operator, eight, monkeypatch) -> None:
+    """No slice lasts as long as its Lease would."""
+    monkeypatch.setattr(board, "_MARGIN", 0.0)
+    drains_elsewhere(sim, "n2", "n3", lasts=4)
+    found: dict[str, Any] = {"cursor": ""}
+    for number in range(5):
+        request = operator.request(Intent.DRAINED, "run-1", 2.5)
+        request = replace(request, begun=number > 0, cursor=found["cursor"])
+        found = service.run_slice(request)
+    assert len(evictions(sim)) == COUNT
 
 
 def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator, eight) -> None:

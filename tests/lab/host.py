@@ -122,6 +122,16 @@ class Host:
         )
         return done.stdout.strip()
 
+    def add_network(self, name: str, autostart: bool = False) -> None:
+        """A network that only this host has, on the bridge of `lan`: without firewall rules."""
+        bridge = self.virsh("net-dumpxml", "lan").partition("<bridge name='")[2].partition("'")[0]
+        mode = f"<forward mode='bridge'/><bridge name='{bridge}'/>"
+        xml = f"<network><name>{name}</name>{mode}</network>"
+        self.virsh("net-define", "/dev/stdin", stdin=xml)
+        self.virsh("net-start", name)
+        if autostart:
+            self.virsh("net-autostart", name)
+
     def ssh_argv(self, command: str | Sequence[str]) -> list[str]:
         words = command if isinstance(command, str) else shlex.join(command)
         return ["ssh", *sshkeys.client(self.paths.ssh), f"root@{self.address}", words]

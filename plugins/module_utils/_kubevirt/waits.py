@@ -64,6 +64,8 @@ class Waits:
             key = (migration["metadata"]["uid"], facts.phase(migration))
             self._since.setdefault(key, now if self._looks else -1e9)
         self._looks += 1
+        if all(facts.phase(migration) not in ("", "Pending") for migration in moving):
+            self._free_since = None  # that places are free is told of one who waits for them
         late = [m for m in moving if facts.phase(m) == "Scheduling" and self._long(m)]
         if late and now - self._looked >= _LOOK_AFTER:
             self._looked = now
