@@ -4,16 +4,18 @@
 
 """Draining a host of 12 guests: our loop against virsh loops, side by side in one run.
 
-Directions alternate and guests are kept. Medians of three rounds. To end within 30 minutes, an
-xargs width that was more than five percent slower than the best one in the first round is not
-run again: it has one figure, not a median, and the output says so.
+Directions alternate and guests are kept. Medians of three rounds. To end within half an hour, only
+the xargs width that was best in the first round is run again: the others have one figure, not a
+median, and the output says so. A figure of theirs counts all the same, if it is the best.
 
 A client that has not ended after 120 s is cut; one whose virsh fails has failed. Either is run
 once, its time counts nowhere, and what it left is brought over untimed.
 
 xargs runs with 2, 4 and 12 at once; but with 2, 4 and 6 where all guests dirty memory fast (hard).
-There the share of the link that each one gets decides whether it converges at all. By hand 2 and 4
-did and 6 did not: 12, which shares it thinner still, could only be cut as well.
+There the share of the link that each one gets decides whether it converges at all. Where one width
+is cut, a wider one, which shares the link thinner still, is not run.
+
+Each figure comes with the processors' time that the machine spent meanwhile, guests and all.
 
     libvirt_drain.py [SCENARIO ...]    idle hard mixed main (all by default)
 """
@@ -41,7 +43,6 @@ ROUNDS = 3
 CUT_SECONDS = 120.0
 LINK_MBIT = 400.0
 MIB = 1024 * 1024
-NEAR_BEST = 1.05
 TIMED_OUT = 124  # of timeout(1); xargs ends with 123 when a command of its failed
 
 
@@ -78,10 +79,15 @@ class Figures:
         self.seconds.pop(client, None)
         self.sent.pop(client, None)
 
-    def add(self, client: str, seconds: float, sent: int) -> None:
+    def add(self, client: str, seconds: float, sent: int, busy: float) -> None:
+        """`busy`: seconds of all processors."""
         self.seconds.setdefault(client, []).append(seconds)
         self.sent.setdefault(client, []).append(sent)
-        print(f"  {client:<8} {seconds:7.1f} s  {sent / MIB:7.0f} MiB", flush=True)
+        print(
+            f"  {client:<8} {seconds:7.1f} s  {sent / MIB:7.0f} MiB  {busy / seconds:.1f} of "
+            f"{os.cpu_count()} processors busy",
+            flush=True,
+        )
 
     def median(self, client: str) -> float:
         return statistics.median(self.seconds[client])
@@ -156,16 +162,24 @@ class Bench:
         text = self.lab.host(self.here).exec("cat /sys/class/net/eth0/statistics/tx_bytes").stdout
         return int(text)
 
+    @staticmethod
+    def _busy() -> float:
+        """Seconds of all processors since the machine's start, see proc_stat(5)."""
+        user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+            int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+        )
+        return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
     def settle(self) -> None:
         """Until every guest has filled its memory and ticks where it is."""
         self.lab.wait_ticking([g.name for g in self.scenario.guests], 120)
 
     def timed(self, client: str, act: Callable[[], float]) -> None:
         self.settle()
-        before = self._sent()
+        before, busy = self._sent(), self._busy()
         seconds = act()
         if not self.figures.out(client):
-            self.figures.add(client, seconds, self._sent() - before)
+            self.figures.add(client, seconds, self._sent() - before, self._busy() - busy)
         self.here, self.there = self.there, self.here
 
     def engine(self) -> float:
@@ -235,14 +249,13 @@ class Bench:
             self.timed("engine", self.engine)
             if self.scenario.serial:
                 self.loop()
-            for width in widths:
-                self.timed(f"xargs-P{width}", self.virsh(f"xargs-P{width}", width))
+            self.xargs(widths)
             if number == 0:
-                widths = self.near_best(widths)
+                widths = self.best(widths)
             else:
                 widths = [w for w in widths if not self.figures.out(f"xargs-P{w}")]
-        if self.scenario.name == "main":
-            self.playbook()
+            if self.scenario.name == "main":
+                self.timed("playbook", self.playbook)
         self.clean()
         return self.figures
 
@@ -251,41 +264,48 @@ class Bench:
         if not self.figures.out("loop"):
             self.timed("loop", self.virsh("loop", 1))
 
-    def near_best(self, widths: list[int]) -> list[int]:
-        """Those that are worth another round; of the others it is said why they are not."""
+    def xargs(self, widths: list[int]) -> None:
+        """Each of the widths, the narrow ones first."""
+        for width in widths:
+            narrower = [w for w in self.scenario.widths if w < width]
+            cut = [w for w in narrower if f"xargs-P{w}" in self.figures.cut]
+            if cut:
+                print(f"  xargs-P{width} is not run: xargs-P{cut[0]} was cut", flush=True)
+            else:
+                self.timed(f"xargs-P{width}", self.virsh(f"xargs-P{width}", width))
+
+    def best(self, widths: list[int]) -> list[int]:
+        """The one that gets its other rounds; it is said of which there is one figure."""
         best = self.figures.best_xargs()
-        if best is None:
-            return []
-        done = [w for w in widths if not self.figures.out(f"xargs-P{w}")]
-        near = [w for w in done if self.figures.median(f"xargs-P{w}") <= best[1] * NEAR_BEST]
-        for width in [w for w in done if w not in near]:
-            print(
-                f"  xargs-P{width} is more than {NEAR_BEST - 1:.0%} slower than {best[0]}: "
-                "it is not run again, and has this one figure",
-                flush=True,
-            )
-        return near
+        for width in widths:
+            client = f"xargs-P{width}"
+            if best is not None and client in self.figures.seconds and client != best[0]:
+                print(f"  {client} is not run again: {best[0]} was as quick or quicker", flush=True)
+        return [w for w in widths if best is not None and f"xargs-P{w}" == best[0]]
 
-    def playbook(self) -> None:
-        """Wall time of the playbook for the same drain."""
-        self.settle()
-        begun = time.monotonic()
+    def playbook(self) -> float:
+        """Wall time of the playbook for the same drain. The cordon is taken away after it."""
         inventory = self.lab.paths.state / "inventory.yml"
-
         environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build/collections"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        command = ["ansible-playbook", "-i", str(inventory), "virtops.maintenance.drain", "-e"]
-        limits = {"cluster": 12, "outbound": 12, "inbound": 12}
         extra = {
             "maintenance_hosts": self.here,
             "maintenance_fleet": [self.here, self.there],
-            "drain_limits": limits,
+            "drain_limits": {"cluster": 12, "outbound": 12, "inbound": 12},
         }
-        subprocess.run([*command, json.dumps(extra)], check=True, env=environment, cwd=ROOT)
-        self.figures.add("playbook", time.monotonic() - begun, 0)
+
+        def play(name: str) -> float:
+            command = ["ansible-playbook", "-i", str(inventory), name, "-e", json.dumps(extra)]
+            begun = time.monotonic()
+            subprocess.run(command, check=True, env=environment, cwd=ROOT)
+            return time.monotonic() - begun
+
+        seconds = play("virtops.maintenance.drain")
+        play("virtops.maintenance.restore")
+        return seconds
 
 
 def line(name: str, figures: Figures) -> str:
@@ -305,7 +325,7 @@ def line(name: str, figures: Figures) -> str:
         return f"bench-libvirt-hard: {ratio} xargs_converged={','.join(widths) or 'none'}"
     if name == "mixed":
         return f"bench-libvirt-mixed: {ratio}"
-    fewest = min(min(sent) for client, sent in figures.sent.items() if client != "playbook")
+    fewest = min(min(sent) for sent in figures.sent.values())
     engine = figures.median("engine")
     link = fewest / (LINK_MBIT * 1e6 / 8)
     overhead = figures.median("playbook") - engine
