@@ -194,7 +194,9 @@ class Bench:
             if result["attempts"] > len(self.scenario.guests)
             else ""
         )
-        print(f"  engine: longest pause {max(result['pauses'])} ms{again}", flush=True)
+        known = [pause for pause in result["pauses"] if pause is not None]
+        unknown = "" if len(known) == len(result["pauses"]) else ", some not known"
+        print(f"  engine: longest pause {max(known)} ms{unknown}{again}", flush=True)
         return float(result["seconds"])
 
     def virsh(self, client: str, width: int) -> Callable[[], float]:
