@@ -165,7 +165,7 @@ class Bench:
     @staticmethod
     def _busy() -> float:
         """Seconds of all processors since the machine's start, see proc_stat(5)."""
-        user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+        user, nice, system, _idle, _iowait, irq, softirq, *_rest = map(
             int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
         )
         return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
