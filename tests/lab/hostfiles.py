@@ -217,6 +217,7 @@ def init_settings(paths: names.Paths, host: str, boot_id: str) -> str:
             "name": host,
             "boot_id": boot_id,
             "binds": binds,
+            "tree": str(names.REPO),
             "hide": str(paths.state.parent),
             "tool": str(home / "local-sbin" / "shutdown"),
             "replace": [

@@ -73,6 +73,7 @@ def bind_all(binds: list[list]) -> None:
 def private_view(settings: dict) -> None:
     """Everything that a host must not share with the machine or with its peers."""
     tool = os.open(settings["tool"], os.O_PATH)
+    tree = os.open(settings["tree"], os.O_PATH)
     bind_all(settings["binds"])
     mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
@@ -91,8 +92,21 @@ def private_view(settings: dict) -> None:
             mount(f"/proc/self/fd/{tool}", path, None, MS_BIND)
     os.close(tool)
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+    show(tree, settings["tree"])
     if os.path.isdir(settings["hide"]):
         mount("tmpfs", settings["hide"], "tmpfs", MS_RDONLY, "mode=700")
+
+
+def show(tree: int, path: str) -> None:
+    """The project's tree is where it was, also if it lies in a folder that is private by now."""
+    try:
+        hidden = not os.path.samestat(os.stat(path), os.fstat(tree))
+    except FileNotFoundError:
+        os.makedirs(path)
+        hidden = True
+    if hidden:
+        mount(f"/proc/self/fd/{tree}", path, None, MS_BIND)
+    os.close(tree)
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net", "fuse")

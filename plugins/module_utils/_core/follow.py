@@ -340,4 +340,6 @@ def close_attempt(step: Step, uuid: str) -> None:
     """Close the last attempt of a VM that does not move (it stayed here)."""
     seen = step.sighting(uuid)
     gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
+    if gone and _outcome_is_coming(step, step.record.vms[uuid]):
+        return  # see `arrived`
     take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")

@@ -69,6 +69,26 @@ def test_a_host_does_not_see_another(lab: Lab) -> None:
     assert len([p for p in two.exec("ls /proc").stdout.split() if p.isdigit()]) < 40
 
 
+def test_the_projects_tree_is_seen_wherever_it_lies(lab: Lab, tmp_path: Path) -> None:
+    assert lab.host("host-a").exec(["test", "-f", str(names.REPO / "galaxy.yml")]).returncode == 0
+    tree = tmp_path / "private" / "clone"
+    tree.mkdir(parents=True)
+    (tree / "galaxy.yml").write_text("here")
+    script = (
+        "import hostinit, os, sys\n"
+        "private, path = sys.argv[1:]\n"
+        "tree = os.open(path, os.O_PATH)\n"
+        "hostinit.mount('tmpfs', private, 'tmpfs', 0, '')\n"
+        "assert not os.path.exists(path)\n"
+        "hostinit.show(tree, path)\n"
+        "print(open(path + '/galaxy.yml').read())\n"
+    )
+    command = ["unshare", "--mount", sys.executable, "-c", script, str(tree.parent), str(tree)]
+    environment = {**os.environ, "PYTHONPATH": str(names.REPO / "tests" / "lab")}
+    seen = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert seen.stdout.strip() == "here"
+
+
 def test_the_machine_is_out_of_reach(lab: Lab) -> None:
     host = lab.host("host-a")
     for path in (

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
     Decision,
     Do,
@@ -16,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide i
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
     VM,
     Job,
+    Mode,
     Node,
     Observation,
     Outcome,
@@ -84,6 +87,21 @@ def test_the_outcome_names_its_work_object() -> None:
     failed = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.QUOTA), work="m1")}
     _decision, entry = step(see(GUEST, outcomes=failed), record.records["a"])
     assert entry.attempts[0].work == "m1"
+
+
+@pytest.mark.parametrize("intent", [Intent.DRAINED, Intent.ACTIVE])
+def test_the_outcome_of_a_vm_that_has_just_arrived_is_waited_for(intent: Intent) -> None:
+    """It is written a moment after the VM is seen at its target, by the holder of its migration."""
+    moving = replace(GUEST, job=replace(JOB, finding=None))
+    held = frozenset({"u1"})
+    begun = step(see(moving, held=held), NodeRecord("a", "r", intent=intent.value))[0]
+    there = {"u1": [Sighting("b", State.RUNNING)]}
+    decision, entry = step(see(sightings=there, held=held), begun.records["a"])
+    assert entry.ending == Ending.NONE.value and not decision.final
+    wrote = {("u1", 1): Outcome("u1", 1, True, mode=Mode.POST_COPY, downtime_ms=7)}
+    _decision, entry = step(see(sightings=there, outcomes=wrote), decision.records["a"])
+    row = vm_row(entry, see(), "a")
+    assert (row["verdict"], row["mode"], row["pause_ms"]) == ("moved", "PostCopy", 7)
 
 
 def stopped() -> NodeRecord:
