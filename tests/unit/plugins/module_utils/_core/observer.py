@@ -62,8 +62,10 @@ class Observer:
                 raise Broken(f"a second migration of {action.name}")
         if action.do is Do.RESUME and action.vm in self.asleep:
             raise Broken(f"{action.name} is resumed, which its owner has paused")
-        if action.do is Do.FORCE_OFF:
-            asked = self.fleet.machines[action.node].domains[action.vm].asked_at
+        domain = self.fleet.machines[action.node].domains.get(action.vm)
+        # One that its owner has stopped since it was read takes no harm.
+        if action.do is Do.FORCE_OFF and domain is not None and domain.active:
+            asked = domain.asked_at
             if asked is None or self.fleet.clock - asked < self.policy.shutdown_timeout:
                 raise Broken(f"{action.name} is switched off before its time is over")
         if action.do in STOPS:
