@@ -4,9 +4,9 @@
 
 """Draining a host of 12 guests: our loop against virsh loops, side by side in one run.
 
-Directions alternate and guests are kept. Medians of three rounds. To end within half an hour, only
-the xargs width that was best in the first round is run again: the others have one figure, not a
-median, and the output says so. A figure of theirs counts all the same, if it is the best.
+Directions alternate and guests are kept. Medians of three rounds. To save time only the xargs width
+that was best in the first round is run again: the others have one figure, not a median, and the
+output says so. A figure of theirs counts all the same, if it is the best.
 
 A client that has not ended after 120 s is cut; one whose virsh fails has failed. Either is run
 once, its time counts nowhere, and what it left is brought over untimed.
