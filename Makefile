@@ -75,15 +75,16 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 
 ##@ Checks
 
-# The parts after one another, each timed; some share the two cores, where one of them mostly waits.
-# What they need is installed before, so that no two of them do it.
-TEST_PARTS ?= "lint sanity" unit kubevirt "integration sabotage"
-test: deps ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
+# The parts after one another, each timed; some share the two cores, where one of them mostly waits:
+# the KubeVirt side for its clusters, the integration for its guests. What only computes beside them is
+# nice. What they need is installed before, so that no two of them do it.
+TEST_PARTS ?= "lint sanity kubevirt" unit "integration sabotage"
+test: deps ## all of them: lint, sanity, kubevirt, unit, integration, sabotage (TEST_PARTS="unit" for a part)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
 lint: venv ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
+	@nice -n 10 $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
 lint-python: venv
 	ruff check --quiet .
@@ -132,7 +133,7 @@ format: venv ## let ruff put the Python files in order
 	ruff format .
 
 sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test pylint" for a part)
-	$(TOOLS)/sanity $(SANITY_ARGS)
+	nice -n 10 $(TOOLS)/sanity $(SANITY_ARGS)
 
 unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
@@ -145,7 +146,7 @@ SCENARIOS_LAB := $(filter-out default $(SCENARIOS_SIMULATOR),$(SCENARIOS))
 
 kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 2 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
+	$(PYTEST) -n 4 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
 	molecule test $(SCENARIOS_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 
 # A cluster for tests: nodes n1, n2 and n3 (for the scenarios the three of VIRTOPS_NODES), no VMs of

@@ -30,7 +30,7 @@ import pytest
 
 from . import words
 from .kinds import BY_PLURAL, KUBEVIRTS, NODES, VMIS, VMS, Kind
-from .remote import Remote
+from .remote import Remote, RemoteError
 
 Obj = dict[str, Any]
 EVENTS = BY_PLURAL["events"]
@@ -93,10 +93,9 @@ class Given(Remote):
         for kind, namespace, name in reversed(self._added):
             self._delete(kind, namespace, name)
         if self._settings is not None:
-            found = self._kubevirt()
-            found["spec"]["configuration"] = self._settings
-            meta = found["metadata"]
-            self.request("PUT", self.path_of(KUBEVIRTS, meta["namespace"], meta["name"]), found)
+            settings, meta = self._settings, self._kubevirt()["metadata"]
+            path = self.path_of(KUBEVIRTS, meta["namespace"], meta["name"])
+            self._change(path, lambda o: o["spec"].update(configuration=settings))
         self.until(self._all_take_vms, 120.0)  # an agent that was down tells so itself
         self._added, self._edited, self._settings = [], {}, None
 
@@ -150,7 +149,11 @@ class Given(Remote):
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
         if kind is VMIS:
             pytest.skip("needs the simulator: it writes what only node agents may write")
-        found = self.request("GET", self.path_of(kind, namespace, name))
+        return self._change(
+            self.path_of(kind, namespace, name), lambda o: self._edit(kind, o, what)
+        )
+
+    def _edit(self, kind: Kind, found: Obj, what: Callable[[Obj], Any]) -> None:
         before = copy.deepcopy(found)
         what(found)
         if found.get("status") != before.get("status"):
@@ -158,8 +161,20 @@ class Given(Remote):
         if _knobs(found) != _knobs(before) and not os.environ.get("VIRTOPS_KNOBS"):
             pytest.skip("needs agents that obey knobs (of a node): VIRTOPS_KNOBS")
         if kind is NODES:
-            self._edited.setdefault(name, before)
-        return self.request("PUT", self.path_of(kind, namespace, name), found)
+            self._edited.setdefault(found["metadata"]["name"], before)
+
+    def _change(self, path: str, what: Callable[[Obj], Any]) -> Obj:
+        """Read, change, write; again where others wrote meanwhile, as a node's agents do."""
+        tries = 10
+        while True:
+            found = self.request("GET", path)
+            what(found)
+            try:
+                return self.request("PUT", path, found)
+            except RemoteError as exc:
+                tries -= 1
+                if exc.code != 409 or not tries:
+                    raise
 
 
 def _knobs(obj: Obj) -> dict[str, str]:

@@ -59,7 +59,7 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
         "skipped_guest": "0",
         "skipped_else": "0",
         "passed_without_it": "1",
-    }
+    }, done.stdout
     assert "needs the simulator: the test starts one of its own" in done.stdout
 
 
@@ -86,6 +86,22 @@ def test_a_knob_of_a_node_needs_agents_that_obey(given, monkeypatch: pytest.Monk
     down = {"lab/virt-handler-down": "true"}
     with pytest.raises(pytest.skip.Exception, match="needs agents that obey knobs"):
         cluster.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(down))
+
+
+def test_a_node_that_its_agents_write_meanwhile_is_edited_all_the_same(given) -> None:
+    sim, kubeconfig = given
+    cluster, times = Given(kubeconfig), []
+
+    def cordon(node) -> None:
+        if not times:  # a heartbeat between our reading and our writing
+            sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(beat="1"))
+        times.append(node["metadata"]["resourceVersion"])
+        node["spec"].update(unschedulable=True)
+
+    edited = cluster.edit(NODES, "n1", cordon)
+    assert len(times) >= 2
+    assert edited["spec"]["unschedulable"] is True
+    assert edited["metadata"]["annotations"]["beat"] == "1"
 
 
 def _label(sim: Kubesim, name: str) -> str:
