@@ -75,16 +75,15 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 
 ##@ Checks
 
-# The parts after one another, each timed; some share the two cores, where one of them mostly waits:
-# the KubeVirt side for its clusters, the integration for its guests. What only computes beside them is
-# nice. What they need is installed before, so that no two of them do it.
-TEST_PARTS ?= "lint sanity kubevirt" unit "integration sabotage"
-test: deps ## all of them: lint, sanity, kubevirt, unit, integration, sabotage (TEST_PARTS="unit" for a part)
+# The parts after one another, each timed; some share the two cores, where one of them mostly waits.
+# What they need is installed before, so that no two of them do it.
+TEST_PARTS ?= "lint sanity" unit kubevirt "integration sabotage"
+test: deps ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
 lint: venv ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
-	@nice -n 10 $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
 lint-python: venv
 	ruff check --quiet .
@@ -133,7 +132,7 @@ format: venv ## let ruff put the Python files in order
 	ruff format .
 
 sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test pylint" for a part)
-	nice -n 10 $(TOOLS)/sanity $(SANITY_ARGS)
+	$(TOOLS)/sanity $(SANITY_ARGS)
 
 unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports

@@ -80,14 +80,14 @@ def writes(sim: Kubesim, since: int) -> list[str]:
 
 
 def test_lines_while_it_moves_and_nothing_the_second_time(sim, tasks) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="20")
+    sim.add_vm("vm", "n1", migrate_seconds="60")
     options = {"name": "vm", "node": "n1", "reason": "fan", "slice": 1}
     done = tasks.run(migration=options)
     assert done.returncode == 0 and "changed=1" in done.stdout, done.stdout
     there = sim.node_of("vm")
     lines = [text for text in done.stdout.splitlines() if text.startswith("default/vm  ")]
     assert any(text.startswith(f"default/vm  Running  -> {there}") for text in lines), done.stdout
-    assert lines[-1].startswith(f"default/vm  moved  -> {there}  2"), done.stdout
+    assert lines[-1].startswith(f"default/vm  moved  -> {there}  6"), done.stdout
     again = tasks.run(migration=options)
     assert again.returncode == 0 and "changed=0" in again.stdout, again.stdout
 
