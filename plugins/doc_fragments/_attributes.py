@@ -55,6 +55,20 @@ attributes:
     details: This module only reads.
 """
 
+    CLUSTERINFO = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    details: This module only reads.
+  diff_mode:
+    support: N/A
+    details: This module only reads.
+  idempotent:
+    support: full
+    details: This module only reads.
+"""
+
     ACTIONGROUP = r"""
 options: {}
 attributes:

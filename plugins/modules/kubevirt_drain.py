@@ -33,7 +33,7 @@ author:
 options:
   state:
     description:
-      - V(drained) cordons the node and empties it of VMs.
+      - V(drained) cordons the node and empties it of VMs, then of its other pods (see O(pods)).
       - V(cordoned) only cordons it.
       - V(active) withdraws what still moves, starts what was stopped for the maintenance and does
         not start by itself, and takes the cordon away if it was ours. VMs that were moved stay
@@ -321,13 +321,17 @@ planned:
       type: str
 predicted_duration:
   description: Seconds that the drain would take by O(speeds), without what waits for an owner.
-  returned: in check mode
+  returned: in check mode, with O(state=drained)
   type: float
 would_stay:
   description: Names of the VMs because of which the node would not be drained.
-  returned: in check mode
+  returned: in check mode, with O(state=drained)
   type: list
   elements: str
+msg:
+  description: Why the wanted state was not reached, with every VM that is in the way and a remedy.
+  returned: failure
+  type: str
 vms:
   description: Every VM that the run ever saw.
   returned: success

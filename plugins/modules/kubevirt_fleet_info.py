@@ -8,21 +8,22 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_fleet_info
 short_description: Read the nodes and KubeVirt VMs of a cluster, for the plan of a roll
+version_added: 0.1.0
 description:
   - Reads nodes, pods, VMs and budgets with one list each, and tells them in the form that
     M(virtops.maintenance.maintenance_plan) takes. It changes nothing.
   - A VM's memory and CPU are what its pod requests, and a node's are what it can allocate less what
     its other pods request.
   - Which nodes never take a VM is told from selectors, node affinity, taints, CPU model, vendor and
-    devices. A required anti-affinity to VMs of the same labels makes them a group. Other affinity
-    to pods and the zones of volumes are left to the scheduler.
+    devices, and the zones of volumes. A required anti-affinity to VMs of the same labels makes them
+    a group. Other affinity to pods is left to the scheduler.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._metrics
   - virtops.maintenance._attributes
-  - virtops.maintenance._attributes.info
+  - virtops.maintenance._attributes.clusterinfo
   - virtops.maintenance._attributes.kubevirtgroup
 """
 

@@ -44,8 +44,8 @@ options:
     type: str
     default: ''
 notes:
-  - Whether a node takes a VM is told from labels, taints, CPU and room. Affinity to other pods and
-    the zones of volumes are left to the scheduler.
+  - Whether a node takes a VM is told from labels, taints, CPU, room, the zones of volumes and a
+    required anti-affinity by host name. Other rules about pods are left to the scheduler.
 """
 
 EXAMPLES = r"""

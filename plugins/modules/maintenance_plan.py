@@ -354,7 +354,7 @@ duration:
   returned: success
   type: float
 warnings_of_plan:
-  description: VMs that will not converge, quotas that are used up, and the like.
+  description: VMs that wait for their owner, quotas that are used up, and the like.
   returned: success
   type: list
   elements: str
@@ -471,7 +471,7 @@ def write(module: AnsibleModule, plan: dict) -> bool:
     except FileNotFoundError:
         pass
     except (OSError, UnicodeDecodeError) as exc:
-        module.fail_json(msg=f"dest {dest} cannot be read: {exc}", error="Dest")
+        module.fail_json(msg=f"dest {dest} cannot be read: {exc}", error=type(exc).__name__)
     if module.check_mode:
         return True
     new = os.path.join(module.tmpdir, "plan.json")

@@ -236,11 +236,11 @@ planned:
     - {do: migrate, vm: web-1, target: host-b}
 predicted_duration:
   description: Seconds that the drain would take by O(speeds), without what waits for an owner.
-  returned: in check mode
+  returned: in check mode, with O(state=drained)
   type: float
 would_stay:
   description: Names of the VMs because of which the host would not be drained.
-  returned: in check mode
+  returned: in check mode, with O(state=drained)
   type: list
   elements: str
 msg:
