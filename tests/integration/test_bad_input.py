@@ -129,7 +129,7 @@ def _bring_back(lab: Lab) -> None:
 
 def recipe() -> list[str]:
     """The blocks of shell of the recipe for a damaged record."""
-    text = OPERATING.read_text(encoding="utf-8").partition("**The record is not readable.**")[2]
+    text = OPERATING.read_text(encoding="utf-8").partition("**The record cannot be read.**")[2]
     text = text.partition("\n**")[0]
     return [block.partition("\n```")[0] for block in text.split("```shell\n")[1:]]
 

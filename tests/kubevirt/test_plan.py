@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -284,6 +285,17 @@ def test_the_playbook_plans_a_roll_and_says_what_is_predicted(sim, plays, tmp_pa
     assert "It fits: 2 hosts in 2 steps, 2 moves of 2 VMs" in done.stdout
     assert "to (predicted)" in done.stdout and "KubeVirt's scheduler chooses" in done.stdout
     assert json.loads(file.read_text(encoding="utf-8"))["targets"] == "predicted"
+
+
+def test_the_host_with_the_python_package_is_no_node(sim, plays, tmp_path) -> None:
+    sim.add_vm("web", "n1")
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    file = tmp_path / "plan.json"
+    told = {"maintenance_api_host": "bastion", "maintenance_plan_file": str(file), **here}
+    done = plays.own("plan", "-i", "bastion,", **told)
+    assert done.returncode == 0, done.stdout
+    steps = json.loads(file.read_text(encoding="utf-8"))["steps"]
+    assert sorted(node for step in steps for node in step["hosts"]) == ["n1", "n2", "n3"]
 
 
 def test_the_drain_is_told_beside_the_plan(sim, plays, tmp_path) -> None:

@@ -56,6 +56,15 @@ FIRST_SIZE = 1536 * MIB  # what 1 Gbit/s carries in some 13 s
 FIXED_FIRST = 2  # of disk copies, whose bandwidth cannot be changed later
 SETUP = 1.0  # s for a set-up, until it was measured
 MAX_STARTED = 14  # libvirtd has 20 workers; each migration call takes one for its whole time
+# A migration computes while it is set up and while it sends (TLS, dirty pages, a QEMU that
+# starts). More of them than the processors can serve make each slower, and its pause longer.
+STARTED_PER_CPU = 2
+STARTED_LEAST = 4
+
+
+def most_started(cpus: int) -> int:
+    """How many migrations may be under way at once on a host with so many processors."""
+    return min(MAX_STARTED, max(STARTED_LEAST, STARTED_PER_CPU * cpus))
 
 
 def turn(

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._core.link import LinkScheduler
+from .._core.link import LinkScheduler, most_started
 from .._core.model import AbortStatus
 from .connection import LibvirtProblem, libvirt
 from .holder_job import Job
@@ -41,7 +42,7 @@ class Board:
         self._log = log
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
-        self._scheduler = LinkScheduler()
+        self._scheduler = LinkScheduler(most_started(len(os.sched_getaffinity(0))))
         self._pace = Pace()
         self._saves = Saves(links, tell, log)
         self._stops = Stops(links, tell, log)

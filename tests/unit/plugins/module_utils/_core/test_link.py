@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.link imp
     OPEN_MIB,
     LinkJob,
     LinkScheduler,
+    most_started,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.link_model import (  # noqa: E501
     MIB,
@@ -49,6 +50,12 @@ def ours(guests: list[Guest], capacity: float, per_job: float = 1e12) -> tuple[f
 def test_idle_guests_go_all_at_once() -> None:
     wide = fixed_width(Link(idle(), 500 * MIB), 12)
     assert ours(idle(), 500 * MIB)[0] <= 1.1 * wide
+
+
+def test_no_more_at_once_than_the_processors_serve() -> None:
+    crowd = {f"g{i:02}": LinkJob(size=96 * MIB) for i in range(20)}
+    widths = [len(LinkScheduler(most_started(cpus)).step(0.0, crowd)) for cpus in (1, 2, 4, 64)]
+    assert widths == [4, 4, 8, MAX_STARTED]
 
 
 def test_writing_guests_go_nearly_one_at_a_time() -> None:
