@@ -190,7 +190,7 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 test-predict: deps ## five real drains on the lab against the duration that the plan gave (5 minutes)
 	$(RUN) tests/bench/predict.py $(PREDICT_ARGS)
 
-bench-libvirt: deps ## against virsh loops, on the same machine (some 35 minutes)
+bench-libvirt: deps ## against virsh loops, on the same machine (some 33 minutes)
 	$(RUN) tests/bench/libvirt_drain.py $(BENCH_ARGS)
 
 bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)

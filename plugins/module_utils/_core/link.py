@@ -5,11 +5,11 @@
 """Who gets the link: set up wide, transfer narrow. Pure; the clock is passed in.
 
 No fixed number of parallel migrations is right. For idle VMs the cost is the set-up, about
-a second each, and all at once is best. VMs that write need the link nearly alone: a share
-of it below the rate at which a VM dirties its memory never converges. So every migration is
-started at once and set up beside the others, and then waits at a trickle (the least that
-libvirt can set) for its turn. It costs little: what trickles is sent and need not be sent
-again, but for what the VM writes meanwhile.
+a second each, and many at once are best, as far as the processors serve them. VMs that
+write need the link nearly alone: a share of it below the rate at which a VM dirties its
+memory never converges. So every migration is started at once and set up beside the others,
+and then waits at a trickle (the least that libvirt can set) for its turn. It costs little:
+what trickles is sent and need not be sent again, but for what the VM writes meanwhile.
 
 The next one is given the link when those that have it will be through within `HORIZON`,
 which is about how long a change takes to act. So the link is never idle while one of them
