@@ -31,17 +31,8 @@ options:
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.clusterinfo
   - virtops.maintenance._attributes.kubevirtgroup
-attributes:
-  check_mode:
-    support: full
-    details: This module only reads.
-  diff_mode:
-    support: N/A
-    details: This module only reads.
-  idempotent:
-    support: full
-    details: This module only reads.
 """
 
 EXAMPLES = r"""

@@ -16,7 +16,10 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
     MigrationSettings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import holder_job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    holder_board,
+    holder_job,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_board import Board
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
@@ -82,6 +85,19 @@ def test_the_migration_of_others_is_only_looked_at(order: dict[str, Any]) -> Non
 
 def test_a_migration_that_we_ask_for_is_ours() -> None:
     assert not parse_order({**ORDER, "order": "migrate", "settings": None}).foreign
+
+
+@pytest.mark.parametrize(("cpus", "width"), [(2, 4), (64, 8)])
+def test_no_more_are_begun_than_the_hosts_processors_serve(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, width: int
+) -> None:
+    monkeypatch.setattr(Board, "_loop", lambda _board: None)
+    monkeypatch.setattr(holder_board.os, "sched_getaffinity", lambda _pid: set(range(cpus)))
+    links: Any = SimpleNamespace(local=lambda: None)
+    board = Board(links, lambda _event: None, lambda _text: None)
+    board._jobs = {f"u{n}": job(order="migrate", uuid=f"u{n}", memory_mib=96) for n in range(8)}
+    board.tick(0.0)
+    assert sum(made.bandwidth_mib > 0 for made in board._jobs.values()) == width
 
 
 @pytest.mark.parametrize(
