@@ -75,9 +75,9 @@ deps: venv ## Debian packages of the lab (when root) and everything of `venv`
 
 ##@ Checks
 
-# The parts after one another, each timed; some share the two cores, where one of them mostly waits.
+# The parts after one another, each timed; some share the two cores, where one of them leaves some.
 # What they need is installed before, so that no two of them do it.
-TEST_PARTS ?= "lint sanity" unit kubevirt "integration sabotage"
+TEST_PARTS ?= "lint sanity unit" kubevirt "integration sabotage"
 test: deps ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 

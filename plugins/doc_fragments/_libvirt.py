@@ -24,7 +24,7 @@ options:
     default: qemu:///system
   memory:
     description:
-      - Memory of the host for VMs, in MiB. V(0) takes what libvirt tells.
+      - Memory of the host for VMs, in MiB. V(0) takes all that libvirt tells.
     type: int
     default: 0
   peers:
@@ -53,7 +53,9 @@ options:
         type: str
         default: ''
       memory:
-        description: Memory for VMs, in MiB. V(0) takes what libvirt tells.
+        description:
+          - Memory for VMs, in MiB. V(0) takes all that libvirt tells, less O(peers[].reserve). Say
+            one of the two, or nothing is kept for the host and for QEMU itself.
         type: int
         default: 0
       reserve:

@@ -87,9 +87,11 @@ EXAMPLES = r"""
     state: drained
     on_not_migratable: shutdown
     allow_stop: true
+    memory: 65536
     peers:
       - name: host-b
         uri: qemu+tls://host-b/system
+        memory: 65536
 
 - name: Put it back, or abort a drain
   virtops.maintenance.virt_drain:

@@ -291,6 +291,12 @@ _PLATFORM: dict[Check, CheckInfo] = {
     Check.PEER_UNREACHABLE: _told(
         Reason.PEER_UNREACHABLE, _L, "a connection from this host to the peer's URI", _CLUSTER
     ),
+    Check.CAPACITY: _new(
+        *(_L, _CLUSTER, _WARNING),
+        "All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU.",
+        "Say how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve).",
+        "what the inventory says of the hosts that take VMs",
+    ),
     Check.CLOCK_SKEW: _new(
         *(_L, _CLUSTER, _WARNING),
         "The hosts' clocks differ: logs mislead, certificates may not be valid yet, guests jump.",

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from .preflight_facts import Facts, HostSeen
 from .preflight_words import About, Check, Found, Platform
@@ -83,6 +83,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield from _room(facts, moving)
         yield from _versions(facts)
         yield from _post_copy(facts, choices)
+    yield from _capacity(facts)
     yield from _clocks(facts)
 
 
@@ -168,14 +169,25 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
         yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
 
 
+def _capacity(facts: Facts) -> Iterator[Found]:
+    """Of hosts that take VMs: what the drained one has counts for nobody now."""
+    bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
+    if bare:
+        yield Found(Check.CAPACITY, f"node {facts.node}", f"Not declared for {_listed(bare)}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
 def _clocks(facts: Facts) -> Iterator[Found]:
     """Of hosts whose clock was not measured nothing is said but that."""
     known = {h.name: h.clock for h in facts.hosts if h.clock is not None}
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
     if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
-        names = ", ".join(dark[:_LISTED])
-        more = f" and {len(dark) - _LISTED} more" if len(dark) > _LISTED else ""
-        text = f"The clocks of {names}{more}."
+        text = f"The clocks of {_listed(dark)}."
         yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
     if len(known) < 2:
         return

@@ -85,6 +85,7 @@ class HostSeen:
     """A libvirt host. Versions: major*10^6 + minor*10^3 + release, 0: not known.
 
     userfaultfd: may QEMU there use it (None: not known). clock: its clock less the asker's.
+    declared: somebody said how much of its memory is for VMs.
     """
 
     name: str
@@ -92,6 +93,7 @@ class HostSeen:
     libvirt_version: int = 0
     userfaultfd: bool | None = None
     clock: float | None = None
+    declared: bool = True
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ class Check(str, Enum):
     NODE_NOT_READY = "NodeNotReady"
     SILENT = "VirtHandlerSilent"
     PEER_UNREACHABLE = Reason.PEER_UNREACHABLE.value
+    CAPACITY = "CapacityNotDeclared"
     CLOCK_SKEW = "ClockSkew"
     UPGRADING = "KubeVirtUpgrading"
     UNHEALTHY = "KubeVirtUnhealthy"

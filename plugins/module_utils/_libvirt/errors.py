@@ -13,10 +13,13 @@ from .._core.policy import PolicyError
 from .._core.record import RecordError
 from .connection import LibvirtProblem, hint_for
 from .holder_client import HolderError
-from .service import Superseded, VMNotHere
+from .service import PeerUnreachable, Superseded, VMNotHere
 from .store import StoreError
 
-TOLD = (PolicyError, RecordError, Superseded, VMNotHere, LibvirtProblem, StoreError, HolderError)
+TOLD = (
+    *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable),
+    *(LibvirtProblem, StoreError, HolderError),
+)
 
 
 class Failed(Exception):

@@ -155,6 +155,7 @@ def _hosts(
             facts.libvirt_version,
             permits_userfaultfd(setting, root),
             told.clock,
+            declared=bool(host.config.memory_mib or host.config.reserve_mib),
         )
 
 

@@ -37,6 +37,10 @@ class VMNotHere(Exception):
     """The VM that was asked for is not where it was asked for."""
 
 
+class PeerUnreachable(Exception):
+    """A peer cannot be read, and nothing has begun yet."""
+
+
 @dataclass(frozen=True)
 class Request:
     """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
@@ -87,8 +91,8 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
-    Raises HostUnreachable, RecordError, Superseded, and PolicyError for an answer to no hook;
-    libvirt errors of single VMs are results.
+    Raises HostUnreachable, PeerUnreachable, RecordError, Superseded, and PolicyError for an answer
+    to no hook; libvirt errors of single VMs are results.
     """
     with one_at_a_time():
         platform = platform_of(request)
@@ -103,6 +107,8 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     _check_owner(old, request)
     if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
         return _nothing_to_undo(platform, request)
+    if old is None:
+        _peers_answer(platform, request)
     record = begin(
         old,
         request.own.name,
@@ -161,6 +167,24 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
         raise Superseded(
             f"run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
             f"{request.own.name}. This run ({request.run_id}) has stopped; nothing was undone."
+        )
+
+
+def _peers_answer(platform: LibvirtPlatform, request: Request) -> None:
+    """Before anything is changed: where a VM goes, and whether it runs there, must be readable.
+
+    A run that is carried on goes on without such a peer as far as it can.
+    """
+    if request.intent not in {Intent.DRAINED, Intent.MIGRATED}:
+        return
+    meant = [request.to] if request.to else [peer.name for peer in request.peers]
+    reads = platform.observer.read_hosts()
+    dead = [f"{name}: {reads[name].error}" for name in meant if name in reads and reads[name].error]
+    if dead:
+        raise PeerUnreachable(
+            f"{', '.join(n.split(':', 1)[0] for n in dead)} cannot be read, so where a VM runs "
+            f"would not be known. Nothing was changed. Bring it back, mend its URI, or take it out "
+            f"of the peers. {'; '.join(dead)}"
         )
 
 

@@ -188,6 +188,17 @@ def test_a_relative_task_file_is_looked_up_where_the_run_was_started(roll: Roll)
     assert "the work is done" in text
 
 
+def test_how_to_go_on_is_said_before_work_that_loses_the_host(roll: Roll) -> None:
+    (roll.folder / "work.yml").write_text("- virtops.maintenance.virt_drain: {state: work}\n")
+    words = ["-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml"]
+    code, text = roll.run("host-b work gone", *words)
+    assert code != 0
+    assert roll.steps[-1] == "host-b work"
+    text = text.partition("TASK [Do the work]")[2].partition("no route to host")[0]
+    assert "host-b is empty. If the work loses it, the roll stops here. Done: host-a." in text
+    assert "Not done: host-b. Mend the cause and go on with -e maintenance_hosts=host-b," in text
+
+
 @pytest.mark.parametrize("how", ["failed", "gone"])
 def test_a_host_that_cannot_be_restored_does_not_keep_the_others(roll: Roll, how: str) -> None:
     code, text = roll.run(f"host-a active {how}", playbook="restore")

@@ -177,6 +177,11 @@ def a_clock_ahead() -> tuple[Facts, Policy]:
     return replace(facts, hosts=(*facts.hosts[:2], replace(facts.hosts[2], clock=60.0))), POLICY
 
 
+def undeclared() -> tuple[Facts, Policy]:
+    facts = clean(L)
+    return replace(facts, hosts=(*facts.hosts[:2], replace(facts.hosts[2], declared=False))), POLICY
+
+
 def a_medium() -> tuple[Facts, Policy]:
     facts, policy = refused(Reason.DISKS)()
     media = replace(facts.vms["u0"], local_media=("sda (/iso/tools.iso)",))
@@ -270,6 +275,7 @@ PLANTS: dict[Check, Plant] = {
     Check.NODE_NOT_READY: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),
     Check.SILENT: whole(K, own=NodeSeen(silent="Its last heartbeat is old.")),
     Check.PEER_UNREACHABLE: unreachable,
+    Check.CAPACITY: undeclared,
     Check.CLOCK_SKEW: a_clock_ahead,
     Check.UPGRADING: whole(K, cluster=ClusterSeen(upgrading="From 1.8 to 1.9.")),
     Check.UNHEALTHY: whole(K, cluster=ClusterSeen(unhealthy="Its phase is Deploying.")),

@@ -75,6 +75,9 @@ class Fleet:
         self.facts = {
             name: HostFacts(libvirt_version=9000000, hypervisor_version=7002000) for name in "abc"
         }
+        self.configs = {
+            name: HostConfig(name, f"qemu+tls://{name}/system", memory_mib=65536) for name in "abc"
+        }
         self.user = 64055
         self.copied: dict[str, tuple[str, ...]] = {}
         self.reads = {name: HostNow(name) for name in "abc"}
@@ -92,7 +95,10 @@ class Fleet:
         measured: tuple[Measured, ...] = CLOCKS,
     ) -> dict[Check, dict[str, Any]]:
         conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
-        hosts = {name: Reader(name=name, conn=conn, facts=self.facts[name]) for name in "abc"}
+        hosts = {
+            name: Reader(name=name, conn=conn, facts=self.facts[name], config=self.configs[name])
+            for name in "abc"
+        }
         observer = Reader(
             copied=lambda uuid: self.copied.get(uuid, ()),
             reads=self.reads,
@@ -107,8 +113,9 @@ class Fleet:
             slots_on="b",
         )
         own = HostConfig("a", "qemu:///system")
-        peers = [HostConfig(name, f"qemu+tls://{name}/system") for name in "bc"]
-        request = Request(own, peers, policy, Intent.DRAINED, "preflight")
+        request = Request(
+            own, [self.configs["b"], self.configs["c"]], policy, Intent.DRAINED, "preflight"
+        )
         facts = gather(platform, request, measured)
         rows = result(facts, check(facts, policy), {})["findings"]
         return {Check(row["code"]): row for row in rows}

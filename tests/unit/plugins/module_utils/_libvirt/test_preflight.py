@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
@@ -153,3 +155,11 @@ def test_a_wrong_name_in_measured_is_one_clear_error() -> None:
     request = Request(HostConfig("a", "qemu:///system"), [], Policy(), Intent.DRAINED, "preflight")
     with pytest.raises(PolicyError, match="measured names z, which is neither node nor"):
         preflight.preflight(request, {}, [Measured("z")])
+
+
+def test_hosts_whose_whole_memory_counts_as_room_are_named(fleet: Fleet) -> None:
+    """One that keeps something free has said enough, and of the drained one nothing is asked."""
+    bare = {name: replace(config, memory_mib=0) for name, config in fleet.configs.items()}
+    fleet.configs = bare | {"c": replace(bare["c"], reserve_mib=2048)}
+    row = fleet.look()[Check.CAPACITY]
+    assert (row["severity"], row["message"]) == ("warning", "Not declared for b.")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,10 @@ def older(fleet: Fleet) -> None:
         fleet.facts[name] = HostFacts(libvirt_version=9000000, hypervisor_version=6000000)
 
 
+def undeclared(fleet: Fleet) -> None:
+    fleet.configs["b"] = replace(fleet.configs["b"], memory_mib=0)
+
+
 Look = Callable[[Fleet], dict[Check, dict[str, Any]]]
 SKEWED = (Measured("a", 0.2), Measured("b", 0.4), Measured("c", 90.0))
 
@@ -132,6 +137,7 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
     Check.LAST_NODE: all_cordoned,
     Check.FLEET_TOO_FULL: too_full,
     Check.NEWER_TO_OLDER: older,
+    Check.CAPACITY: undeclared,
     Check.STORAGE_HERE: lambda fleet: fleet.copied.update({UUID(0): ("vda",)}),
     Check.LOCAL_MEDIUM: medium,
     Check.EXTERNAL_OWNER: lambda fleet: fleet.vm(declared_strategy="External"),

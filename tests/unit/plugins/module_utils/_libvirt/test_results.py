@@ -84,6 +84,7 @@ class Platform(ModelPlatform):
     """The model as far as these functions know the platform of libvirt."""
 
     boot_id = "boot"
+    observer: Any = SimpleNamespace(read_hosts=dict)  # every peer answers
     store: Any = Volumes()
     running: tuple[NodeRecord, ...] = ()
 

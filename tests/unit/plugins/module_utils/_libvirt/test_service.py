@@ -21,6 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    PeerUnreachable,
     Request,
     Superseded,
     _slice,
@@ -89,9 +90,56 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     monkeypatch.setattr(service, "result", lambda *_args: {})
     old = None if before is None else record(before)
     platform: Any = Slice(
-        load=lambda: old, now=lambda: 0.0, wall=lambda: "", boot_id="boot", told=[]
+        load=lambda: old,
+        now=lambda: 0.0,
+        wall=lambda: "",
+        boot_id="boot",
+        told=[],
+        observer=SimpleNamespace(read_hosts=dict),
     )
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
     _slice(platform, request)
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
+
+
+class Began(Exception):
+    """The engine was asked for."""
+
+
+@pytest.mark.parametrize(
+    ("intent", "to", "old", "refused"),
+    [
+        (Intent.DRAINED, "", False, True),
+        (Intent.DRAINED, "", True, False),  # carried on: what can move still moves
+        (Intent.CORDONED, "", False, False),  # asks nothing of a peer
+        (Intent.MIGRATED, "", False, True),
+        (Intent.MIGRATED, "host-c", False, True),
+        (Intent.MIGRATED, "host-b", False, False),
+    ],
+)
+def test_a_drain_does_not_begin_while_a_peer_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, intent: Intent, to: str, old: bool, refused: bool
+) -> None:
+    def begins(*unused_args: Any, **unused_more: Any) -> None:
+        raise Began
+
+    monkeypatch.setattr(service, "begin", begins)
+    reads = {
+        "host-a": SimpleNamespace(error=""),
+        "host-b": SimpleNamespace(error=""),
+        "host-c": SimpleNamespace(error="qemu+tls://c/system: no route to host"),
+    }
+    platform: Any = SimpleNamespace(
+        load=lambda: NodeRecord("host-a", "run-0") if old else None,
+        now=lambda: 0.0,
+        wall=lambda: "",
+        boot_id="boot",
+        observer=SimpleNamespace(read_hosts=lambda: reads),
+    )
+    peers = [HostConfig("host-b", "b"), HostConfig("host-c", "c")]
+    request = Request(HostConfig("host-a", "a"), peers, Policy(), intent, "run-1", to=to)
+    with pytest.raises(PeerUnreachable if refused else Began) as told:
+        _slice(platform, request)
+    assert not refused or str(told.value).startswith("host-c cannot be read")
+    assert not refused or "Nothing was changed" in str(told.value)
