@@ -8,20 +8,20 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.virt_host_info"
 
 
 class ActionModule(ActionBase):
-    """Checks the rules here, then calls virt_host_info."""
+    """Checks the rules here, says which machine this is, then calls virt_host_info."""
 
     _supports_check_mode = True
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
-        result = self._execute_module(
-            module_name=MODULE, module_args=self._task.args, task_vars=task_vars
-        )
+        args = {"controller_uuid": own_uuid(), **self._task.args}
+        result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         return {**base, **result}

@@ -15,6 +15,14 @@ description:
     M(virtops.maintenance.virt_drain) would do with it under the same policy.
 author:
   - The virtops.maintenance contributors (@virtops)
+options:
+  controller_uuid:
+    description:
+      - UUID of the machine that Ansible runs on, to see whether it is a VM of this host. A drain
+        moves that one last and never stops it.
+      - The default is what that machine's firmware tells, if it can be read there.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
@@ -404,7 +412,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.servi
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={**options.HOSTS_SPEC, **options.POLICY_SPEC},
+        argument_spec={
+            **options.HOSTS_SPEC,
+            **options.POLICY_SPEC,
+            "controller_uuid": {"type": "str", "default": ""},
+        },
         supports_check_mode=True,
     )
     params = module.params
@@ -417,6 +429,7 @@ def main() -> None:
                 intent=Intent.DRAINED,
                 run_id="info",
                 slots_on=params["slots_on"],
+                controller_uuid=params["controller_uuid"],
             )
             result = look(request)
     except Failed as exc:

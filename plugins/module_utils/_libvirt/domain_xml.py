@@ -54,6 +54,18 @@ def parse_domain(xml: str) -> DomainSpec:
         raise ValueError(f"domain {name or 'of unknown name'}: {exc}") from exc
 
 
+def most_memory_mib(xml: str) -> int:
+    """The most that a domain may ever have, with what can still be plugged in. Or ValueError."""
+    try:
+        return _most_mib(ET.fromstring(xml))
+    except ET.ParseError as exc:
+        raise ValueError(f"malformed XML: {exc}") from exc
+
+
+def _most_mib(root: ET.Element) -> int:
+    return max(_mib(root.find("memory")), _mib(root.find("maxMemory")))
+
+
 def parse_cpuset(text: str) -> frozenset[int]:
     """libvirt's set syntax, as in "0-3,^2,8". Raises ValueError."""
     included: set[int] = set()
@@ -74,7 +86,6 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
     devices = root.find("devices")
     if devices is None:
         devices = ET.Element("devices")
-    memory = _mib(root.find("memory"))
     os_type = root.find("os/type")
     cpu = root.find("cpu")
     features = {} if cpu is None else {f.get("name"): f.get("policy") for f in cpu.iter("feature")}
@@ -84,8 +95,8 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         uuid=(root.findtext("uuid") or "").strip(),
         name=name,
         type=root.get("type", ""),
-        memory_mib=memory,
-        max_memory_mib=max(memory, _mib(root.find("maxMemory"))),
+        memory_mib=_mib(root.find("memory")),
+        max_memory_mib=_most_mib(root),
         vcpus=_int(root.findtext("vcpu") or "1"),
         machine="" if os_type is None else os_type.get("machine", ""),
         arch="" if os_type is None else os_type.get("arch", ""),

@@ -20,6 +20,7 @@ from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, is_lost, libvirt, open_connection
 from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
+from .domain_xml import most_memory_mib
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
 from .migrate import job_stats
@@ -52,7 +53,10 @@ class HostConfig:
 
 @dataclass
 class DomainNow:
-    """A domain as one read tells it. Memory in MiB."""
+    """A domain as one read tells it. Memory in MiB.
+
+    memory_mib: while it is active the most that it may ever have, as a claim on it says.
+    """
 
     uuid: str
     name: str
@@ -107,6 +111,7 @@ class Host:
         self._identity = ""
         self._version: tuple[int, ...] | None = None
         self._groups: dict[str, str | None] = {}
+        self._most_mib: dict[tuple[str, int], int] = {}  # by (uuid, id): once a start
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
     @property
@@ -161,6 +166,7 @@ class Host:
     def close(self) -> None:
         """Forget the connection; its objects with it."""
         conn, self._conn, self._store = self._conn, None, None
+        self._most_mib.clear()  # after a reboot of the host its domains' ids begin at 1 again
         if conn is not None:
             with suppress(libvirt.libvirtError):
                 conn.close()
@@ -213,13 +219,13 @@ class Host:
             state = to_state(number, reason, incoming=not outgoing, idle=is_idle(raw_job))
             if uuid in now.unread:
                 state = State.UNKNOWN  # without the job the state says too little
-            memory = stats.get("balloon.maximum", 0) // 1024
+            plugged_in = stats.get("balloon.maximum", 0) // 1024
             job = to_job(raw_job, state)
             now.domains[uuid] = DomainNow(
                 uuid,
                 dom.name(),
                 state,
-                memory,
+                max(plugged_in, self._most_of(dom, uuid)),
                 job,
                 resumable=is_resumable(number, reason),
                 crashed=is_crashed(number, reason),
@@ -238,6 +244,26 @@ class Host:
                 raise
             now.unread[uuid] = f"{dom.name()}: its job cannot be read: {exc}"
             return {}
+
+    def _most_of(self, dom: Any, uuid: str) -> int:
+        """MiB that an active domain may ever have, with its <maxMemory>. 0: not known.
+
+        libvirt's list leaves out what can still be plugged in (seen with 9.0), and so would a
+        VM shrink by arriving. It cannot change while the domain runs.
+        """
+        key = uuid, dom.ID()
+        if key[1] == -1:
+            return 0
+        if key not in self._most_mib:
+            try:
+                self._most_mib[key] = most_memory_mib(dom.XMLDesc(0))
+            except libvirt.libvirtError as exc:
+                if is_lost(exc):
+                    raise
+                return 0  # it left, or cannot be read now; the next read asks again
+            except ValueError:
+                return 0
+        return self._most_mib[key]
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ fakes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fakes)
 
 UUID = "11111111-2222-3333-4444-55555555555a"
+MODULES = "ansible_collections.virtops.maintenance.plugins.modules"
 
 
 class Guest:
@@ -118,3 +120,42 @@ def test_what_the_request_says_reaches_the_observer(acts: bool) -> None:
         assert made.observer._ourselves.why(UUID, "ops", lambda: None)
     finally:
         made.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("virt_drain", "run_slice"),
+        ("virt_migration", "run_single"),
+        ("virt_preflight", "preflight"),
+        ("virt_host_info", "look"),
+    ],
+)
+def test_what_the_module_is_told_reaches_the_request(
+    name: str, asks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at a host and its preflight say what a drain would do, so they must know it too."""
+    module = importlib.import_module(f"{MODULES}.{name}")
+    asked: list[Any] = []
+
+    class Done(Exception):
+        """The module has asked."""
+
+    class Fake:
+        """AnsibleModule, as far as it is used before the request."""
+
+        check_mode = _diff = False
+
+        def __init__(self, argument_spec: dict[str, Any], **_more: Any) -> None:
+            self.params = {key: spec.get("default") for key, spec in argument_spec.items()}
+            self.params.update(node="a", controller_uuid=UUID)
+
+    def ask(request: Any, *_more: Any) -> None:
+        asked.append(request)
+        raise Done
+
+    monkeypatch.setattr(module, "AnsibleModule", Fake)
+    monkeypatch.setattr(module, asks, ask)
+    with pytest.raises(Done):
+        module.main()
+    assert asked[0].controller_uuid == UUID
