@@ -47,6 +47,7 @@ class Platform(ModelPlatform):
     """The model as far as plans know the platform of libvirt."""
 
     boot_id = "boot"
+    warnings: tuple[str, ...] = ()
 
     observed = 0
 

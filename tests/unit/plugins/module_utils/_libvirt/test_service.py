@@ -89,9 +89,9 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     monkeypatch.setattr(service, "result", lambda *_args: {})
     old = None if before is None else record(before)
     platform: Any = Slice(
-        load=lambda: old, now=lambda: 0.0, wall=lambda: "", boot_id="boot", told=[]
+        load=lambda: old, now=lambda: 0.0, wall=lambda: "", boot_id="boot", told=[], warnings=[]
     )
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
-    _slice(platform, request)
+    assert _slice(platform, request) == {}
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
