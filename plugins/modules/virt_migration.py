@@ -251,6 +251,13 @@ vms:
     remedy:
       description: What to do.
       type: str
+warnings:
+  description:
+    - Fewer than two peers (with one peer, none) took a copy of the host's record and of its VMs'
+      definitions. Names the peers and why. A transient VM is stopped only when a peer has one.
+  returned: when copies are missing
+  type: list
+  elements: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure

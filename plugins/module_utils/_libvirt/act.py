@@ -13,7 +13,7 @@ from typing import Any
 from .._core.actions import Action, Do
 from .._core.policy import MigrationSettings
 from .._core.reasons import Finding, Reason
-from .._core.record import Attempt, NodeRecord
+from .._core.record import Attempt, NodeRecord, RecordError
 from .claims import give_back
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
@@ -36,7 +36,7 @@ class Actor:
         peers: Mapping[str, Host],
         slots_on: str,
         send: Callable[[dict[str, Any]], None],
-        definitions: Callable[[], Mapping[str, str]],
+        definitions: Callable[[NodeRecord], Mapping[str, str]],
         wall: Callable[[], str],
         copied: Callable[[str], Sequence[str]],
     ) -> None:
@@ -84,7 +84,7 @@ class Actor:
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PEER_UNREACHABLE, str(exc))
-        except (HolderError, StoreError) as exc:
+        except (HolderError, StoreError, RecordError) as exc:
             return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:
             return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
@@ -93,7 +93,19 @@ class Actor:
     def _can_come_back(self, uuid: str, record: NodeRecord) -> bool:
         """A transient VM is gone when it is off, but for what was written down of it before."""
         entry = record.vms.get(uuid)
-        return entry is None or entry.persistent or uuid in self._definitions()
+        return entry is None or entry.persistent or uuid in self._definitions(record)
+
+    def _definition(self, action: Action, record: NodeRecord) -> str:
+        """Of a transient VM that is off. Raises RecordError when it is not known."""
+        found = self._definitions(record).get(action.vm)
+        if found is None:
+            raise RecordError(
+                f"{action.name} is transient, and its definition is neither in the volume"
+                f" definitions.N of {self._source.name} nor in a copy on a peer that can be read."
+                " Start it from one of your own (virsh create), or see 'The definitions cannot"
+                " be read' in docs/operating.md"
+            )
+        return found
 
     # The node
 
@@ -228,7 +240,7 @@ class Actor:
         target = self._hosts[action.target]
         entry = record.vms[action.vm]
         if not entry.persistent:
-            target.conn.createXML(self._definitions()[action.vm], 0)
+            target.conn.createXML(self._definition(action, record), 0)
             return
         dom = target.domain(action.vm)
         if not dom.isActive():
@@ -245,7 +257,7 @@ class Actor:
         """Start what was stopped for the maintenance; a managed save is restored by it."""
         entry = record.vms[action.vm]
         if not entry.persistent:
-            self._source.conn.createXML(self._definitions()[action.vm], 0)
+            self._source.conn.createXML(self._definition(action, record), 0)
             return
         dom = self._source.domain(action.vm)
         if not dom.isActive():

@@ -22,6 +22,8 @@ from . import disk_notes, ended
 from .act import ENDS, Actor
 from .claims import claim
 from .connection import HostUnreachable, libvirt
+from .copies import Copies
+from .definitions import Definitions, Written
 from .holder_client import HolderClient, HolderSilent, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
@@ -30,7 +32,6 @@ from .store_names import MadeName, OutcomeName, parse_name
 from .told import note_saves, note_silence, note_stops
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-COPIES = 2
 
 
 class LibvirtPlatform:
@@ -66,22 +67,21 @@ class LibvirtPlatform:
             self.slots_on,
             controller_uuid,
         )
+        self._written = Written(self.source, self._prefix)
+        self._copies = Copies(own.name, self.peers, self._prefix)
+        self._definitions = Definitions(self.source, self._written, self._copies)
         self._actor = Actor(
             self.source,
             self.peers,
             self.slots_on,
             self._send,
-            self._to_start_from,
+            self._definitions.to_start_from,
             self.wall,
             self.observer.copied,
         )
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
-        self._copied: Mapping[str, str] | None = None
-        self._unread: set[str] = set()  # about to be stopped, and its definition is an old one
-        self._torn: set[str] = set()
         self._stamped: set[str] = set()
-        self._defined: dict[str, str] | None = None
 
     def close(self) -> None:
         if self._holder is not None:
@@ -109,7 +109,7 @@ class LibvirtPlatform:
     # The record
 
     def load(self) -> NodeRecord | None:
-        text = self._read("record")
+        text = self._written.read("record")
         try:
             return None if text is None else NodeRecord.from_json(text)
         except RecordError as exc:
@@ -117,104 +117,25 @@ class LibvirtPlatform:
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def save(self, record: NodeRecord) -> None:
-        self._write("record", record.to_json())
-
-    def _read(self, what: str) -> str | None:
-        """None: it was never written. Raises RecordError when it is unreadable.
-
-        A first generation that is torn and alone was being written when the run was killed.
-        Every act comes after that write, so nothing was done, and there is nothing to know.
-        """
-        store, prefix = self.source.store, self._prefix + what
-        try:
-            return store.read_record(prefix)
-        except VolumeTorn as exc:
-            if store.generations(prefix) == [1]:
-                self._torn.add(what)
-                return None
-            text = f"the {what} of {self.source.name} cannot be read: {exc}"
-            raise RecordError(text) from exc
-
-    def _write(self, what: str, text: str) -> None:
-        """What `_read` found torn goes first: with a second torn one, none of them could go."""
-        if what in self._torn:
-            self.source.store.delete_record(self._prefix + what)
-            self._torn.discard(what)
-        self.source.store.write_record(self._prefix + what, text)
-
-    def _definitions(self) -> Mapping[str, str]:
-        """UUID -> definition, as the drain found them; of a transient VM as it was at its stop."""
-        if self._defined is None:
-            text = self._read("definitions")
-            self._defined = json.loads(text) if text else {}
-        return self._defined
-
-    def _to_start_from(self) -> Mapping[str, str]:
-        """Those that a VM can be started from."""
-        return {u: xml for u, xml in self._definitions().items() if u not in self._unread}
-
-    def keep_definitions(self, record: NodeRecord, going_off: Collection[str] = ()) -> None:
-        """Write down the definitions of all VMs of the record, here and on two peers.
-
-        Before the first act: a transient domain has no other, and a host may burn down. What is
-        `going_off` and transient is read anew: after a snapshot or a copy of its disks it would
-        be started on the wrong files.
-        """
-        known = dict(self._definitions())
-        self._unread = set()
-        for uuid in [u for u in record.vms if u not in known or u in going_off]:
-            try:
-                dom = self.source.domain(uuid)
-                flags = libvirt.VIR_DOMAIN_XML_SECURE
-                if not dom.isPersistent():
-                    flags |= libvirt.VIR_DOMAIN_XML_MIGRATABLE
-                elif uuid not in known:
-                    flags |= libvirt.VIR_DOMAIN_XML_INACTIVE
-                else:
-                    continue
-                known[uuid] = dom.XMLDesc(flags)
-            except libvirt.libvirtError:
-                self._unread.add(uuid)  # not here, or not readable: then Actor does not stop it
-        if known == self._copied:
-            return
-        if known != self._defined:
-            self._write("definitions", json.dumps(known))
-        self._defined = known
-        self._write_copies(record, known)
-        self._copied = known
+        self._written.write("record", record.to_json())
 
     def renew_copies(self, record: NodeRecord) -> None:
         """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
-        known = self._definitions()
-        if known:  # else nothing was begun, and there is no copy
-            self._write_copies(record, known)
+        self._definitions.renew_copies(record)
 
-    def _write_copies(self, record: NodeRecord, known: Mapping[str, str]) -> None:
-        copy = json.dumps({"record": record.to_json(), "definitions": known})
-        done = 0
-        for peer in self.peers.values():
-            if done == COPIES:
-                break
-            try:
-                peer.store.write_record(f"copy.{self._prefix}{self.source.name}", copy)
-                done += 1
-            except (HostUnreachable, StoreError, libvirt.libvirtError):
-                continue
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know, and nothing waits for."""
+        return [text for text in (self._copies.warning,) if text]
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and its outcomes: the maintenance is over."""
         for name in self.source.store.names():
             if self._is_outcome_of(name, record):
                 self.source.store.delete(name)
-        for peer in self.peers.values():
-            try:
-                peer.store.delete_record(f"copy.{self._prefix}{self.source.name}")
-            except (HostUnreachable, libvirt.libvirtError):
-                continue  # an old copy does no harm; the next drain replaces it
-        self.source.store.delete_record(self._prefix + "definitions")
-        self.source.store.delete_record(self._prefix + "record")
+        self._definitions.forget()
+        self._written.delete("record")
         self._outcomes.clear()
-        self._copied = self._defined = None
 
     def _is_outcome_of(self, name: str, record: NodeRecord) -> bool:
         """Did a run of this record leave it? The host and one of its VMs may have a record each.
@@ -247,7 +168,7 @@ class LibvirtPlatform:
                 text = store.read_record(prefix)
                 running += [] if text is None else [NodeRecord.from_json(text)]
             except VolumeTorn:
-                continue  # being written, or nothing was done yet (see `_read`)
+                continue  # being written, or nothing was done yet (see Written.read)
             except RecordError as exc:
                 where = f"volumes {prefix}.* in pool virtops of {self.source.name}"
                 raise RecordError(f"{exc} ({where})") from exc
@@ -338,21 +259,31 @@ class LibvirtPlatform:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
-        self._unread = set()
+        self._definitions.unread.clear()
         going_off = {action.vm for action in actions if action.do in ENDS}
         if going_off or any(action.do in (Do.MIGRATE, Do.COLD_DEFINE) for action in actions):
-            self.keep_definitions(record, going_off)
+            self._definitions.keep(record, going_off)
         wrong: dict[str, Finding] = {}
         for action in actions:
             if action.do is Do.FORGET:
                 self.forget(record)
                 continue
-            finding = self._actor.apply(action, record)
+            finding = self._has_no_copy(action, record) or self._actor.apply(action, record)
             if finding is not None:
                 wrong[action.vm] = finding
             elif action.do not in (Do.CORDON, Do.RELEASE, Do.WATCH):
                 self.observer.forget(action.vm)
         return wrong
+
+    def _has_no_copy(self, action: Action, record: NodeRecord) -> Finding | None:
+        """A transient VM that is off is nothing but what was written down: on this host alone it
+        would be gone with the host."""
+        entry = record.vms.get(action.vm)
+        if action.do not in ENDS or entry is None or entry.persistent or not self._copies.missing:
+            return None
+        peers = ", ".join(self._copies.failed)
+        text = f"{action.name} is transient, and no peer took a copy of its definition: {peers}."
+        return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
 
     def _send(self, order: dict[str, Any]) -> None:
         if self._holder is None:

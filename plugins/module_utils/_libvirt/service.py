@@ -133,7 +133,8 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         action.do is Do.FORGET for action in outcome.actions_done
     ):
         platform.renew_copies(outcome.record)
-    return result(outcome, request)
+    told = result(outcome, request)
+    return {**told, "warnings": platform.warnings} if platform.warnings else told
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:

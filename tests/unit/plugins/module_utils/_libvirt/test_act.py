@@ -111,7 +111,7 @@ class World:
             {"host-b": peer},  # type: ignore[dict-item]
             "host-a",
             send,
-            lambda: self.definitions,
+            lambda _record: self.definitions,
             lambda: "now",
             lambda _uuid: ("vda",),
         )

@@ -20,7 +20,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    copies as module,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    definitions,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
     HostUnreachable,
 )
@@ -80,14 +85,21 @@ class Host:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> LibvirtPlatform:
     """Peer b does not answer; c, d and e do."""
-    monkeypatch.setattr(platform, "libvirt", FLAGS)
+    monkeypatch.setattr(definitions, "libvirt", FLAGS)
+    monkeypatch.setattr(module, "libvirt", FLAGS)
     found = LibvirtPlatform.__new__(LibvirtPlatform)
     source: Any = Host()
     peers: Any = {n: SimpleNamespace(store=Volumes(gone=n == "b")) for n in "bcde"}
     found.source, found.peers = source, peers
-    found._prefix, found._torn, found._copied, found._defined = "", set(), None, None
-    found._unread = set()
+    found._copies = module.Copies("host-a", peers)
+    anew(found)
     return found
+
+
+def anew(made: Any) -> None:
+    """As another slice finds it."""
+    written = definitions.Written(made.source)
+    made._definitions = definitions.Definitions(made.source, written, made._copies)
 
 
 def record(*uuids: str, ending: str = "") -> NodeRecord:
@@ -103,7 +115,7 @@ def copies(made: LibvirtPlatform) -> dict[str, list[Any]]:
 
 def test_definitions_are_kept_here_and_on_the_first_two_peers_that_answer(made: Any) -> None:
     """A transient VM as it can be started again, a persistent one as it is defined."""
-    made.keep_definitions(record("web", "job", "gone"))
+    made._definitions.keep(record("web", "job", "gone"))
     known = {"web": "<web 3/>", "job": "<job 9/>"}
     assert made.source.store.written == [("definitions", json.dumps(known))]
     found = copies(made)
@@ -114,18 +126,18 @@ def test_definitions_are_kept_here_and_on_the_first_two_peers_that_answer(made: 
 
 
 def test_what_is_kept_is_not_written_again_and_a_new_vm_is_added(made: Any) -> None:
-    made.keep_definitions(record("web"))
-    made.keep_definitions(record("web"))
+    made._definitions.keep(record("web"))
+    made._definitions.keep(record("web"))
     assert len(copies(made)["c"]) == len(made.source.store.written) == 1
-    made.keep_definitions(record("web", "job"))
+    made._definitions.keep(record("web", "job"))
     assert [set(one["definitions"]) for one in copies(made)["c"]] == [{"web"}, {"web", "job"}]
 
 
 def test_what_a_vm_has_ended_as_gets_into_the_copies(made: Any) -> None:
     made.renew_copies(record("web"))  # nothing was begun
     assert copies(made)["c"] == []
-    made.keep_definitions(record("web"))
-    made._defined = None  # another slice
+    made._definitions.keep(record("web"))
+    anew(made)
     made.renew_copies(record("web", ending="stopped"))
     first, last = copies(made)["c"]
     endings = [NodeRecord.from_json(one["record"]).vms["web"].ending for one in (first, last)]
@@ -140,7 +152,9 @@ class Stopped:
         self.seen: list[str | None] = []
         made.observer = SimpleNamespace(forget=lambda _uuid: None)
         made._actor = SimpleNamespace(
-            apply=lambda action, _record: self.seen.append(made._to_start_from().get(action.vm))
+            apply=lambda action, record: self.seen.append(
+                made._definitions.to_start_from(record).get(action.vm)
+            )
         )
 
 
@@ -149,7 +163,7 @@ def test_a_transient_vm_is_started_again_as_it_was_at_its_stop(made: Any, do: Do
     """Since its drain began it got a snapshot. Started as before, it would write to its base."""
     acts = Stopped(made)
     found = record("web", "job")
-    made.keep_definitions(found)
+    made._definitions.keep(found)
     made.source.disk = "<disk overlay/>"
     made.apply([Action(do, "host-a", "job"), Action(do, "host-a", "web")], found)
     now = {"web": "<web 3/>", "job": "<job 9/><disk overlay/>"}
@@ -165,7 +179,7 @@ def test_a_transient_vm_whose_definition_cannot_be_read_now_is_not_stopped(made:
     """The one of the beginning is there, and may be of another disk."""
     acts = Stopped(made)
     found = record("web", "job")
-    made.keep_definitions(found)
+    made._definitions.keep(found)
     made.source.locked = True
     made.apply([Action(Do.SHUTDOWN, "host-a", "job")], found)
     assert acts.seen == [None]

@@ -107,12 +107,16 @@ def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:
         **{mine: told("run-1"), torn: b"torn", theirs: told("drain-1"), other: told("run-1")}
     )
     made = platform(volumes)
-    made._prefix, made.peers = f"single.{VM}.", {}
-    volumes.delete_record = lambda _prefix: None  # type: ignore[attr-defined]
+    gone: list[str] = []
+    made._written = SimpleNamespace(delete=gone.append)  # type: ignore[assignment]
+    made._definitions = SimpleNamespace(  # type: ignore[assignment]
+        forget=lambda: gone.append("definitions")
+    )
     record = record_of("run-1 before")
     record.runs = ["run-1", "run-3"]
     made.forget(record)
     assert volumes.names() == [theirs, other]
+    assert gone == ["definitions", "record"]  # what says what is to be undone, at the very end
     drain = record_of("drain-1")
     made._read_outcomes(drain)
     assert made._outcomes == {}  # of its first attempt there is none

@@ -49,6 +49,7 @@ class Platform(ModelPlatform):
 
     boot_id = "boot"
     observer: Any = SimpleNamespace(read_hosts=dict)  # every peer answers
+    warnings: tuple[str, ...] = ()
 
     observed = 0
 

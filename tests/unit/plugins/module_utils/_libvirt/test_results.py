@@ -85,6 +85,7 @@ class Platform(ModelPlatform):
 
     boot_id = "boot"
     observer: Any = SimpleNamespace(read_hosts=dict)  # every peer answers
+    warnings: tuple[str, ...] = ()
     store: Any = Volumes()
     running: tuple[NodeRecord, ...] = ()
 
@@ -259,3 +260,14 @@ def test_history_is_bounded_and_its_loss_no_failure() -> None:
         assert ended.kept_in(store) == []
     ended.keep(store, record)
     assert len(ended.kept_in(store)) == 1
+
+
+@pytest.mark.parametrize("name", ["virt_drain", "virt_migration"])
+def test_what_a_person_should_know_of_the_copies_is_in_the_result(
+    made: Fleet, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request() if name == "virt_drain" else request(Intent.MIGRATED, only="u1")
+    assert "warnings" not in service._slice(Platform(made, "a"), asked)
+    monkeypatch.setattr(Platform, "warnings", ["1 of 2 copies"])
+    assert service._slice(Platform(made, "a"), asked)["warnings"] == ["1 of 2 copies"]
+    assert returned(name)["warnings"]["type"] == "list"

@@ -96,9 +96,10 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         boot_id="boot",
         told=[],
         observer=SimpleNamespace(read_hosts=dict),
+        warnings=[],
     )
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
-    _slice(platform, request)
+    assert _slice(platform, request) == {}
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
 

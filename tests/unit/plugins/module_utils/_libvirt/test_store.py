@@ -17,6 +17,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import store as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.copies import Copies
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.definitions import (
+    Definitions,
+    Written,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     Host,
     HostConfig,
@@ -305,7 +310,8 @@ def platform(store: Store, prefix: str = "") -> LibvirtPlatform:
     """A platform with that store, as a new run finds it."""
     made = LibvirtPlatform.__new__(LibvirtPlatform)
     made.source = SimpleNamespace(store=store, name="host-a")  # type: ignore[assignment]
-    made._prefix, made._torn, made._defined = prefix, set(), None
+    made._prefix, made._written = prefix, Written(made.source, prefix)
+    made._definitions = Definitions(made.source, made._written, Copies("host-a", {}))
     return made
 
 
@@ -316,10 +322,10 @@ def test_a_run_that_was_killed_in_its_first_write_is_carried_on(
     pool.files[f"{prefix}record.1"] = pool.files[f"{prefix}definitions.1"] = b"\0" * 90
     run = platform(store, prefix)
     assert run.load() is None
-    assert run._definitions() == {}
+    assert run._definitions.to_start_from(NodeRecord("host-a", "run-1")) == {}
     assert f"{prefix}record.1" in store.names()  # reading changes nothing
     run.save(NodeRecord("host-a", "run-1"))
-    run._write("definitions", "{}")
+    run._definitions.keep(NodeRecord("host-a", "run-1"))
     assert store.names() == [f"{prefix}definitions.1", f"{prefix}record.1"]
     again = platform(store, prefix).load()
     assert again is not None
@@ -334,8 +340,8 @@ def test_a_later_torn_generation_is_never_no_record(
     pool.files["definitions.3"] = b"\0" * 90
     with pytest.raises(RecordError, match=r"record of host-a.*record\.2"):
         platform(store).load()
-    with pytest.raises(RecordError, match=r"definitions of host-a"):
-        platform(store)._definitions()
+    with pytest.raises(RecordError, match=r"definitions of host-a.*no VM is moved"):
+        platform(store)._definitions.to_start_from(NodeRecord("host-a", "run-1"))
     assert store.names() == ["definitions.3", *torn]
 
 

@@ -1,0 +1,294 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Definitions that are damaged, and copies that no peer takes: no VM's only definition is lost."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    Attempt,
+    NodeRecord,
+    RecordError,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    act,
+    copies,
+    definitions,
+    platform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
+    HostUnreachable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    LibvirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
+    Store,
+    VolumeMissing,
+    pack,
+    unpack,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
+
+NOISE = b"\7" * 90
+
+
+class Volumes(Store):
+    """A store whose pool is in memory. `full`: nothing can be made in it."""
+
+    def __init__(self) -> None:
+        super().__init__(None, sleep=lambda _seconds: None)
+        self.files: dict[str, bytes] = {}
+        self.full = False
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
+    def create(self, name: str, data: bytes = b"") -> bool:
+        if self.full:
+            raise fakes.LibvirtError("no space left on device")
+        return self.files.setdefault(name, raw := pack(data)) is raw
+
+    def read(self, name: str) -> bytes:
+        if name not in self.files:
+            raise VolumeMissing(name)
+        return unpack(name, self.files[name])
+
+    def delete(self, name: str) -> bool:
+        return self.files.pop(name, None) is not None
+
+
+class Host:
+    """A host with its VMs: `job` is transient, all others are persistent."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.config = name, HostConfig(name, f"qemu+tls://{name}/system")
+        self._store, self.gone = Volumes(), False
+        self.vms: set[str] = set()
+        self.started: list[str] = []
+        self.conn = SimpleNamespace(createXML=lambda xml, _flags: self.started.append(xml))
+
+    @property
+    def store(self) -> Volumes:
+        if self.gone:
+            raise HostUnreachable(self.config.uri, "no answer")
+        return self._store
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return self._store.files
+
+    def domain(self, uuid: str) -> Any:
+        if uuid not in self.vms:
+            raise fakes.LibvirtError(uuid)
+        return SimpleNamespace(
+            isActive=lambda: True,
+            isPersistent=lambda: uuid != "job",
+            XMLDesc=lambda _flags: f"<{uuid}/>",
+        )
+
+
+class World:
+    """host-a with `web` and `job`, and the peers b, c and d."""
+
+    def __init__(self) -> None:
+        self.hosts = {name: Host(name) for name in ("host-a", "b", "c", "d")}
+        self.source = self.hosts["host-a"]
+        self.source.vms = {"web", "job"}
+        self.record = NodeRecord("host-a", "run-1", started_wall="monday", runs=["run-1"])
+        for uuid in ("web", "job"):
+            self.record.vms[uuid] = VMRecord(uuid, uuid, persistent=uuid != "job")
+        self.asked: list[str] = []
+
+    def run(self) -> LibvirtPlatform:
+        """As a new slice makes it."""
+        own, *peers = (host.config for host in self.hosts.values())
+        made = LibvirtPlatform(own, peers)
+        holder: Any = SimpleNamespace(order=lambda order: self.asked.append(order["uuid"]))
+        made._holder = holder
+        return made
+
+    def stop(self, run: LibvirtPlatform, *uuids: str) -> Any:
+        """As the core has it: the intent stands in the record first."""
+        for uuid in uuids:
+            self.record.vms[uuid].stop_way = "shutdown"
+        return run.apply([Action(Do.SHUTDOWN, "host-a", u, u) for u in uuids], self.record)
+
+    def start(self) -> Any:
+        return self.run().apply([Action(Do.START, "host-a", "job", "job")], self.record)
+
+    def job_is_off(self) -> None:
+        assert self.stop(self.run(), "job") == {}
+        self.source.vms.discard("job")
+
+    def damage(self) -> None:
+        assert "definitions.1" in self.source.files
+        self.source.files["definitions.1"] = NOISE
+
+    def written(self) -> dict[str, dict[str, bytes]]:
+        return {name: dict(host.files) for name, host in self.hosts.items()}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made, binding = World(), fakes.Binding()
+    for module in (act, copies, definitions, platform):
+        monkeypatch.setattr(module, "libvirt", binding)
+    monkeypatch.setattr(platform, "Host", lambda config, **_more: made.hosts[config.name])
+    return made
+
+
+def test_damaged_definitions_are_taken_from_a_peer(world: World) -> None:
+    world.job_is_off()
+    world.damage()
+    world.hosts["b"].gone = True
+    assert world.start() == {}
+    assert world.source.started == ["<job/>"]
+    assert world.source.files["definitions.1"] == NOISE  # nothing was to be written
+
+
+@pytest.mark.parametrize("left", [NOISE, b"", None], ids=["damaged", "empty", "deleted"])
+def test_a_new_drain_writes_them_again_as_the_peers_have_them(
+    world: World, left: bytes | None
+) -> None:
+    world.job_is_off()
+    world.damage()
+    del world.source.files["definitions.1"]
+    if left is not None:
+        world.source.files["definitions.1"] = left
+    assert world.stop(world.run(), "web") == {}
+    for host, volume in (("host-a", "definitions.1"), ("b", "copy.host-a.2")):
+        found = json.loads(world.hosts[host].store.read(volume))
+        assert found.get("definitions", found) == {"job": "<job/>", "web": "<web/>"}
+
+
+def test_damaged_definitions_that_no_peer_has_are_an_error_and_nothing_is_written_over(
+    world: World,
+) -> None:
+    world.job_is_off()
+    world.damage()
+    del world.hosts["b"].files["copy.host-a.1"]
+    world.hosts["c"].gone = True
+    before, asked = world.written(), len(world.asked)
+    with pytest.raises(RecordError) as told:
+        world.stop(world.run(), "web")
+    for word in ("definitions.1 ", "job", "c (", "no answer", "no VM is moved or stopped"):
+        assert word in str(told.value)
+    world.hosts["c"].gone = False  # meanwhile
+    (copy,) = (n for n in world.hosts["c"].files if n.startswith("copy."))
+    world.hosts["c"].files[copy] = NOISE
+    before["c"][copy] = NOISE
+    world.run().renew_copies(world.record)
+    finding = world.start()["job"]
+    assert finding.reason is Reason.CANNOT_START
+    assert "its definition is neither" in finding.message
+    assert world.written() == before
+    assert (len(world.asked), world.source.started) == (asked, [])
+
+
+@pytest.mark.parametrize("way", ["started by hand", "volume deleted"])
+def test_who_mended_it_by_hand_goes_on(world: World, way: str) -> None:
+    world.job_is_off()
+    world.damage()
+    for name in "bcd":
+        world.hosts[name].files.clear()
+    with pytest.raises(RecordError):
+        world.stop(world.run(), "web")
+    if way == "started by hand":
+        world.source.vms.add("job")
+    else:
+        del world.source.files["definitions.1"]
+    assert world.stop(world.run(), "web") == {}
+
+
+def test_a_run_that_was_killed_as_it_wrote_them_first_is_carried_on(world: World) -> None:
+    """The record says already what is to be done. No copy was made, no VM touched."""
+    world.source.files["definitions.1"] = NOISE
+    world.record.vms["web"].attempts.append(Attempt(1, "b", "", 0.0, "boot"))
+    assert world.stop(world.run(), "web", "job") == {}
+    assert world.asked == ["web", "job"]
+    found = json.loads(world.source.store.read("definitions.1"))
+    assert found == {"job": "<job/>", "web": "<web/>"}
+
+
+def test_a_vm_that_has_moved_needs_no_definition_here(world: World) -> None:
+    world.job_is_off()
+    world.damage()
+    for name in "bcd":
+        world.hosts[name].files.clear()
+    world.record.vms["job"].ending, world.record.vms["job"].at = "moved", "b"
+    assert world.stop(world.run(), "web") == {}
+
+
+def test_the_copy_of_an_earlier_maintenance_is_not_believed(world: World) -> None:
+    world.job_is_off()
+    world.damage()
+    world.record.started_wall = "tuesday"
+    with pytest.raises(RecordError, match=r"definitions\.1"):
+        world.stop(world.run(), "web")
+    world.record.started_wall, world.record.runs = "monday", ["run-2"]
+    with pytest.raises(RecordError, match=r"definitions\.1"):
+        world.stop(world.run(), "web")
+
+
+def test_copies_that_differ_are_an_error(world: World) -> None:
+    world.job_is_off()
+    world.damage()
+    text = world.hosts["b"].store.read("copy.host-a.1").replace(b"<job/>", b"<job old=''/>")
+    world.hosts["b"].files["copy.host-a.1"] = pack(text)
+    with pytest.raises(RecordError, match=r"differ for VM job.*copy\.host-a\.N"):
+        world.stop(world.run(), "web")
+    assert "differ" in world.start()["job"].message
+    assert world.source.started == []
+
+
+def test_a_transient_vm_is_not_stopped_while_no_peer_takes_a_copy(world: World) -> None:
+    world.hosts["b"].gone = True
+    world.hosts["c"].store.full = world.hosts["d"].store.full = True
+    run = world.run()
+    refused = world.stop(run, "web", "job")
+    assert list(refused) == ["job"]
+    assert refused["job"].reason is Reason.STOP_FAILED
+    for word in ("transient", "no answer", "no space left", "Nothing was done"):
+        assert word in refused["job"].message
+    assert world.asked == ["web"]
+    (warning,) = run.warnings
+    for word in ("host-a", "0 of 2 copies", "b (", "no answer", "c (no space left", "d ("):
+        assert word in warning
+    assert "Transient VMs are not stopped" in warning
+    world.hosts["d"].store.full = False
+    assert world.stop(run, "job") == {}
+    assert world.asked == ["web", "job"]
+    assert "1 of 2 copies" in run.warnings[0]
+    assert "Transient" not in run.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("peers", "gone", "copies"),
+    [("bcd", "b", ""), ("bcd", "bc", "1 of 2"), ("b", "", ""), ("b", "b", "0 of 1"), ("", "", "")],
+)
+def test_how_many_copies_there_are_is_told(
+    world: World, peers: str, gone: str, copies: str
+) -> None:
+    for name in "bcd":
+        world.hosts[name].gone = name in gone
+        if name not in peers:
+            del world.hosts[name]
+    run = world.run()
+    assert run.warnings == []
+    stopped = world.stop(run, "web", "job") == {}
+    assert stopped is not copies.startswith("0")
+    assert [copies in text for text in run.warnings] == [True] * bool(copies)
+    run.forget(world.record)
+    assert run.warnings == []
