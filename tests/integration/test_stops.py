@@ -32,7 +32,8 @@ SHARE = (
     "</filesystem>"
 )
 # What libvirt tells only whoever asks for secrets too.
-SCREEN = "<graphics type='vnc' listen='127.0.0.1' autoport='yes' passwd='sesame'/>"
+PASSWORD = "passwd='sesame'"
+SCREEN = f"<graphics type='vnc' listen='127.0.0.1' autoport='yes' {PASSWORD}/>"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def cold(lab: Lab) -> Iterator[list[str]]:
     """Two that can move only while they are off, one of them without a definition."""
     specs = [
         GuestSpec("drifter", persistent=False, devices_xml=SHARE),
-        GuestSpec("reports", disks=[("shared", 8)], autostart=True, devices_xml=SHARE),
+        GuestSpec("reports", disks=[("shared", 8)], autostart=True, devices_xml=SHARE + SCREEN),
     ]
     for spec in specs:
         lab.run("host-a", spec)
@@ -184,7 +185,7 @@ def test_a_transient_guest_is_started_from_what_was_written_down(lab: Lab) -> No
         lab.wait_ticking(["brief"], 120)
         whole = ("dumpxml", "brief", "--migratable", "--security-info")
         before = source.virsh(*whole)
-        assert "passwd='sesame'" in before
+        assert PASSWORD in before
         stop = {"drain_strategy": "None", "drain_allow_stop": True, "drain_shutdown_timeout": 60}
         ended = plays.run(lab, "drain", {**HERE, **stop})
         assert ended.code == 0, ended.text
@@ -212,6 +213,7 @@ def test_what_cannot_migrate_moves_while_it_is_off(lab: Lab, cold: list[str]) ->
     assert traces.running(target) == cold
     assert traces.transient(target) == ["drifter"]
     assert traces.autostarted(target) == ["reports"]
+    assert PASSWORD in target.virsh("dumpxml", "reports", "--inactive", "--security-info")
     assert traces.marked(lab) == traces.claims(lab) == []
     assert [_came_back(lab, name) for name in cold] == [["host-a", "host-b"]] * 2
     assert plays.run(lab, "restore", {"maintenance_hosts": "host-a"}).code == 0
