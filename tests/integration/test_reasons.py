@@ -7,13 +7,14 @@
 The preflight must name all that is planted, before anything moves.
 
 Each guest has one thing that keeps it where it is. First check mode must name it; then virsh
-is asked to migrate the same guest, and its answer is looked at too: either it refuses, or it
-does what must not be done (a full host), and then the reason is ours to give.
+is asked to migrate the same guest, or to save it, and its answer is looked at too: either it
+refuses, or it does what must not be done (a full host), and then the reason is ours to give.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     Platform,
 )
 from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab.names import gateway, lab_name
+from lab.procs import run
+from lab.storage import PORT
 
 pytestmark = pytest.mark.lab
 
@@ -43,7 +46,33 @@ SHARE = (
 )
 IVSHMEM = "<shmem name='pad'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>"
 DMZ = "<interface type='network'><source network='dmz'/><model type='virtio'/></interface>"
+# Any character device will do. No third serial port: the guest does not tick with one.
+DEVICE = (
+    "<channel type='dev'><source path='/dev/null'/><target type='virtio' name='host.null'/>"
+    "</channel>"
+)
+LUKS = "sealed-luks"
+SECRET = "11111111-2222-3333-4444-555555555504"
+SECRET_XML = f"<secret><uuid>{SECRET}</uuid></secret>"
+SEALED = """
+<disk type='network' device='disk'>
+  <driver name='qemu' type='raw'/>
+  <source protocol='nbd' name='{name}'>
+    <host name='{host}' port='{port}'/>
+    <encryption format='luks'><secret type='passphrase' uuid='{secret}'/></encryption>
+  </source>
+  <target dev='vda' bus='virtio'/>
+</disk>
+"""
 MOVES = ""  # libvirt migrates it all the same
+# It could be saved instead, were it persistent.
+KEPT = {
+    "name": "kept",
+    "when": "name == 'passing'",
+    "strategy": "LiveMigrateIfPossible",
+    "on_not_migratable": "save",
+    "allow_stop": True,
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +84,7 @@ class Kind:
     says: str
     prepare: Callable[[Lab], object] = lambda _lab: None
     flags: tuple[str, ...] = ()
+    saved: bool = False
 
 
 def _other_web(lab: Lab) -> None:
@@ -69,12 +99,36 @@ def _block_job(lab: Lab) -> None:
     lab.host("host-a").virsh("blockcopy", "copying", "vda", copy, "--transient-job")
 
 
+def _seal(lab: Lab) -> None:
+    """An encrypted disk on shared storage. qemu-img measures for two seconds of a whole core how
+    fast that is: before the guests need the cores."""
+    key = ("--object", "secret,id=key,data=sesame", "-o", "key-secret=key,iter-time=10")
+    run(["qemu-img", "create", "-q", "-f", "luks", *key, str(lab.paths.nbd / LUKS), "1M"])
+
+
+def _sealed(lab: Lab) -> None:
+    """It gets the encrypted disk, whose secret is on host-a alone."""
+    host = lab.host("host-a")
+    host.virsh("secret-define", "/dev/stdin", stdin=SECRET_XML)
+    host.virsh("secret-set-value", SECRET, b64encode(b"sesame").decode())
+    xml = SEALED.format(name=LUKS, host=gateway(lab.number), port=PORT, secret=SECRET)
+    host.virsh("attach-device", "sealed", "/dev/stdin", "--persistent", stdin=xml)
+
+
 KINDS = (
     # QEMU refuses it only once the guest has mounted the share, which nobody outside knows.
     Kind(GuestSpec("share", devices_xml=SHARE), "VirtIOFSNotLiveMigratable", MOVES),
     Kind(GuestSpec("network", devices_xml=DMZ), "InterfaceNotLiveMigratable", "dmz"),
     Kind(GuestSpec("medium", devices_xml=CDROM), "DisksNotLiveMigratable", "unsafe|tools.iso"),
     Kind(GuestSpec("shmem", devices_xml=IVSHMEM), "HotplugNotLiveMigratable", "shmem|master"),
+    Kind(GuestSpec("device", devices_xml=DEVICE), "HostDeviceNotLiveMigratable", MOVES),
+    Kind(GuestSpec("sealed"), "SecretMissing", "secret not found|no secret", _sealed),
+    Kind(
+        GuestSpec("passing", persistent=False, devices_xml=DMZ),
+        "TransientDomain",
+        "transient domain",
+        saved=True,
+    ),
     Kind(
         GuestSpec("snapped", disks=[("local", 8)]),
         "SnapshotsPresent",
@@ -121,6 +175,7 @@ def lab() -> Iterator[Lab]:
         host = lab.host("host-a")
         host.add_network("dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
+        _seal(lab)
         specs = [*(kind.spec for kind in KINDS), *OTHERS]
         for spec in specs:
             lab.run("host-a", spec)
@@ -137,7 +192,7 @@ AGREE = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 0.2}]
 SKEWED = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 90.0}]
 UNKNOWN = {"name": "writers", "when": "name == 'ops' && dirty_rate > `100`"}
 LOOKS: dict[str, dict[str, Any]] = {
-    "as_it_is": {"measured": SKEWED, "controller_uuid": LOCAL.uuid},
+    "as_it_is": {"measured": SKEWED, "controller_uuid": LOCAL.uuid, "rules": [KEPT]},
     "nobody_measured": {"rules": [UNKNOWN]},
     "stop": {"measured": AGREE, "strategy": "None"},
     "stop_allowed": {"measured": AGREE, "strategy": "None", "allow_stop": True},
@@ -173,15 +228,14 @@ TOLD = {
 NOT_HERE = frozenset(
     f"{word}NotLiveMigratable"
     for word in (
-        *("HostDevice", "SEV", "SecureExecution", "TDX", "HypervPassthrough", "CPUModel"),
+        *("SEV", "SecureExecution", "TDX", "HypervPassthrough", "CPUModel"),
         *("PersistentReservation", "Pinning", "TPMState"),
     )
 ) | {
-    *("MachineTypeMissing", "HugepagesMissing", "SecretMissing", "NewerToOlder"),  # one machine
+    *("MachineTypeMissing", "HugepagesMissing", "NewerToOlder"),  # one machine
     "PostCopyNotPermitted",  # QEMU is root here
     *("RunningTwice", "PostCopyBroken"),  # libvirt forbids the one, one machine has no other
     *("MigrationInFlight", "MigratableNotKnown"),  # for a moment
-    "TransientDomain",  # all guests are persistent
 }
 
 
@@ -248,7 +302,8 @@ def test_every_code_of_this_platform_meets_libvirt_or_cannot() -> None:
 def told(lab: Lab) -> dict[str, dict[str, object]]:
     """What check mode says of each guest. It changes nothing."""
     before = traces.snapshot(lab)
-    ended = plays.run(lab, "drain", {"maintenance_hosts": "host-a"}, "--check")
+    here = {"maintenance_hosts": "host-a", "drain_rules": [KEPT]}
+    ended = plays.run(lab, "drain", here, "--check")
     assert traces.snapshot(lab) == before
     return {row["name"]: row for row in ended.last["vms"]}
 
@@ -271,8 +326,9 @@ def test_the_reason_is_known_in_advance(
 
 
 def _ask_libvirt(lab: Lab, kind: Kind) -> str:
-    """virsh migrate, as anyone would type it; its error, or nothing."""
-    uri = lab.host("host-b").peer_uri
-    words = ["virsh", "migrate", "--live", "--p2p", "--persistent", "--undefinesource"]
-    done = lab.host("host-a").exec([*words, *kind.flags, kind.spec.name, uri], check=False)
+    """virsh migrate or managedsave, as anyone would type it; its error, or nothing."""
+    name, uri = kind.spec.name, lab.host("host-b").peer_uri
+    move = ["migrate", "--live", "--p2p", "--persistent", "--undefinesource", *kind.flags]
+    words = ["managedsave", name] if kind.saved else [*move, name, uri]
+    done = lab.host("host-a").exec(["virsh", *words], check=False)
     return "" if done.returncode == 0 else done.stderr

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stops that take longer than they were given, on real hosts: a slow save, a late guest."""
+"""Stops on real hosts: a slow save, a late guest, a transient one, and moves while they are off."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from demo import plays, traces
+from demo import plays, report, traces
 
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
@@ -26,6 +26,14 @@ CDROM = (
     "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
     "<source file='/var/lib/libvirt/images/tools.iso'/><target dev='sda' bus='sata'/></disk>"
 )
+# Keeps a running guest where it is. Every host has this directory, so off it may go.
+SHARE = (
+    "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/>"
+    "</filesystem>"
+)
+# What libvirt tells only whoever asks for secrets too.
+PASSWORD = "passwd='sesame'"
+SCREEN = f"<graphics type='vnc' listen='127.0.0.1' autoport='yes' {PASSWORD}/>"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +63,22 @@ def deaf(lab: Lab) -> Iterator[str]:
     lab.wait_ticking(["deaf"], 120)
     yield "deaf"
     lab.remove_guest("deaf")
+
+
+@pytest.fixture
+def cold(lab: Lab) -> Iterator[list[str]]:
+    """Two that can move only while they are off, one of them without a definition."""
+    specs = [
+        GuestSpec("drifter", persistent=False, devices_xml=SHARE),
+        GuestSpec("reports", disks=[("shared", 8)], autostart=True, devices_xml=SHARE + SCREEN),
+    ]
+    for spec in specs:
+        lab.run("host-a", spec)
+    names = [spec.name for spec in specs]
+    lab.wait_ticking(names, 120)
+    yield names
+    for name in names:
+        lab.remove_guest(name)
 
 
 def _restore(lab: Lab, name: str) -> None:
@@ -138,3 +162,60 @@ def test_what_is_off_is_listed_and_moved_only_when_asked(lab: Lab) -> None:
         assert plays.run(lab, "restore", {"maintenance_hosts": "host-a"}).code == 0
     finally:
         lab.remove_guest("asleep")
+
+
+def _came_back(lab: Lab, name: str) -> list[str]:
+    """The hosts it ran on, by its own word: it was stopped in order, and runs once, unharmed."""
+    lab.wait_ticking([name], 60)
+    rows = report.check(lab.paths.raw, {"host-a"})["guests"]
+    row = next(row for row in rows if row["name"] == name)
+    # Lost or twice would stand before stopped.
+    assert (row["verdict"], row["running_again"]) == ("stopped", True), row
+    assert (row["disk_errors"], row["memory_errors"]) == ([], []), row
+    return list(row["hosts"])
+
+
+def test_a_transient_guest_is_started_from_what_was_written_down(lab: Lab) -> None:
+    """Off, it is on no host at all. What starts again is the same, its secrets included."""
+    source, target = lab.hosts.values()
+    lab.run(
+        "host-a", GuestSpec("brief", persistent=False, disks=[("shared", 8)], devices_xml=SCREEN)
+    )
+    try:
+        lab.wait_ticking(["brief"], 120)
+        whole = ("dumpxml", "brief", "--migratable", "--security-info")
+        before = source.virsh(*whole)
+        assert PASSWORD in before
+        stop = {"drain_strategy": "None", "drain_allow_stop": True, "drain_shutdown_timeout": 60}
+        ended = plays.run(lab, "drain", {**HERE, **stop})
+        assert ended.code == 0, ended.text
+        assert ended.vm("brief")["verdict"] == "stopped"
+        assert traces.defined(source) == traces.defined(target) == []
+        ended = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
+        assert ended.code == 0, ended.text
+        assert traces.running(source) == traces.transient(source) == ["brief"]
+        assert source.virsh(*whole) == before
+        assert traces.defined(target) == traces.volumes(source) == []
+        assert _came_back(lab, "brief") == ["host-a"]
+    finally:
+        lab.remove_guest("brief")
+
+
+def test_what_cannot_migrate_moves_while_it_is_off(lab: Lab, cold: list[str]) -> None:
+    """Off here, its definition there and nothing of it here, started there."""
+    source, target = lab.hosts.values()
+    move = {"drain_on_not_migratable": "cold_migrate", "drain_allow_stop": True}
+    ended = plays.run(lab, "drain", {**HERE, **move, "drain_shutdown_timeout": 60})
+    assert ended.code == 0, ended.text
+    assert [ended.vm(name)["verdict"] for name in cold] == ["cold_moved"] * 2
+    assert ended.last["certificate"]
+    assert traces.defined(source) == []
+    assert traces.running(target) == cold
+    assert traces.transient(target) == ["drifter"]
+    assert traces.autostarted(target) == ["reports"]
+    assert PASSWORD in target.virsh("dumpxml", "reports", "--inactive", "--security-info")
+    assert traces.marked(lab) == traces.claims(lab) == []
+    assert [_came_back(lab, name) for name in cold] == [["host-a", "host-b"]] * 2
+    assert plays.run(lab, "restore", {"maintenance_hosts": "host-a"}).code == 0
+    assert traces.defined(source) == []
+    assert traces.running(target) == cold

@@ -29,6 +29,7 @@ class GuestSpec:
     cpu_xml, devices_xml, extra_xml   raw XML: instead of <cpu>, inside <devices>,
                 and at the end of <domain>
     metadata_xml   raw XML inside <metadata>
+    flip_tick   the tick at which it damages its own memory; 0: never
     """
 
     name: str
@@ -47,6 +48,7 @@ class GuestSpec:
     cpu: str = "qemu64"
     machine: str = "pc"
     tick_ms: int = 40
+    flip_tick: int = 0
     max_memory_mib: int | None = None
     uuid: str | None = None
     cpu_xml: str | None = None
@@ -92,7 +94,9 @@ class GuestSpec:
             f"lab.region={self.region_mib}",
             f"lab.disks={len(self.disks)}",
         ]
-        return " ".join(words + (["lab.noacpi"] if self.noacpi else []))
+        words += ["lab.noacpi"] if self.noacpi else []
+        words += [f"lab.flip={self.flip_tick}"] if self.flip_tick else []
+        return " ".join(words)
 
 
 def domain_xml(spec: GuestSpec, number: int) -> str:

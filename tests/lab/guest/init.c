@@ -18,7 +18,8 @@
  *
  * Parameters, on the kernel command line: lab.tick (ms), lab.fill (MiB),
  * lab.dirty (MiB/s), lab.region (MiB), lab.disks (how many there must be),
- * lab.disk (ms between writes), lab.noacpi.
+ * lab.disk (ms between writes), lab.noacpi, lab.flip (at this tick it damages
+ * its own memory, for a test that this is seen).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -240,6 +241,15 @@ static void memory_dirty(size_t pages)
             region_pass++;
         }
     }
+}
+
+/* One word of each kind, on a page in the middle and, of what is only read, within it. */
+static void memory_damage(void)
+{
+    if (fill_pages > 0)
+        fill[fill_pages / 2 * WORDS + WORDS / 2 + 13] ^= 1;
+    if (region_pages > 0)
+        region[region_pages / 2 * WORDS] ^= 1;
 }
 
 /* ---- disks ---- */
@@ -467,13 +477,15 @@ static void empty_tlb_often(void)
 
 /* ---- the life of a guest ---- */
 
-static void tick_for_ever(long tick_ms, double dirty_per_ms)
+static void tick_for_ever(long tick_ms, double dirty_per_ms, unsigned long flip_tick)
 {
     uint64_t before = now_ms(), next = before;
     double owed = 0;
     for (;;) {
         seq++;
         say("T %s %lu ;\n", boot, seq);
+        if (seq == flip_tick)
+            memory_damage();
         uint64_t now = now_ms();
         uint64_t passed = now - before > 200 ? 200 : now - before;
         before = now;
@@ -512,6 +524,7 @@ int main(void)
     memory_start(parameter("lab.fill", 16), parameter("lab.region", 0));
     disks_start(parameter("lab.disks", 0));
     tick_for_ever(parameter("lab.tick", 40),
-                  parameter("lab.dirty", 0) * 1048576.0 / PAGE / 1000.0);
+                  parameter("lab.dirty", 0) * 1048576.0 / PAGE / 1000.0,
+                  parameter("lab.flip", 0));
     return 0;
 }

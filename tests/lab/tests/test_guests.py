@@ -103,6 +103,19 @@ def test_both_running_is_twice(lab: Lab, guest) -> None:
     assert report(lab, "double")["verdict"] == "twice"
 
 
+def test_damaged_memory_is_found_out(lab: Lab, guest) -> None:
+    """It damages itself, when it has said that all is well: a word that is only read, and one
+    that is rewritten all the time."""
+    guest("hurt", fill_mib=1, dirty_mib_s=8, dirty_region_mib=1, flip_tick=100)
+    assert seen(lab, "hurt", " 64 ok passes=")
+    assert seen(lab, "hurt", "err region-page-128 ")
+    assert seen(lab, "hurt", "err fill-page-128 ", 40)
+    found = report(lab, "hurt")
+    assert (found["verdict"], found["disk_errors"]) == ("live", [])
+    assert "err region-page-128 1" in found["memory_errors"][0]
+    assert checker.check(lab.paths.raw, set())["totals"]["memory_errors"] == 1
+
+
 def test_power_button(lab: Lab, guest) -> None:
     guest("polite")
     guest("deaf", noacpi=True, machine="q35")
