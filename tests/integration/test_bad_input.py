@@ -65,20 +65,33 @@ def test_without_the_binding_of_libvirt(lab: Lab) -> None:
     assert "LibvirtMissing" in said or "python3-libvirt" in said, said
 
 
-def migrate(lab: Lab, folder: Path, name: str) -> str:
-    """The path of a playbook that migrates one VM."""
+def alone(lab: Lab, folder: Path, module: str, **options: Any) -> str:
+    """The path of a playbook that calls a module on host-a, without the role and its preflight."""
     peer = lab.host("host-b")
     peers = [{"name": peer.name, "uri": peer.peer_uri, "memory": peer.memory_mib}]
-    options = {"name": name, "node": "host-a", "peers": peers}
-    task = {"virtops.maintenance.virt_migration": options}
-    book = folder / "migrate.yml"
+    task = {f"virtops.maintenance.{module}": {"node": "host-a", "peers": peers, **options}}
+    book = folder / "alone.yml"
     play = {"hosts": "host-a", "gather_facts": False, "tasks": [task]}
     book.write_text(json.dumps([play]), encoding="utf-8")
     return str(book)
 
 
+@pytest.mark.parametrize(
+    ("module", "options"), [("virt_drain", {}), ("virt_migration", {"name": "web"})]
+)
+def test_a_peer_that_does_not_answer(
+    lab: Lab, tmp_path: Path, module: str, options: dict[str, Any]
+) -> None:
+    """The module alone: no preflight has looked before."""
+    gone = [{"name": "host-b", "uri": "qemu+tls://no-such-host/system"}]
+    said = refused(lab, alone(lab, tmp_path, module, peers=gone, **options), {})
+    assert "host-b cannot be read" in said
+    assert "no-such-host" in said
+    assert "Nothing was changed" in said
+
+
 def test_a_vm_that_nobody_knows(lab: Lab, tmp_path: Path) -> None:
-    said = refused(lab, migrate(lab, tmp_path, "web-2"), {})
+    said = refused(lab, alone(lab, tmp_path, "virt_migration", name="web-2"), {})
     assert "no VM 'web-2' on host-a nor on its peers" in said
     assert "virsh list --all" in said
 

@@ -210,6 +210,7 @@ TOLD = {
     "InboundMigration": ("as_it_is", "node host-a"),
     "StuckMigration": ("as_it_is", "VM ops"),
     "CordonedByOthers": ("as_it_is", "node host-a"),
+    "CapacityNotDeclared": ("bare", "node host-a"),
     "ClockSkew": ("as_it_is", "host host-b"),
     "RunsTheMaintenance": ("as_it_is", "node host-a"),
     "NotChecked": ("nobody_measured", "node host-a"),
@@ -271,7 +272,8 @@ def seen(lab: Lab) -> dict[str, Seen]:
     before = traces.snapshot(lab)
     # Each of those that can leave fits, not all of them.
     narrow = {"measured": AGREE, "peers": preflights.peers(lab, "host-a", 150)}
-    found = preflights.look(lab, "host-a", {**LOOKS, "narrow": narrow})
+    bare = {"peers": [{**peer, "memory": 0} for peer in preflights.peers(lab, "host-a")]}
+    found = preflights.look(lab, "host-a", {**LOOKS, "narrow": narrow, "bare": bare})
     assert traces.snapshot(lab) == before
     away()
     found |= preflights.look(lab, "host-a", {"cordoned": {}}, state="cordoned")
