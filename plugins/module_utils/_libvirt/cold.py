@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from .._core.reasons import Finding, Reason
+from .disk_moves import STAY_WITH_HOST
 from .disk_sight import DiskSight
 from .domain_spec import DiskSpec, DomainSpec
-from .migratable import STAY_WITH_HOST, Runtime
+from .migratable import Runtime
 
 # Where libvirt keeps the state of emulated TPMs, a directory a domain.
 TPM_STATE = "/var/lib/libvirt/swtpm"

@@ -25,8 +25,8 @@ from .._core.preflight_words import Check, Platform, Severity
 from .._core.record import NodeRecord
 from .connection import HostUnreachable, libvirt
 from .cordon import by_others
+from .disk_moves import MediumMissing
 from .host import Host, HostNow
-from .migratable import MediumMissing
 from .platform import LibvirtPlatform
 from .preflight_host import own_userfaultfd, permits_userfaultfd, qemu_is_root
 from .service import Request, platform_of

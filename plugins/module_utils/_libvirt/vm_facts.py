@@ -17,6 +17,7 @@ from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
+from .disk_moves import disks_to_copy, migration_method, shared_disks
 from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
@@ -24,15 +25,7 @@ from .domain_xml import parse_domain
 from .host import DomainNow, Host, HostNow, read_metadata
 from .host_facts import compare_cpu
 from .metadata import is_marked, needs_of
-from .migratable import (
-    Runtime,
-    disks_to_copy,
-    migration_method,
-    save_findings,
-    shared_disks,
-    source_findings,
-    target_findings,
-)
+from .migratable import Runtime, save_findings, source_findings, target_findings
 
 Refusals = Mapping[str, "tuple[Finding, ...]"]
 # Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.

@@ -9,6 +9,11 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_moves import (
+    disks_to_copy,
+    migration_method,
+    shared_disks,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_sight import (
     DiskSight,
 )
@@ -16,9 +21,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     parse_domain,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratable import (
-    disks_to_copy,
-    migration_method,
-    shared_disks,
     target_findings,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (

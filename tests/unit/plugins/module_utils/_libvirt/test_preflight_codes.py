@@ -35,11 +35,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_moves import (
+    MediumMissing,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
     HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratable import (
-    MediumMissing,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
     Measured,
