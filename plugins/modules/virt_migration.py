@@ -255,7 +255,7 @@ warnings:
   description:
     - Fewer than two peers (with one peer, none) took a copy of the host's record and of its VMs'
       definitions. Names the peers and why. A transient VM is stopped only when a peer has one.
-  returned: when copies are missing, until the migration is over
+  returned: when copies were missing as the VM was moved or stopped
   type: list
   elements: str
 error:

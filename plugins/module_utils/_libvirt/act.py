@@ -85,9 +85,9 @@ class Actor:
         except HostUnreachable as exc:
             return Finding(Reason.PEER_UNREACHABLE, str(exc))
         except (HolderError, StoreError, RecordError) as exc:
-            return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
+            return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:
-            return Finding(_reason_of(action.do), f"{action.do.value}: {exc}")
+            return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         return None
 
     def _can_come_back(self, uuid: str, record: NodeRecord) -> bool:
@@ -292,7 +292,7 @@ def _keep_state() -> int:
     return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
 
 
-def _reason_of(do: Do) -> Reason:
+def reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
         return Reason.CANNOT_START
     cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE)

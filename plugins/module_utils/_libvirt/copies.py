@@ -63,7 +63,7 @@ class Copies:
         return (
             f"The record of {self._host} and the definitions of its VMs have {self.written} of"
             f" {wanted} copies. These peers took none: {', '.join(self.failed)}.{waits}"
-            " Mend them: the next slice that acts writes the copies again."
+            " Fix them. During the maintenance, the next slice that acts writes the copies again."
         )
 
     def read(self, record: NodeRecord) -> Found:

@@ -16,8 +16,8 @@ from .host import Host
 from .store import VolumeTorn
 
 _OVER_THERE = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
-_MEND = (
-    "Until this is mended no VM is moved or stopped, and the volume and its copies stay as they"
+_REMEDY = (
+    "Until this is fixed no VM is moved or stopped, and the volume and its copies stay as they"
     " are. Let all peers answer and run again. If that does not help, see 'The definitions cannot"
     " be read' in docs/operating.md"
 )
@@ -138,7 +138,7 @@ class Definitions:
             try:
                 text = self._written.read("definitions")
             except RecordError as exc:
-                raise RecordError(f"{exc}. {_MEND}") from exc
+                raise RecordError(f"{exc}. {_REMEDY}") from exc
             if text == "":  # they are never written so
                 self._written.torn.add("definitions")
             self._known = json.loads(text) if text else self._from_copies(record)
@@ -147,19 +147,22 @@ class Definitions:
     def _from_copies(self, record: NodeRecord) -> Mapping[str, str]:
         """They are damaged or not there. What cannot be read from here any more, the copies have.
 
-        Not there, and in no copy: nothing was done yet, or somebody wants to go on without.
+        Not there, and in no copy of all peers: nothing was done yet, or somebody wants to go on
+        without. A peer that does not answer may have the only copy.
         """
         lacks = needed(record, self._is_here)
         if not lacks:
             return {}
         found = self._copies.read(record)
         names = [name for uuid, name in lacks.items() if uuid not in found.definitions]
-        if names and "definitions" in self._written.torn:
+        damaged = "definitions" in self._written.torn
+        if names and (damaged or found.unread):
+            what = "damaged" if damaged else "not there"
             unread = f" Not read: {', '.join(found.unread)}." if found.unread else ""
             self._lost = (
                 f"the definitions of {self._source.name} cannot be read: volume"
-                f" {self._written.prefix}definitions.1 in pool virtops is damaged, and no copy"
-                f" that can be read has that of {', '.join(names)}.{unread} {_MEND}"
+                f" {self._written.prefix}definitions.1 in pool virtops is {what}, and no copy"
+                f" that can be read has that of {', '.join(names)}.{unread} {_REMEDY}"
             )
         if found.definitions:
             self._written.torn.add("definitions")  # so that they are written here again
@@ -176,8 +179,9 @@ class Definitions:
 def needed(record: NodeRecord, is_here: Callable[[str], bool]) -> dict[str, str]:
     """VMs (UUID -> name) whose definition may be nowhere but in what was written down.
 
-    What is here is read again, and what has moved is defined there. All else that was to move
-    or to stop may have been stopped by us: then it is started from what was written down.
+    Those are transient. What is here is read again, and what has moved is defined there. All else
+    that was to move or to stop may have been stopped by us: then it is started from what was
+    written down. A persistent VM is defined on one of the hosts at every moment.
     """
-    begun = (e for e in record.vms.values() if e.attempts or e.asked_to_stop)
+    begun = (e for e in record.vms.values() if not e.persistent and (e.attempts or e.asked_to_stop))
     return {e.uuid: e.name for e in begun if e.ending not in _OVER_THERE and not is_here(e.uuid)}

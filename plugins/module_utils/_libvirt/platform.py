@@ -19,7 +19,7 @@ from .._core.policy import Limits
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
 from . import disk_notes, ended
-from .act import ENDS, Actor
+from .act import ENDS, Actor, reason_of
 from .claims import claim
 from .connection import HostUnreachable, libvirt
 from .copies import Copies
@@ -31,6 +31,8 @@ from .store import StoreError, VolumeMissing, VolumeTorn
 from .store_names import MadeName, OutcomeName, parse_name
 from .told import note_saves, note_silence, note_stops
 
+# After these a VM may be gone from here: its definition is written down before.
+_LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -259,21 +261,43 @@ class LibvirtPlatform:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
-        self._definitions.unread.clear()
-        going_off = {action.vm for action in actions if action.do in ENDS}
-        if going_off or any(action.do in (Do.MIGRATE, Do.COLD_DEFINE) for action in actions):
-            self._definitions.keep(record, going_off)
+        not_kept = self._keep_definitions(actions, record)
         wrong: dict[str, Finding] = {}
         for action in actions:
             if action.do is Do.FORGET:
                 self.forget(record)
                 continue
-            finding = self._has_no_copy(action, record) or self._actor.apply(action, record)
+            finding = (
+                not_kept.get(action.vm)
+                or self._has_no_copy(action, record)
+                or self._actor.apply(action, record)
+            )
             if finding is not None:
                 wrong[action.vm] = finding
             elif action.do not in (Do.CORDON, Do.RELEASE, Do.WATCH):
                 self.observer.forget(action.vm)
         return wrong
+
+    def _keep_definitions(
+        self, actions: Sequence[Action], record: NodeRecord
+    ) -> dict[str, Finding]:
+        """Write the definitions down before any VM is moved or stopped.
+
+        UUID -> why it is neither moved nor stopped now, where they cannot be written. The record
+        says already what was to be done: raised, this would leave a later run waiting for a
+        guest that nobody asked to stop.
+        """
+        self._definitions.unread.clear()
+        leaving = [action for action in actions if action.do in _LEAVES]
+        if not leaving:
+            return {}
+        try:
+            going_off = {action.vm for action in leaving if action.do in ENDS}
+            self._definitions.keep(record, going_off)
+        except (RecordError, StoreError, libvirt.libvirtError) as exc:
+            text = f"{exc}. Nothing was done with this VM."
+            return {a.vm: Finding(reason_of(a.do), f"{a.do.value}: {text}") for a in leaving}
+        return {}
 
     def _has_no_copy(self, action: Action, record: NodeRecord) -> Finding | None:
         """A transient VM that is off is nothing but what was written down: on this host alone it

@@ -126,6 +126,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     hooks.answer(record, request.hooks_done)  # its first step writes them
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
+    warnings = platform.warnings  # before they go with the record
     if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
         platform.remember(outcome.record)
         platform.forget(outcome.record)
@@ -134,7 +135,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     ):
         platform.renew_copies(outcome.record)
     told = result(outcome, request)
-    return {**told, "warnings": platform.warnings} if platform.warnings else told
+    return {**told, "warnings": warnings} if warnings else told
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:

@@ -31,6 +31,9 @@ class ActionModule(ActionBase):
             stream.write(f"{host} {step}\\n")
         if os.environ["FAULT"] == f"{host} {step} gone":
             raise AnsibleConnectionFailure("no route to host")
+        if os.environ["FAULT"] == f"{host} {step} refused":
+            text = "host-c cannot be read. Nothing was changed."
+            return {"failed": True, "changed": False, "error": "PeerUnreachable", "msg": text}
         failed = os.environ["FAULT"] == f"{host} {step} failed"
         found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
         return {"failed": failed, "msg": "said by the step", **found}
@@ -114,6 +117,14 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(
     assert "go on with -e maintenance_hosts=host-a,host-b, or run restore.yml for host-a" in text
     untouched = "host-a: nothing was changed." in text
     assert untouched == (step == "look")
+
+
+def test_a_drain_that_is_refused_is_not_said_to_have_moved_vms(roll: Roll) -> None:
+    code, text = roll.run("host-a drained refused")
+    assert code != 0
+    text = text.partition("The roll stopped at host-a")[2]
+    assert "Nothing was changed. host-a: the drain reported no change before this error" in text
+    assert "VMs may have moved" not in text
 
 
 def test_it_says_what_is_done(roll: Roll) -> None:

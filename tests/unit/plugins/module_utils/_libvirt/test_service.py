@@ -59,7 +59,11 @@ class Slice(SimpleNamespace):
     """What `_slice` needs of a platform, and what it was told to copy, keep and forget."""
 
     def __getattr__(self, name: str) -> Any:
-        return lambda record: self.told.append((name, {v.ending for v in record.vms.values()}))
+        return lambda record: self.told.append((name, _endings_of(record)))
+
+
+def _endings_of(record: NodeRecord) -> set[str]:
+    return {vm.ending for vm in record.vms.values()}
 
 
 @pytest.mark.parametrize(
@@ -96,10 +100,15 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         boot_id="boot",
         told=[],
         observer=SimpleNamespace(read_hosts=dict),
-        warnings=[],
+        warnings=["web has 0 of 2 copies"],
+        forget=lambda kept: (platform.told.append(("forget", _endings_of(kept))), forgot()),
     )
+
+    def forgot() -> None:
+        platform.warnings = []  # of a record that is gone there is nothing to copy
+
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
-    assert _slice(platform, request) == {}
+    assert _slice(platform, request) == {"warnings": ["web has 0 of 2 copies"]}
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
 
