@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -133,6 +133,7 @@ class VMRecord:
     hook_before: str = ""  # task files, as the rules had them when it was last decided about
     hook_after: str = ""
     hook_stage: str = HookStage.NONE.value
+    definition: str = ""  # the digest of its definition, as this node wrote it down
     ending: str = Ending.NONE.value
     at: str = ""
     reason: str = ""
@@ -251,6 +252,8 @@ class NodeRecord:
         try:
             raw: dict[str, Any] = json.loads(text)
             schema = raw["schema"]
+        except RecursionError:
+            raise RecordError("the record is not readable: nested too deeply") from None
         except (ValueError, KeyError, TypeError) as exc:
             raise RecordError(f"the record is not readable: {exc}") from exc
         if schema != SCHEMA:
@@ -263,6 +266,38 @@ class NodeRecord:
                 uuid: VMRecord(**{**vm, "attempts": [Attempt(**a) for a in vm["attempts"]]})
                 for uuid, vm in raw.pop("vms").items()
             }
-            return cls(**raw, vms=vms)
+            record = cls(**raw, vms=vms)
+            _check(record)
+            return record
         except (TypeError, KeyError, AttributeError, ValueError) as exc:
             raise RecordError(f"the record is not readable: {exc}") from exc
+
+
+# What a field may hold, by how it is written in the classes above.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "int | None": (int, type(None)),
+    "float | None": (int, float, type(None)),
+    "list[str]": (list,),
+    "list[Attempt]": (list,),
+    "dict[str, list[float]]": (dict,),
+    "dict[str, VMRecord]": (dict,),
+}
+
+
+def _check(record: NodeRecord) -> None:
+    """Raises ValueError for what no run writes. Else it would fail somewhere in a decision."""
+    entries = record.vms.values()
+    for one in (record, *entries, *(a for entry in entries for a in entry.attempts)):
+        for about in fields(one):
+            value = getattr(one, about.name)
+            kinds = _KINDS[str(about.type)]
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ValueError(f"{about.name} is {type(value).__name__}, expected {about.type}")
+    if any(uuid != entry.uuid for uuid, entry in record.vms.items()):
+        raise ValueError("a VM stands under the UUID of another one")
+    if not all(isinstance(run, str) for run in record.runs):
+        raise ValueError("runs has what is no id")

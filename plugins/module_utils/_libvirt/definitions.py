@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from .._core.record import Ending, NodeRecord, RecordError
 from .connection import libvirt
 from .copies import Copies
+from .foreign import digest_of, load_json
 from .host import Host
 from .store import VolumeTorn
 
@@ -107,8 +108,19 @@ class Definitions:
         if known != self._known or "definitions" in self._written.torn:
             self._written.write("definitions", json.dumps(known))
         self._known = known
+        self._sign(record)
         self._copies.write(record, known)
         self._copied = None if self._copies.missing else known
+
+    def _sign(self, record: NodeRecord) -> None:
+        """Whatever comes back from a copy must be what was written down here: before the copies
+        are made the record says what that is."""
+        before = {uuid: entry.definition for uuid, entry in record.vms.items()}
+        for uuid, xml in (self._known or {}).items():
+            if uuid in record.vms:
+                record.vms[uuid].definition = digest_of(xml)
+        if before != {uuid: entry.definition for uuid, entry in record.vms.items()}:
+            self._written.write("record", record.to_json())
 
     def renew_copies(self, record: NodeRecord) -> None:
         """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
@@ -141,8 +153,21 @@ class Definitions:
                 raise RecordError(f"{exc}. {_REMEDY}") from exc
             if text == "":  # they are never written so
                 self._written.torn.add("definitions")
-            self._known = json.loads(text) if text else self._from_copies(record)
+            self._known = self._parsed(text) if text else self._from_copies(record)
         return self._known
+
+    def _parsed(self, text: str) -> Mapping[str, str]:
+        try:
+            found = load_json(text)
+            if all(isinstance(xml, str) for xml in found.values()):
+                return dict(found)
+        except (ValueError, AttributeError):
+            pass
+        raise RecordError(
+            f"the definitions of {self._source.name} cannot be read: volume"
+            f" {self._written.prefix}definitions.N in pool virtops is not what a run writes."
+            f" {_REMEDY}"
+        )
 
     def _from_copies(self, record: NodeRecord) -> Mapping[str, str]:
         """They are damaged or not there. What cannot be read from here any more, the copies have.

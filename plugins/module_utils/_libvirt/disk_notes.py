@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
+from .foreign import load_json, parse_xml
 from .store import Store, VolumeTorn
 
 NEW = "new"
@@ -48,12 +48,15 @@ def write(store: Store, uuid: str, notes: Mapping[str, int | str | None]) -> Non
 
 
 def read(store: Store, uuid: str) -> Notes:
-    """Nothing, if the first one was being written when its writer died: nothing followed it."""
+    """Nothing, if the first one was being written when its writer died: nothing followed it.
+
+    Nor if it is not what a run writes: then nothing is replaced.
+    """
     try:
         text = store.read_record(prefix_of(uuid))
-    except VolumeTorn:
+        notes = {} if text is None else load_json(text)
+    except (VolumeTorn, ValueError):
         return {}
-    notes = {} if text is None else json.loads(text)
     return notes if isinstance(notes, dict) else {}
 
 
@@ -64,7 +67,7 @@ def forget(store: Store, uuid: str) -> None:
 
 def stamp_of(volume: Any) -> int | None:
     """The ctime of the volume's file in ns. libvirt reads it afresh for each XMLDesc."""
-    text = ET.fromstring(volume.XMLDesc(0)).findtext("target/timestamps/ctime") or ""
+    text = parse_xml(volume.XMLDesc(0)).findtext("target/timestamps/ctime") or ""
     seconds, _dot, rest = text.partition(".")
     if not seconds.isdigit() or (rest and not rest.isdigit()):
         return None
@@ -126,7 +129,7 @@ def _mark(path: str) -> str | None:
 def _look(path: str) -> tuple[str, int] | None:
     """The file's mark, empty without one, and its ctime (ns). None: no file can be read there."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:

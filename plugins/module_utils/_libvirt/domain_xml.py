@@ -26,6 +26,7 @@ from .domain_spec import (
     SecretRef,
     TpmSpec,
 )
+from .foreign import parse_xml
 from .metadata import declared_of
 
 # libvirt's scaled integers (docs/formatdomain.html, "memory"): to bytes.
@@ -38,7 +39,7 @@ for _power, _letter in enumerate("kmgtpe", start=1):
 def parse_domain(xml: str) -> DomainSpec:
     """Parse `virDomainGetXMLDesc` output. Raises ValueError that names the domain."""
     try:
-        root = ET.fromstring(xml)
+        root = parse_xml(xml)
     except ET.ParseError as exc:
         found = re.search(r"<name>([^<]*)</name>", xml)
         name = found.group(1) if found else "of unknown name"
@@ -55,7 +56,7 @@ def parse_domain(xml: str) -> DomainSpec:
 def most_memory_mib(xml: str) -> int:
     """The most that a domain may ever have, with what can still be plugged in. Or ValueError."""
     try:
-        return _most_mib(ET.fromstring(xml))
+        return _most_mib(parse_xml(xml))
     except ET.ParseError as exc:
         raise ValueError(f"malformed XML: {exc}") from exc
 
@@ -301,7 +302,7 @@ def _secrets(devices: ET.Element) -> Iterator[SecretRef]:
 
 def agent_connected(xml: str) -> bool:
     """Does the guest's agent answer? `xml`: of the running domain."""
-    root = ET.fromstring(xml)
+    root = parse_xml(xml)
     devices = root.find("devices")
     return devices is not None and bool(_agent_connected(root, devices))
 

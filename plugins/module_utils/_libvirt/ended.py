@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from .._core.record import NodeRecord, RecordError
+from .foreign import load_json
 from .store import Store, VolumeTorn
 
 VOLUMES = "ended"
@@ -28,6 +29,6 @@ def kept_in(store: Store) -> list[NodeRecord]:
     """The oldest first. What cannot be read is history that is lost, and no reason to fail."""
     try:
         text = store.read_record(VOLUMES)
-        return [] if text is None else [NodeRecord.from_json(one) for one in json.loads(text)]
+        return [] if text is None else [NodeRecord.from_json(one) for one in load_json(text)]
     except (VolumeTorn, RecordError, ValueError, TypeError):
         return []

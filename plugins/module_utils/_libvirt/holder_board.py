@@ -16,16 +16,18 @@ from typing import Any
 from .._core.link import LinkScheduler, most_started
 from .._core.model import AbortStatus
 from .connection import LibvirtProblem, libvirt
+from .foreign import load_json
 from .holder_job import Job
 from .holder_links import Links, Local
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
 from .holder_save import Saves
 from .holder_stop import Stops
-from .store import OutcomeName, Store, VolumeMissing, VolumeTorn, format_name
+from .store import OutcomeName, Store, StoreError, VolumeMissing, VolumeTorn, format_name
 
 TICK = 0.1  # seconds between two decisions of the scheduler
 WRITE_FOR = 60.0  # seconds in which an outcome is tried to be written
+RETRIES = 20  # to replace one of another run
 
 
 class Board:
@@ -161,7 +163,7 @@ class Board:
             try:
                 self._put(Store(local.conn), name, data, outcome.run_id)
                 return
-            except (libvirt.libvirtError, LibvirtProblem) as exc:
+            except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
                 if time.monotonic() > until:
                     self._log(f"{name} could not be written: {exc}")
                     return
@@ -169,9 +171,11 @@ class Board:
 
     def _put(self, store: Store, name: str, data: bytes, run_id: str) -> None:
         """Make the volume. One that another run or a holder that died left there is replaced."""
-        while not store.create(name, data):
+        for _again in range(RETRIES):
+            if store.create(name, data):
+                return
             try:
-                stands = json.loads(store.read(name)).get("run_id") == run_id
+                stands = load_json(store.read(name)).get("run_id") == run_id
             except (VolumeMissing, VolumeTorn, ValueError, AttributeError):
                 stands = False  # nothing, or not an outcome
             if stands:
@@ -179,6 +183,7 @@ class Board:
                 return
             self._log(f"{name} of another run is replaced")
             store.delete(name)
+        raise StoreError(f"something that libvirt does not list stands in the way of {name}")
 
     # The link
 

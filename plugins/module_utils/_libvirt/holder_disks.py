@@ -24,6 +24,7 @@ from typing import Any
 from . import disk_notes
 from .connection import libvirt
 from .disk_sight import path_is_shared_fs
+from .foreign import parse_xml
 from .store import Store, StoreError
 
 
@@ -47,7 +48,7 @@ class CopyDisk:
 
 def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
     """The named disks, or (None) all writable ones with storage of this host only."""
-    root = ET.fromstring(dom.XMLDesc(0))
+    root = parse_xml(dom.XMLDesc(0))
     found = [disk for disk in root.iterfind("devices/disk") if _is_copied(disk, devices)]
     disks = []
     for disk in found:
@@ -162,7 +163,7 @@ class TargetVolumes:
     def _pool_for(self, disk: CopyDisk) -> Any:
         folder = os.path.dirname(disk.path)
         for pool in self._conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-            root = ET.fromstring(pool.XMLDesc(0))
+            root = parse_xml(pool.XMLDesc(0))
             if (root.findtext("target/path") or "").rstrip("/") == folder:
                 return pool
         raise DisksError(f"the target has no active storage pool at {folder} for {disk.device}")
@@ -220,7 +221,7 @@ def user_of(conn: Any, path: str, moving: str = "") -> str:
 
 def _base_of(volume: Any) -> str | None:
     try:
-        return ET.fromstring(volume.XMLDesc(0)).findtext("backingStore/path")
+        return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
     except libvirt.libvirtError as exc:
         if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
             raise
@@ -233,7 +234,7 @@ def _sources(dom: Any) -> Iterator[ET.Element]:
     if dom.isActive() and dom.isPersistent():
         kinds.append(libvirt.VIR_DOMAIN_XML_INACTIVE)
     for kind in kinds:
-        for disk in ET.fromstring(dom.XMLDesc(kind)).iterfind("devices/disk"):
+        for disk in parse_xml(dom.XMLDesc(kind)).iterfind("devices/disk"):
             yield from disk.iter("source")
 
 

@@ -9,7 +9,6 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from .._core.reasons import Finding
 from .connection import HostUnreachable, is_lost, libvirt, open_connection
 from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
 from .domain_xml import most_memory_mib
+from .foreign import parse_xml
 from .host_facts import HostFacts, read_host_facts
 from .metadata import NAMESPACE, PREFIX, group_of, is_marked
 from .migrate import job_stats
@@ -142,7 +142,7 @@ class Host:
         """The UUID that libvirt has for the host. Two hosts never share one (libvirt's rule)."""
         conn = self.conn
         if not self._identity:
-            self._identity = ET.fromstring(conn.getCapabilities()).findtext("host/uuid") or ""
+            self._identity = parse_xml(conn.getCapabilities()).findtext("host/uuid") or ""
         return self._identity
 
     @property

@@ -26,6 +26,7 @@ from .connection import (
     libvirt,
 )
 from .domain_spec import DomainSpec, InterfaceSpec
+from .foreign import parse_xml
 
 # virSecretUsageType, libvirt's include/libvirt/libvirt-secret.h
 _USAGE_TYPES = {1: "volume", 2: "ceph", 3: "iscsi", 4: "tls", 5: "vtpm"}
@@ -140,7 +141,7 @@ class HostFacts:
 def read_host_facts(conn: Any) -> HostFacts:
     """Read a host through its connection. Raises libvirtError when the connection is broken."""
     text = _or_none(conn.getCapabilities)
-    caps = ET.fromstring(text) if text else ET.Element("capabilities")
+    caps = parse_xml(text) if text else ET.Element("capabilities")
     arch = caps.findtext("host/cpu/arch") or ""
     cpu = caps.find("host/cpu")
     cells = _cells(caps)
@@ -214,7 +215,7 @@ def _pools(pools: list[Any]) -> dict[str, PoolFacts]:
 
 def parse_pool(xml: str) -> PoolFacts:
     """From libvirt's storage pool XML (https://libvirt.org/formatstorage.html)."""
-    root = ET.fromstring(xml)
+    root = parse_xml(xml)
     source = root.find("source")
     parts = []
     if source is not None:

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from .._core import needs_text
 from .._core.needs import Needs
 from .domain_spec import Declared
+from .foreign import parse_xml
 
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 PREFIX = "virtops"
@@ -44,7 +45,7 @@ def _tag(name: str) -> str:
 
 
 def _root(xml: str | None) -> ET.Element:
-    root = ET.fromstring(xml) if xml else ET.Element(_tag("vm"))
+    root = parse_xml(xml) if xml else ET.Element(_tag("vm"))
     # libvirt hands the element out without the prefix's namespace on its children's names
     for element in root.iter():
         if "}" not in element.tag:

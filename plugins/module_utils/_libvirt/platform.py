@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +23,7 @@ from .claims import claim
 from .connection import HostUnreachable, libvirt
 from .copies import Copies
 from .definitions import Definitions, Written
+from .foreign import load_json
 from .holder_client import HolderClient, HolderSilent, ensure_holder
 from .host import Host, HostConfig
 from .observe import Observer
@@ -113,10 +113,13 @@ class LibvirtPlatform:
     def load(self) -> NodeRecord | None:
         text = self._written.read("record")
         try:
-            return None if text is None else NodeRecord.from_json(text)
+            record = None if text is None else NodeRecord.from_json(text)
+            if record is not None and record.node != self.source.name:
+                raise RecordError(f"the record is that of node {record.node!r}")
         except RecordError as exc:
             where = f"volumes {self._prefix}record.* in pool virtops of {self.source.name}"
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
+        return record
 
     def save(self, record: NodeRecord) -> None:
         self._written.write("record", record.to_json())
@@ -148,7 +151,7 @@ class LibvirtPlatform:
         if not isinstance(parsed, OutcomeName) or parsed.vm not in record.vms:
             return False
         try:
-            raw = json.loads(self.source.store.read(name))
+            raw = load_json(self.source.store.read(name))
         except VolumeMissing:
             return False
         except (VolumeTorn, ValueError):
@@ -251,11 +254,11 @@ class LibvirtPlatform:
             if key in self._outcomes or key not in runs:
                 continue
             try:
-                raw = json.loads(self.source.store.read(name))
-            except (VolumeMissing, VolumeTorn, ValueError):
+                raw = load_json(self.source.store.read(name))
+                if isinstance(raw, dict) and raw.get("run_id") == runs[key]:
+                    self._outcomes[key] = _outcome(parsed, raw)
+            except (VolumeMissing, VolumeTorn, ValueError, TypeError, OverflowError):
                 continue  # the holder died while writing: the outcome is lost, the VM is read
-            if isinstance(raw, dict) and raw.get("run_id") == runs[key]:
-                self._outcomes[key] = _outcome(parsed, raw)
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
+from .foreign import parse_xml
 
 USERFAULTFD = "/proc/sys/vm/unprivileged_userfaultfd"
 
@@ -22,7 +22,7 @@ def own_userfaultfd(path: str = USERFAULTFD) -> int:
 
 def qemu_is_root(capabilities: str) -> bool | None:
     """Does QEMU run as root there? From the base label of the DAC driver; None: not told."""
-    for model in ET.fromstring(capabilities).findall("host/secmodel"):
+    for model in parse_xml(capabilities).findall("host/secmodel"):
         if model.findtext("model") != "dac":
             continue
         label = (model.findtext("baselabel") or "").strip()

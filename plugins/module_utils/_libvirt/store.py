@@ -10,6 +10,10 @@ of twelve, tried), so a name is a claim. Names carry the facts: one list call te
 
 Content is uploaded by stream behind a header of length and SHA-256, so that a volume whose
 writer died is told from a whole one. A volume made without content is of length 0 and whole.
+
+The header keeps out accidents, not liars: whoever can write a volume can write a header. So a
+reader takes no more than a record can have, and what is read says nothing that is carried out
+unless this host wrote it down itself (see `definitions`).
 """
 
 from __future__ import annotations
@@ -49,9 +53,15 @@ POOL = "virtops"
 POOL_PATH = "/var/lib/libvirt/virtops"
 MAGIC = b"virtops1"
 SMALLEST = len(MAGIC) + 3 + 64 + 2  # bytes of a header and one byte of content
+HEADER = SMALLEST + 18  # no header is longer
 CHUNK = 262000  # a stream message of libvirt carries at most 256 KiB less a header
 # A reader may meet a writer half-way: how often and how long it looks again (seconds).
 RETRIES, PAUSE = 20, 0.05
+# What a volume can make a reader do. The records of a host with 2,000 VMs have some 20 MiB.
+LARGEST = 64 << 20  # bytes of content
+LONGEST = 60.0  # seconds for one volume
+NEWEST = 8  # generations that are tried; a writer that dies leaves two
+LAST = 10**12  # of the generations: no run comes near it
 
 _POOL_XML = (
     "<pool type='dir'><name>{name}</name><target><path>{path}</path>"
@@ -101,15 +111,24 @@ def unpack(name: str, raw: bytes) -> bytes:
     """Content without its header line. Raises VolumeTorn."""
     if not raw:
         return b""
-    head, newline, body = raw.partition(b"\n")
-    words = head.split(b" ")
     begun = raw.startswith(MAGIC) or (len(raw) >= SMALLEST and not raw.strip(b"\0"))
-    if not newline or len(words) != 3 or words[0] != MAGIC or not words[1].isdigit():
+    found = _header(raw)
+    if found is None:
         raise VolumeTorn(f"volume {name}: no header, {len(raw)} bytes", begun)
-    data = body[: int(words[1])]
-    if len(data) != int(words[1]) or hashlib.sha256(data).hexdigest().encode() != words[2]:
+    start, length, digest = found
+    data = raw[start : start + length]
+    if len(data) != length or hashlib.sha256(data).hexdigest().encode() != digest:
         raise VolumeTorn(f"volume {name}: the content does not match its header", begun)
     return data
+
+
+def _header(raw: bytes | bytearray) -> tuple[int, int, bytes] | None:
+    """Where the content begins, its length and SHA-256; None: there is no header."""
+    head, newline, _body = bytes(raw[:HEADER]).partition(b"\n")
+    words = head.split(b" ")
+    if not newline or len(words) != 3 or words[0] != MAGIC or not words[1].isdigit():
+        return None
+    return len(head) + 1, int(words[1]), words[2]
 
 
 class Store:
@@ -231,24 +250,20 @@ class Store:
     def read(self, name: str) -> bytes:
         """The content. Raises VolumeMissing, VolumeTorn."""
         stream = self._conn.newStream(0)
-        parts: list[bytes] = []
         try:
             volume = self.volume(name)
             volume.download(stream, 0, 0, 0)
-            while True:
-                part = stream.recv(CHUNK)
-                if not part:
-                    break
-                parts.append(part)
-            stream.finish()
+            raw = _receive(name, stream)
         except libvirt.libvirtError as exc:
             _abort_quietly(stream)
             if name not in self.names():  # deleted under our hands
                 raise VolumeMissing(f"no volume {name}") from None
             if exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
                 raise VolumeTorn(f"{name} is still being made") from None
+            if "Is a directory" in str(exc):
+                raise VolumeTorn(f"{name} is a directory") from None
             raise
-        return unpack(name, b"".join(parts))
+        return unpack(name, raw)
 
     def delete(self, name: str) -> bool:
         """Remove the volume. False: there was none."""
@@ -286,13 +301,21 @@ class Store:
 
     def write_record(self, prefix: str, text: str) -> int:
         """Write the next generation, then remove the older ones. The generation written."""
-        while True:
+        for _again in range(RETRIES):
             have = self._generations(prefix)
             newest = max(have, default=0)
+            if newest >= LAST:
+                raise StoreError(
+                    f"volume {have[newest]} in pool {self._name} was made by no run: delete it"
+                )
             if self.create(f"{prefix}.{newest + 1}", text.encode()):
                 for number in sorted(have):
                     self.delete(have[number])
                 return newest + 1
+        raise StoreError(
+            f"{prefix}.{newest + 1} cannot be made in pool {self._name}: something that libvirt"
+            f" does not list has that name in its directory. Remove it there"
+        )
 
     def read_generation(self, prefix: str) -> Generation | None:
         """The newest whole generation; None if there is no generation at all.
@@ -304,7 +327,7 @@ class Store:
             if not have:
                 return None
             gone = False
-            for number in sorted(have, reverse=True):
+            for number in sorted(have, reverse=True)[:NEWEST]:
                 try:
                     return Generation(number, self.read(have[number]).decode())
                 except VolumeMissing:
@@ -314,7 +337,7 @@ class Store:
                     continue
             if left:
                 self._sleep(0.0 if gone else PAUSE)
-        names = ", ".join(sorted(self._generations(prefix).values()))
+        names = ", ".join(name for _number, name in sorted(have.items())[-NEWEST:])
         raise VolumeTorn(f"{prefix}: no generation is whole ({names})")
 
     def read_record(self, prefix: str) -> str | None:
@@ -348,6 +371,29 @@ def _exists(exc: Any) -> bool:
     if code == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
         return True
     return code == libvirt.VIR_ERR_SYSTEM_ERROR and "File exists" in str(exc)
+
+
+def _receive(name: str, stream: Any) -> bytes:
+    """What is downloaded, up to the end of the content that its header promises.
+
+    Raises VolumeTorn when that is more than a run writes, or does not come. What has no header
+    is not ours: of that the first part will do.
+    """
+    raw, end = bytearray(), time.monotonic() + LONGEST
+    wanted = HEADER
+    while len(raw) < wanted:
+        part = stream.recv(CHUNK)
+        if not part:
+            stream.finish()
+            return bytes(raw)
+        raw += part
+        found = _header(raw)
+        wanted = HEADER if found is None else found[0] + found[1]
+        if wanted > LARGEST or time.monotonic() > end:
+            _abort_quietly(stream)
+            raise VolumeTorn(f"volume {name}: more than a run writes, or it does not end")
+    _abort_quietly(stream)  # behind it there is nothing that counts
+    return bytes(raw)
 
 
 def _abort_quietly(stream: Any) -> None:

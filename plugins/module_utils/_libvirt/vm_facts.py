@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared,
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
+from .foreign import parse_xml
 from .host import DomainNow, Host, HostNow, read_metadata
 from .host_facts import compare_cpu
 from .metadata import is_marked, needs_of
@@ -225,7 +225,7 @@ def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:
         return True
     if not runtime.persistent:
         return False
-    cpu = ET.fromstring(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
+    cpu = parse_xml(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
     if cpu is None:
         return True
     return cpu.get("mode", "") in _MODES_OF_THE_HOST and cpu.find("model") is None

@@ -43,7 +43,7 @@ records = st.builds(
     node=text,
     run_id=text,
     runs=st.lists(text, max_size=3),
-    vms=st.dictionaries(text, vms, max_size=3),
+    vms=st.lists(vms, max_size=3).map(lambda found: {vm.uuid: vm for vm in found}),
     cordoned_by_us=st.booleans(),
     started=seconds,
 )

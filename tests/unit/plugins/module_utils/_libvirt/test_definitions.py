@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -238,16 +239,64 @@ def test_the_copy_of_an_earlier_maintenance_is_not_believed(world: World) -> Non
     assert "definitions.1" in world.stop(world.run(), "web")["web"].message
 
 
-def test_copies_that_differ_are_an_error(world: World) -> None:
+def test_of_copies_that_differ_the_one_that_was_written_here_is_taken(world: World) -> None:
     world.job_is_off()
     world.damage()
-    text = world.hosts["b"].store.read("copy.host-a.1").replace(b"<job/>", b"<job old=''/>")
-    world.hosts["b"].files["copy.host-a.1"] = pack(text)
+    forge(world, "b", "<job old=''/>")
+    assert world.start() == {}
+    assert world.source.started == ["<job/>"]
+
+
+EVIL = "<domain><devices><emulator>/tmp/evil</emulator></devices></domain>"
+OTHER = hashlib.sha256(EVIL.encode()).hexdigest()
+
+
+def forge(world: World, name: str, xml: str) -> None:
+    """A peer that lies: in its copy stands another definition, and in the record of its copy the
+    digest of that one."""
+    store = world.hosts[name].store
+    raw = json.loads(store.read("copy.host-a.1"))
+    raw["definitions"]["job"] = xml
+    theirs = json.loads(raw["record"])
+    theirs["vms"]["job"]["definition"] = OTHER
+    raw["record"] = json.dumps(theirs)
+    store.files["copy.host-a.1"] = pack(json.dumps(raw).encode())
+
+
+def test_a_definition_that_a_peer_made_up_is_never_started(world: World) -> None:
+    world.job_is_off()
+    world.damage()
+    forge(world, "b", EVIL)
+    forge(world, "c", EVIL)
+    message = world.start()["job"].message
+    assert "its definition is neither" in message
+    before = world.written()
     refused = world.stop(world.run(), "web")["web"].message
-    assert "differ for VM job" in refused
-    assert "copy.host-a.N" in refused
-    assert "differ" in world.start()["job"].message
+    assert "b (not what host-a wrote of job)" in refused
+    assert world.written() == before
     assert world.source.started == []
+
+
+@pytest.mark.parametrize("deep", ["[" * 10**5, '{"a":' * 10**5, '{"record": "x"', "[]", "7"])
+def test_a_copy_that_is_no_copy_is_left_aside(world: World, deep: str) -> None:
+    world.job_is_off()
+    world.damage()
+    world.hosts["b"].files["copy.host-a.1"] = pack(deep.encode())
+    assert world.start() == {}
+    assert world.source.started == ["<job/>"]
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "[]", "7", '{"job": 7}', '{"job": '])
+def test_definitions_that_are_whole_and_no_definitions_are_one_error(
+    world: World, text: str
+) -> None:
+    world.job_is_off()
+    world.source.files["definitions.1"] = pack(text.encode())
+    before = world.written()
+    refused = world.stop(world.run(), "web")["web"].message
+    assert "definitions.N in pool virtops is not what a run writes" in refused
+    assert "is not what a run writes" in world.start()["job"].message
+    assert (world.written(), world.source.started) == (before, [])
 
 
 def test_definitions_removed_by_hand_are_not_written_without_what_a_silent_peer_may_have(
