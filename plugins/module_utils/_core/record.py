@@ -290,8 +290,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def _check(record: NodeRecord) -> None:
     """Raises ValueError for what no run writes. Else it would fail somewhere in a decision."""
-    entries = record.vms.values()
-    for one in (record, *entries, *(a for entry in entries for a in entry.attempts)):
+    parts: list[NodeRecord | VMRecord | Attempt] = [record, *record.vms.values()]
+    parts += [attempt for entry in record.vms.values() for attempt in entry.attempts]
+    for one in parts:
         for about in fields(one):
             value = getattr(one, about.name)
             kinds = _KINDS[str(about.type)]

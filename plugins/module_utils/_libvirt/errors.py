@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,7 +39,7 @@ def as_failed() -> Iterator[None]:
     except PermissionError as exc:
         text = f"{exc}: the module needs root on the host (become)"
         raise Failed(text, type(exc).__name__) from exc
-    except (*TOLD, OSError, ValueError) as exc:
+    except (*TOLD, OSError, ValueError, ET.ParseError) as exc:
         raise Failed(str(exc), type(exc).__name__) from exc
     except Exception as exc:
         if not hasattr(exc, "get_error_code"):  # libvirtError, whose binding may be missing

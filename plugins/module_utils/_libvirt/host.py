@@ -9,6 +9,7 @@ The static facts (capabilities, networks ...) are read once a slice, the rest at
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -191,6 +192,8 @@ class Host:
         except libvirt.libvirtError as exc:
             now.error = f"{self.config.uri}: {exc}"
             self.close()
+        except (ET.ParseError, ValueError) as exc:
+            now.error = f"{self.config.uri}: its libvirt answers what libvirt never answers: {exc}"
         return now
 
     def _read_claims(self, now: HostNow) -> None:

@@ -19,12 +19,14 @@ unless this host wrote it down itself (see `definitions`).
 from __future__ import annotations
 
 import hashlib
+import stat
 import time
 from collections.abc import Callable
 from html import escape  # xml.sax would bring urllib and http along
 from typing import Any, NamedTuple
 
 from .connection import libvirt
+from .foreign import parse_xml
 from .store_names import (
     CORDON,
     OutcomeName,
@@ -183,6 +185,18 @@ class Store:
             pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
         if not pool.autostart():
             pool.setAutostart(1)
+        return self._closed(pool)
+
+    def _closed(self, pool: Any) -> Any:
+        """The pool. Raises StoreError when any user of its host may put files into it, and so
+        records of his own: it was made by somebody else. libvirt read the mode at its start."""
+        mode = parse_xml(pool.XMLDesc(0)).findtext("target/permissions/mode") or "0"
+        if int(mode, 8) & stat.S_IWOTH:
+            raise StoreError(
+                f"the directory of the storage pool {self._name} may be written by every user (mode"
+                f" {mode}), so what it holds cannot be trusted. Look at what is in it, then: chmod"
+                f" 0700 on its path, virsh pool-refresh {self._name}"
+            )
         return pool
 
     def _found(self) -> Any:
@@ -197,7 +211,7 @@ class Store:
             if self._acts:
                 self.ensure()
             elif pool.isActive():
-                self._handle = pool
+                self._handle = self._closed(pool)
             else:
                 raise StoreError(
                     f"the storage pool {self._name} is off, so what it holds is not known. A run"

@@ -24,6 +24,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.forei
     load_json,
     parse_xml,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    Host,
+    HostConfig,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
     LibvirtPlatform,
 )
@@ -244,3 +248,9 @@ def test_an_outcome_that_no_holder_writes_is_no_outcome(raw: dict[str, Any]) -> 
     made._outcomes = {}
     made._read_outcomes(record)
     assert made._outcomes == {}
+
+
+def test_a_peer_whose_libvirt_answers_with_a_bomb_cannot_be_read() -> None:
+    conn = SimpleNamespace(isAlive=lambda: True, getCapabilities=lambda: BOMB)
+    read = Host(HostConfig("b", "qemu+tls://b/system"), lambda _uri: conn).read(False)
+    assert "DOCTYPE" in read.error

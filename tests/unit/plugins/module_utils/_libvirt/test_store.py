@@ -110,6 +110,10 @@ class Pool:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.active = self.starts_itself = True
+        self.mode = "0700"
+
+    def XMLDesc(self, _flags: int) -> str:  # noqa: N802
+        return f"<pool><target><permissions><mode>{self.mode}</mode></permissions></target></pool>"
 
     def isActive(self) -> bool:  # noqa: N802
         return self.active
@@ -245,6 +249,18 @@ def test_who_only_looks_starts_no_pool(pool: Pool) -> None:
     pool.active = False
     Store(connection(pool)).names()
     assert (pool.active, pool.starts_itself) == (True, True)
+
+
+@pytest.mark.parametrize("acts", [True, False])
+@pytest.mark.parametrize("mode", ["0777", "0702", "01777"])
+def test_a_pool_that_any_user_may_write_to_is_not_believed(
+    pool: Pool, mode: str, acts: bool
+) -> None:
+    pool.mode = mode
+    with pytest.raises(StoreError, match=rf"mode {mode}\).*chmod 0700"):
+        Store(connection(pool), acts=acts).names()
+    pool.mode = "0711"
+    assert Store(connection(pool), acts=acts).names() == []
 
 
 def test_a_host_whose_pool_is_off_is_not_read_as_one_without_claims(pool: Pool) -> None:
