@@ -19,7 +19,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     RecordError,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import disk_notes, store
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    disk_notes,
+    host,
+    store,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.foreign import (
     load_json,
     parse_xml,
@@ -87,7 +91,8 @@ def reader(stream: Any, names: list[str]) -> Store:
 
 @pytest.fixture(autouse=True)
 def _binding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "libvirt", fakes.Binding())
+    for module in (store, host):
+        monkeypatch.setattr(module, "libvirt", fakes.Binding())
 
 
 @pytest.mark.parametrize("fill", [b"\0", b"x"])
