@@ -18,6 +18,8 @@ description:
     that was run on each host.
   - Each host's output is the time of whoever asked, its own time, both in seconds, and its
     C(vm.unprivileged_userfaultfd), V(-1) if it has none.
+  - What may follow is about QEMU's certificates for migrations. V(1) if it wants one of who calls
+    it, else V(0), then their directory, and each file that is missing there.
   - A host that could not be reached, or answered something else, is left out.
   - The role P(virtops.maintenance.preflight#role) uses it.
 options:
@@ -49,7 +51,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: One entry a host, with C(name), C(clock) and C(userfaultfd).
+  description:
+    - One entry a host, with C(name), C(clock) and C(userfaultfd), and if that is known with
+      C(tls_dir), C(tls_missing) and C(tls_verify).
   type: list
   elements: dict
 """
@@ -65,7 +69,10 @@ def measured(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         except (IndexError, ValueError):
             continue
         name = result[result.get("ansible_loop_var", "item")]
-        found.append({"name": name, "clock": round(told - asked, 3), "userfaultfd": setting})
+        one = {"name": name, "clock": round(told - asked, 3), "userfaultfd": setting}
+        if len(words) > 4 and words[4].startswith("/"):
+            one |= {"tls_verify": words[3] != "0", "tls_dir": words[4], "tls_missing": words[5:]}
+        found.append(one)
     return found
 
 

@@ -35,7 +35,8 @@ options:
       - What libvirt does not tell of the hosts, measured by other means. The role
         P(virtops.maintenance.preflight#role) does that.
       - Without it the clocks are not compared, and whether the kernels of the peers permit
-        post-copy is not known. Both are told, as V(NotChecked).
+        post-copy, and whether QEMU has its certificates, is not known. All that is reported, as
+        V(NotChecked).
     type: list
     elements: dict
     default: []
@@ -52,6 +53,20 @@ options:
           - C(vm.unprivileged_userfaultfd) of its kernel.
           - V(-1) if the kernel has no such setting.
         type: int
+      tls_dir:
+        description:
+          - Directory in which its QEMU has the certificates for migrations.
+          - Not given if that is not known.
+        type: str
+      tls_missing:
+        description: Names of the files that are missing there, for example V(server-cert.pem).
+        type: list
+        elements: str
+        default: []
+      tls_verify:
+        description: Whether its QEMU wants a certificate of who migrates a VM to it.
+        type: bool
+        default: true
   controller_uuid:
     description:
       - UUID of the machine that Ansible runs on, to see whether it is a VM of this host.
@@ -181,6 +196,9 @@ MEASURED_SPEC = {
     "name": {"type": "str", "required": True},
     "clock": {"type": "float"},
     "userfaultfd": {"type": "int"},
+    "tls_dir": {"type": "str"},
+    "tls_missing": {"type": "list", "elements": "str", "default": []},
+    "tls_verify": {"type": "bool", "default": True},
 }
 
 

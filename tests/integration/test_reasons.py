@@ -190,6 +190,7 @@ def lab() -> Iterator[Lab]:
 # The preflight. What it is given beside the hosts, by the name of the look.
 AGREE = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 0.2}]
 SKEWED = [{"name": "host-a", "clock": 0.1}, {"name": "host-b", "clock": 90.0}]
+BARE = [{**AGREE[0], "tls_dir": "/etc/pki/qemu", "tls_missing": ["ca-cert.pem"]}, AGREE[1]]
 UNKNOWN = {"name": "writers", "when": "name == 'ops' && dirty_rate > `100`"}
 LOOKS: dict[str, dict[str, Any]] = {
     "as_it_is": {"measured": SKEWED, "controller_uuid": LOCAL.uuid, "rules": [KEPT]},
@@ -198,6 +199,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "stop_allowed": {"measured": AGREE, "strategy": "None", "allow_stop": True},
     "skip": {"measured": AGREE, "on_not_migratable": "skip"},
     "owners": {"measured": AGREE, "strategy": "External"},
+    "encrypted": {"measured": BARE, "migration": {"tls": True}},
 }
 # code -> (the look that tells it, of what or of whom)
 TOLD = {
@@ -210,6 +212,8 @@ TOLD = {
     "InboundMigration": ("as_it_is", "node host-a"),
     "StuckMigration": ("as_it_is", "VM ops"),
     "CordonedByOthers": ("as_it_is", "node host-a"),
+    "MigrationInTheClear": ("as_it_is", "node host-a"),
+    "QEMUCertificatesMissing": ("encrypted", "host host-a"),
     "CapacityNotDeclared": ("bare", "node host-a"),
     "ClockSkew": ("as_it_is", "host host-b"),
     "RunsTheMaintenance": ("as_it_is", "node host-a"),

@@ -307,6 +307,7 @@ PLANTS: dict[Check, Plant] = {
     Check.SILENT: silent,
     Check.UPGRADING: kubevirt(status={"targetDeploymentID": "2"}),
     Check.UNHEALTHY: kubevirt(status={"conditions": [condition("Available", "False")]}),
+    Check.IN_THE_CLEAR: kubevirt(spec={"configuration": {"migrations": {"disableTLS": True}}}),
     Check.NO_CANCEL: kubevirt(status={"observedKubeVirtVersion": "v1.6.2"}),
     Check.WEBHOOK_UNAVAILABLE: webhook,
     Check.API_ERROR: eviction_fails,

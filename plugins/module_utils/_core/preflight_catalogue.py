@@ -133,6 +133,19 @@ _TARGETS: dict[Check, CheckInfo] = {
         "Set sysctl vm.unprivileged_userfaultfd=1 there, or do not allow post-copy.",
         "vm.unprivileged_userfaultfd of the targets; the user that QEMU runs as",
     ),
+    Check.IN_THE_CLEAR: _new(
+        *(_B, _CLUSTER, _WARNING),
+        "Memory, and disks that are copied, go over the wire in the clear.",
+        "On libvirt set migration: {tls: true} (docs/security.md says which certificates QEMU"
+        " needs); on KubeVirt remove disableTLS. Or ignore this where the network is your own.",
+        "migration.tls of the policy and the rules; KubeVirt's migrations.disableTLS",
+    ),
+    Check.CERTIFICATES: _new(
+        *(_L, _NODE, _BLOCKER),
+        "Migrations are to be encrypted, and QEMU lacks a certificate for it there.",
+        "Put it there, readable by QEMU's user: docs/security.md.",
+        "the files where qemu.conf says (migrate_tls_x509_cert_dir), listed by the role",
+    ),
 }
 _POLICY: dict[Check, CheckInfo] = {
     Check.STOP_NOT_ALLOWED: _told(Reason.STOP_NOT_ALLOWED, _B, "strategy, rules, allow_stop"),

@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from .preflight_facts import Facts, HostSeen
-from .preflight_words import About, Check, Found, Platform
+from .preflight_tls import tls_findings
+from .preflight_words import LISTED, About, Check, Found, Platform, listed
 from .strategy import Choice, Way
 
 # Seconds. The clocks are read one after the other, over connections that take a second each.
 SKEW = 5.0
-_LISTED = 5
 
 
 def cluster_findings(facts: Facts) -> Iterator[Found]:
@@ -83,6 +83,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield from _room(facts, moving)
         yield from _versions(facts)
         yield from _post_copy(facts, choices)
+        yield from tls_findings(facts, choices)
     yield from _capacity(facts)
     yield from _clocks(facts)
 
@@ -113,7 +114,7 @@ def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
     """Necessary, not sufficient: that it all fits is for the plan to say."""
     needs = sum(_mib(facts, uuid) for uuid in moving)
     if facts.room_mib is not None and needs > facts.room_mib:
-        where = ", ".join((facts.room_on or facts.targets)[:_LISTED])
+        where = ", ".join((facts.room_on or facts.targets)[:LISTED])
         text = f"{len(moving)} VMs need {needs} MiB; {where} have"
         yield Found(
             Check.FLEET_TOO_FULL, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
@@ -173,13 +174,7 @@ def _capacity(facts: Facts) -> Iterator[Found]:
     """Of hosts that take VMs: what the drained one has counts for nobody now."""
     bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
     if bare:
-        yield Found(Check.CAPACITY, f"node {facts.node}", f"Not declared for {_listed(bare)}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few, and how many more."""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+        yield Found(Check.CAPACITY, f"node {facts.node}", f"Not declared for {listed(bare)}.")
 
 
 def _clocks(facts: Facts) -> Iterator[Found]:
@@ -187,7 +182,7 @@ def _clocks(facts: Facts) -> Iterator[Found]:
     known = {h.name: h.clock for h in facts.hosts if h.clock is not None}
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
     if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
-        text = f"The clocks of {_listed(dark)}."
+        text = f"The clocks of {listed(dark)}."
         yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
     if len(known) < 2:
         return

@@ -81,11 +81,21 @@ class PodSeen:
 
 
 @dataclass(frozen=True)
+class TLSSeen:
+    """QEMU's certificates for migrations. missing: of the names that QEMU gives them. verify: it
+    wants a certificate of who calls it."""
+
+    folder: str
+    missing: tuple[str, ...] = ()
+    verify: bool = True
+
+
+@dataclass(frozen=True)
 class HostSeen:
     """A libvirt host. Versions: major*10^6 + minor*10^3 + release, 0: not known.
 
     userfaultfd: may QEMU there use it (None: not known). clock: its clock less the asker's.
-    declared: somebody said how much of its memory is for VMs.
+    declared: somebody said how much of its memory is for VMs. tls: None: not known.
     """
 
     name: str
@@ -94,6 +104,7 @@ class HostSeen:
     userfaultfd: bool | None = None
     clock: float | None = None
     declared: bool = True
+    tls: TLSSeen | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,7 @@ class StuckWork:
 
 @dataclass(frozen=True)
 class ClusterSeen:
-    """The whole cluster. `slots`, `outbound`: its limits."""
+    """The whole cluster. `slots`, `outbound`: its limits. in_the_clear: why memory travels so."""
 
     upgrading: str = ""
     unhealthy: str = ""
@@ -129,6 +140,7 @@ class ClusterSeen:
     no_cancel: str = ""
     descheduler: str = ""
     updater: str = ""
+    in_the_clear: str = ""
     slots: int = 5
     outbound: int = 2
 

@@ -10,6 +10,7 @@ beforehand and what is told afterwards can be compared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,6 +23,9 @@ class Severity(str, Enum):
     BLOCKER = "blocker"
     WARNING = "warning"
     IGNORE = "ignore"
+
+
+LISTED = 5  # names in one sentence
 
 
 class Platform(str, Enum):
@@ -76,6 +80,8 @@ class Check(str, Enum):
     STORAGE_HERE = "StorageOnlyHere"
     LOCAL_MEDIUM = "LocalMedium"
     POST_COPY = "PostCopyNotPermitted"
+    IN_THE_CLEAR = "MigrationInTheClear"
+    CERTIFICATES = "QEMUCertificatesMissing"
     # What the policy makes of it
     STOP_NOT_ALLOWED = Reason.STOP_NOT_ALLOWED.value
     UNDECIDED = Reason.UNDECIDED.value
@@ -161,3 +167,9 @@ class Found:
     soft: bool = False
     decided_by: str = ""
     about: About | None = None
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

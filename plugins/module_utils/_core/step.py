@@ -134,9 +134,14 @@ class Step:
         return vm is not None and vm.state is State.UNKNOWN
 
     def close(self) -> None:
-        """What is no longer wanted has worked: forget how often it was tried."""
+        """What is no longer wanted has worked: forget how often it was tried.
+
+        Not of a VM of which nothing was concluded, as in the first step of each slice: else what is
+        refused again and again would never be used up.
+        """
         for uuid, entry in self.record.vms.items():
-            entry.tries = self._tried.get(uuid, {})
+            if uuid in self._tried or not (uuid in self.unsure or self.unheard(uuid)):
+                entry.tries = self._tried.get(uuid, {})
 
     def sighting(self, uuid: str) -> Sighting | None:
         """The most telling sighting on another node."""

@@ -180,6 +180,7 @@ def cluster_seen(found: Read, webhook: str) -> ClusterSeen:
         no_cancel=f"It is {version[0]}.{version[1]}." if cannot else "",
         descheduler=_descheduler(found),
         updater=_updater(found),
+        in_the_clear="Its migrations.disableTLS is true." if migrations.get("disableTLS") else "",
         slots=int(migrations.get("parallelMigrationsPerCluster", 5)),
         outbound=int(migrations.get("parallelOutboundMigrationsPerNode", 2)),
     )

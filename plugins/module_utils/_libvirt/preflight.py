@@ -19,6 +19,7 @@ from .._core.preflight_facts import (
     HostSeen,
     NodeSeen,
     StuckWork,
+    TLSSeen,
     VMSeen,
 )
 from .._core.preflight_words import Check, Platform, Severity
@@ -36,12 +37,22 @@ from .service import Request, platform_of
 class Measured:
     """What was read on a host by other means than libvirt. clock: less the asker's, seconds.
 
-    userfaultfd: the kernel's setting; -1: this kernel has none.
+    userfaultfd: the kernel's setting; -1: this kernel has none. tls_dir: where QEMU has its
+    certificates for migrations, None: not known; tls_missing: of them; tls_verify: of a caller's.
     """
 
     name: str
     clock: float | None = None
     userfaultfd: int | None = None
+    tls_dir: str | None = None
+    tls_missing: Sequence[str] = ()
+    tls_verify: bool = True
+
+    @property
+    def tls(self) -> TLSSeen | None:
+        if self.tls_dir is None:
+            return None
+        return TLSSeen(self.tls_dir, tuple(self.tls_missing), self.tls_verify)
 
 
 def preflight(
@@ -156,6 +167,7 @@ def _hosts(
             permits_userfaultfd(setting, root),
             told.clock,
             declared=bool(host.config.memory_mib or host.config.reserve_mib),
+            tls=told.tls,
         )
 
 

@@ -39,6 +39,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     PodSeen,
     QuotaLeft,
     StuckWork,
+    TLSSeen,
     VMSeen,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
@@ -51,7 +52,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
 )
 
 GIB = 1024
-POLICY = Policy()
+PKI = "/etc/pki/qemu"
+POLICY = Policy(migration=MigrationSettings(tls=True))
 STOPS = Policy(default_strategy=EvictionStrategy.NONE, allow_stop=True)
 
 
@@ -81,9 +83,16 @@ def clean(platform: Platform = Platform.LIBVIRT, seed: int | None = None) -> Fac
         )
         for uuid, vm in vms.items()
     }
-    hosts = [HostSeen("a", 7002000, 9000000, True, 0.3)]
+    hosts = [HostSeen("a", 7002000, 9000000, True, 0.3, tls=TLSSeen(PKI))]
     hosts += [
-        HostSeen(n, 7002000 + dice.choice([0, 1000]), 9000000, True, dice.uniform(-1, 1))
+        HostSeen(
+            n,
+            7002000 + dice.choice([0, 1000]),
+            9000000,
+            True,
+            dice.uniform(-1, 1),
+            tls=TLSSeen(PKI, verify=dice.random() < 0.9),
+        )
         for n in others
     ]
     return Facts(
@@ -233,6 +242,8 @@ PLANTS: dict[Check, Plant] = {
     Check.STORAGE_HERE: seen(L, local_disks=("vda (/images/a)",)),
     Check.LOCAL_MEDIUM: a_medium,
     Check.POST_COPY: hosts(POST_COPY, userfaultfd=False),
+    Check.IN_THE_CLEAR: whole(L, Policy()),
+    Check.CERTIFICATES: hosts(POLICY, tls=TLSSeen(PKI, ("server-key.pem",))),
     Check.STOP_NOT_ALLOWED: vm(K, declared_strategy="None"),
     Check.UNDECIDED: whole(L, UNKNOWN),
     Check.SKIPPED: vm(

@@ -51,10 +51,11 @@ CAPS = (
     "<capabilities><host><secmodel><model>apparmor</model></secmodel><secmodel><model>dac</model>"
     "<baselabel type='kvm'>+{0}:+{0}</baselabel></secmodel></host></capabilities>"
 )
-POLICY = Policy()
-POST_COPY = Policy(migration=MigrationSettings(post_copy=True))
-CLOCKS = tuple(Measured(name, 0.1) for name in "abc")
-CLOSED = (Measured("a", 0.1), Measured("b", 0.1, 0), Measured("c", 0.1, 0))
+POLICY = Policy(migration=MigrationSettings(tls=True))
+POST_COPY = Policy(migration=MigrationSettings(post_copy=True, tls=True))
+PKI = "/etc/pki/qemu"
+CLOCKS = tuple(Measured(name, 0.1, tls_dir=PKI) for name in "abc")
+CLOSED = (CLOCKS[0], *(Measured(name, 0.1, 0, PKI) for name in "bc"))
 
 
 class Reader:

@@ -115,7 +115,7 @@ def test_a_vm_that_runs_us_and_can_move_is_good_to_know(fleet: Fleet) -> None:
     assert (row["severity"], row["message"]) == ("warning", "It is us. It is moved last.")
     fleet.vm(declared_strategy="None")
     told = fleet.look(Policy(allow_stop=True))
-    assert set(told) == {Check.RUNS_THE_MAINTENANCE}
+    assert set(told) == {Check.RUNS_THE_MAINTENANCE, Check.IN_THE_CLEAR}
     row = told[Check.RUNS_THE_MAINTENANCE]
     assert (row["severity"], row["message"]) == ("blocker", "It is us. It is never stopped.")
 

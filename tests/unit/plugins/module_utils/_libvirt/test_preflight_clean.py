@@ -16,7 +16,10 @@ from clean_clusters.libvirt import SECRET, Fleet, Guest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.needs import Taint
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+    MigrationSettings,
+    Policy,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
     check,
     result,
@@ -50,7 +53,7 @@ assert _spec is not None and _spec.loader is not None
 fakes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fakes)
 
-POLICY = Policy()
+POLICY = Policy(migration=MigrationSettings(tls=True))
 CAPS = "<capabilities><host><secmodel><model>dac</model></secmodel></host></capabilities>"
 NOT_THERE = 50  # VIR_ERR_NO_STORAGE_VOL
 
@@ -141,7 +144,9 @@ class Hosts:
             configs = [one.config for one in self.all]
             request = Request(configs[0], configs[1:], POLICY, Intent.DRAINED, "preflight")
             found = preflight.gather(
-                platform, request, [preflight.Measured(one.name, 0.1) for one in self.all]
+                platform,
+                request,
+                [preflight.Measured(h.name, 0.1, tls_dir="/etc/pki/qemu") for h in self.all],
             )
             return result(found, check(found, POLICY), {})
         finally:

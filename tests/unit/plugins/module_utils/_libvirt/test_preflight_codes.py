@@ -47,6 +47,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.prefl
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
     CLOSED,
+    PKI,
     POST_COPY,
     UUID,
     Fleet,
@@ -183,6 +184,8 @@ def _stopped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
     return fleet.look(Policy(allow_stop=True))
 
 
+BARE = tuple(Measured(name, 0.1, None, PKI, ["server-cert.pem"]) for name in "abc")
+
 # These need an option as well.
 WITH: dict[Check, Look] = {
     Check.TRANSIENT: _transient,
@@ -190,6 +193,8 @@ WITH: dict[Check, Look] = {
     Check.SKIPPED: _skipped,
     Check.STAYS_OFF: _stopped,
     Check.POST_COPY: lambda fleet: fleet.look(POST_COPY, CLOSED),
+    Check.IN_THE_CLEAR: lambda fleet: fleet.look(Policy()),
+    Check.CERTIFICATES: lambda fleet: fleet.look(measured=BARE),
     Check.CLOCK_SKEW: lambda fleet: fleet.look(measured=SKEWED),
     Check.NOT_CHECKED: lambda fleet: fleet.look(POST_COPY),
 }
@@ -212,5 +217,5 @@ def test_what_is_planted_is_found(fleet: Fleet, member: Check) -> None:
 
 
 def test_a_clean_fleet_has_none(fleet: Fleet) -> None:
-    open_ = tuple(Measured(name, 0.1, 1) for name in "abc")
+    open_ = tuple(Measured(name, 0.1, 1, PKI) for name in "abc")
     assert fleet.look(POST_COPY, open_) == {}
