@@ -16,6 +16,34 @@ _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
 _UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
 _HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
+# What check mode says of each action; one that is not here is named by its code.
+_WOULD = {
+    "cordon": "would be cordoned",
+    "uncordon": "would be uncordoned",
+    "forget": "would have its record removed",
+    "migrate": "would be migrated",
+    "watch": "would have its migration followed",
+    "abort": "would have its migration aborted",
+    "release": "would have its reservation released",
+    "finish": "would get its autostart and metadata at the target",
+    "mark": "would be marked for evacuation",
+    "unmark": "would have its evacuation mark removed",
+    "clean_source": "would have its definition removed from its old host",
+    "shutdown": "would be shut down",
+    "force_off": "would be powered off",
+    "save": "would be saved to disk",
+    "unsave": "would have its queued save withdrawn",
+    "cold_define": "would be defined",
+    "cold_undefine": "would have its definition removed here",
+    "cold_start": "would be started",
+    "cold_withdraw": "would have its definition removed",
+    "start": "would be started",
+    "resume": "would be resumed",
+    "autostart_off": "would have its autostart disabled",
+    "autostart_on": "would have its autostart enabled",
+    "adopt": "would have its running migration followed",
+    "cancel": "would have its evacuation mark removed",
+}
 
 
 class Progress:
@@ -77,7 +105,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     parts = [vm["name"]]
     progress = vm.get("progress")
     done = vm["verdict"] not in ("pending", "")
-    parts.append(vm["verdict"] if done else vm["phase"])
+    # "Running" alone reads as the state of the VM.
+    parts.append(vm["verdict"] if done else f"migration {vm['phase']}")
     if progress and not done:
         parts.append(f"{progress['percent']} %")
         parts.append(f"{progress['processed_mib']:.0f}/{progress['total_mib']:.0f} MiB")
@@ -99,14 +128,16 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     """The whole host in one line."""
     counts = result.get("counts", {})
     left = counts.get("pending", 0)
-    text = f"{result['node']}  {result['phase']}  {left} of {counts.get('total', 0)} VMs to go"
+    total = counts.get("total", 0)
+    vms = f"{left} of {total} VMs left" if total else "no VMs left"
+    text = f"{result['node']}  {result['phase']}  {vms}"
     moving = [vm for vm in result.get("vms", []) if vm.get("progress")]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
-        text += f"  {len(pods)} pods to go: {first}"
+        text += f"  {len(pods)} pods left: {first}"
     if result.get("nudges"):
         text += f"  KubeVirt woken {result['nudges']} times"
     return text
@@ -118,7 +149,8 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
     times = {vm["name"]: _times(vm) + _hooks(vm) for vm in result.get("vms", [])}
     lines = []
     for act in planned:
-        text = f"{act['vm'] or result['node']}  would {act['do']}"
+        would = _WOULD.get(act["do"], f"would {act['do']}")
+        text = f"{act['vm'] or result['node']}  {would}"
         text += f"  -> {act['target']}" if act["target"] else ""
         lines.append(text + times.get(act["vm"], ""))
     acted_on = {act["vm"] for act in planned}
@@ -127,6 +159,26 @@ def foreseen(result: Mapping[str, Any]) -> list[str]:
             lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
     lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
     return lines
+
+
+def duration(result: Mapping[str, Any]) -> str:
+    """Check mode: how long it would take in total, or for whom that cannot be said; or empty."""
+    seconds = result.get("predicted_duration")
+    if seconds is None:
+        return ""
+    acted_on = {act["vm"] for act in result.get("planned", []) if act["vm"]}
+    stuck = set(result.get("would_stay") or ())
+    stuck |= {
+        vm["name"]
+        for vm in result.get("vms", [])
+        if vm["verdict"] == "pending" and vm["reason"] and vm["name"] not in acted_on
+    }
+    if not stuck:
+        return f"{result['node']}  about {seconds:.0f} s in total"
+    names = ", ".join(sorted(stuck))
+    if acted_on <= stuck:
+        return f"{result['node']}  no duration: it depends on {names}"
+    return f"{result['node']}  about {seconds:.0f} s in total, without {names}"
 
 
 def _times(vm: Mapping[str, Any]) -> str:
@@ -154,7 +206,8 @@ def would_not(result: Mapping[str, Any], wanted: str) -> str:
     reasons = {vm["name"]: vm["reason"] for vm in result.get("vms", [])}
     why = [f"{name} ({reasons[name]})" if reasons[name] else name for name in staying or ()]
     why += [finding["reason"] for finding in result.get("findings", [])]
-    return f"{_what(result)} would not be {wanted}: {', '.join(why)}."
+    what = _what(result)
+    return f"{what} would not become {wanted}. What stands in the way: {', '.join(why)}."
 
 
 def _what(result: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, foreseen, summary, unanswered, would_not
+from ._progress import Progress, duration, foreseen, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -57,7 +57,9 @@ def run_slices(
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:
-            _tell(display, result, good[str(module_args.get("state") or next(iter(good)))])
+            _report_forecast(
+                display, result, good[str(module_args.get("state") or next(iter(good)))]
+            )
             return result
         progress.update(result)
         if result.get("ended") in ("final", "needs"):
@@ -75,12 +77,11 @@ def run_slices(
     return result
 
 
-def _tell(display: Display, result: Mapping[str, Any], wanted: str) -> None:
+def _report_forecast(display: Display, result: Mapping[str, Any], wanted: str) -> None:
     """What would be done; and a warning if it would not be enough. A forecast is no failure."""
-    for line in foreseen(result):
-        display.display(line)
-    if result.get("predicted_duration") is not None:
-        display.display(f"{result['node']}  about {result['predicted_duration']:.0f} s in all")
+    for line in (*foreseen(result), duration(result)):
+        if line:
+            display.display(line)
     text = would_not(result, wanted)
     if text:
         display.warning(text)

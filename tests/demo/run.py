@@ -35,7 +35,7 @@ PATCH = Path(__file__).with_name("patch.yml")
 # Seconds for one play. A hang has to end; with a load of 14 on two cores 300 were not enough.
 PATIENCE = 1200.0
 # Left out: empty lines, skipped tasks, checks of arguments and of the connection.
-NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*(Validating arguments|was the host reached)")
+NOISE = re.compile(r"^\s*$|^skipping: |^TASK \[.*(Validating arguments|Verify that)")
 
 
 def say(text: str) -> None:

@@ -235,8 +235,8 @@ def test_check_mode_names_the_hooks_and_runs_none(sim, plays) -> None:
     done = plays.run("drain", "--check")
     assert done.returncode == 0, done.stdout
     text = " ".join(done.stdout.split())
-    assert "default/web would migrate" in text and "before: out.yml after: back.yml" in text
-    assert "would not be Drained" not in text
+    assert "default/web would be migrated" in text and "before: out.yml after: back.yml" in text
+    assert "would not become Drained" not in text
     assert plays.told == [] and stages(sim) == {}
 
 

@@ -35,6 +35,20 @@ _FEW = 20
 _Place = tuple[bool, int, str, int, Node]
 
 
+def _left_out(obs: Observation, draining: frozenset[str], to: str) -> str:
+    """Which hosts take no VM for now, and why: an operator may have forgotten one."""
+    others = [n for n in obs.nodes.values() if n.name not in draining and to in ("", n.name)]
+    silent = [n.name for n in others if not n.reachable]
+    cordoned = [n.name for n in others if n.reachable and n.cordoned]
+    texts = (("Cordoned", cordoned), ("Not readable", silent))
+    return " ".join(f"{what}: {_some(sorted(names))}." for what, names in texts if names)
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _TOLD
+    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
 class Placement:
     """Chooses targets for one decide step and books what it gave, so that the next VM of the
     same step sees it. Cost: the nodes are sorted once; then a VM looks at few of them, unless
@@ -52,6 +66,7 @@ class Placement:
         self._placing = placing or Placing()
         self._sign = _SIGN[self._placing.profile]
         self._sources = obs.nodes
+        self._left_out = _left_out(obs, draining, to)
         self._nodes: list[Node] = [
             n
             for n in obs.nodes.values()
@@ -184,7 +199,8 @@ class Placement:
     def _explain(self, vm: VM, cold: bool) -> tuple[Finding, ...]:
         """A VM that every node refuses for the same kind of reason gets that reason."""
         if not self._nodes:
-            return (Finding(Reason.NO_TARGET, "No other host is uncordoned and reachable."),)
+            why = self._left_out or "No other host is given."
+            return (Finding(Reason.NO_TARGET, f"No host can take the VM. {why}"),)
         found: dict[Reason, Finding] = {}
         typed, refusing = set(), _refusing(vm, cold)
         for name in [node.name for node in self._nodes] if refusing else ():
@@ -194,7 +210,8 @@ class Placement:
                     typed.add(name)
         if len(typed) < len(self._nodes):
             needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
-            text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}."
+            text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
+            text = text.rstrip()
             found.setdefault(Reason.NO_TARGET, Finding(Reason.NO_TARGET, text))
         return tuple(found.values())
 

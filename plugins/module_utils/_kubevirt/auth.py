@@ -143,7 +143,8 @@ def configuration(auth: Mapping[str, Any]) -> Any:
         try:
             _load(auth, config)
         except (ConfigException, OSError, ValueError) as exc:
-            raise ConfigError(f"No usable configuration for the Kubernetes API: {exc}") from exc
+            text = f"No usable configuration for the Kubernetes API in {_place(auth)}: {exc}"
+            raise ConfigError(text) from exc
     if host:
         config.host = host
     if auth["api_key"]:
@@ -166,6 +167,17 @@ def configuration(auth: Mapping[str, Any]) -> Any:
     if auth["proxy_headers"]:
         config.proxy_headers = urllib3.util.make_headers(**auth["proxy_headers"])
     return config
+
+
+def _place(auth: Mapping[str, Any]) -> str:
+    """Where the configuration was looked for, as the user named it."""
+    kubeconfig = auth["kubeconfig"]
+    if isinstance(kubeconfig, Mapping):
+        return "the dictionary that kubeconfig is"
+    if kubeconfig:
+        return f"kubeconfig {kubeconfig}"
+    default = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    return f"{default} (neither the option kubeconfig nor K8S_AUTH_KUBECONFIG is set)"
 
 
 def _load(auth: Mapping[str, Any], config: Any) -> None:

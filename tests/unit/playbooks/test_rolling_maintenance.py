@@ -114,7 +114,7 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(
     assert "The roll stopped at host-a" in text
     assert ("no route to host" if how == "gone" else "said by the step") in text
     assert "Done: none. Not done: host-a, host-b." in text
-    assert "go on with -e maintenance_hosts=host-a,host-b, or run restore.yml for host-a" in text
+    assert "continue with -e maintenance_hosts=host-a,host-b, or run restore.yml for host-a" in text
     untouched = "host-a: nothing was changed." in text
     assert untouched == (step == "look")
 
@@ -125,6 +125,16 @@ def test_a_drain_that_is_refused_is_not_said_to_have_moved_vms(roll: Roll) -> No
     text = text.partition("The roll stopped at host-a")[2]
     assert "Nothing was changed. host-a: the drain reported no change before this error" in text
     assert "VMs may have moved" not in text
+
+
+def test_the_error_of_a_failed_task_is_in_the_summary(roll: Roll) -> None:
+    work = "echo repository is unreachable >&2; exit 3"
+    (roll.folder / "work.yml").write_text(f"- ansible.builtin.shell: {work}\n")
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml")
+    assert code != 0
+    text = text.partition("The roll stopped at host-a")[2]
+    assert text.startswith(', in the task "ansible.builtin.shell": ')
+    assert "non-zero return code: repository is unreachable. host-a: " in text
 
 
 def test_it_says_what_is_done(roll: Roll) -> None:
@@ -205,9 +215,9 @@ def test_how_to_go_on_is_said_before_work_that_loses_the_host(roll: Roll) -> Non
     code, text = roll.run("host-b work gone", *words)
     assert code != 0
     assert roll.steps[-1] == "host-b work"
-    text = text.partition("TASK [Do the work]")[2].partition("no route to host")[0]
+    text = text.partition("TASK [Run the maintenance tasks]")[2].partition("no route to host")[0]
     assert "host-b is empty. If the work loses it, the roll stops here. Done: host-a." in text
-    assert "Not done: host-b. Mend the cause and go on with -e maintenance_hosts=host-b," in text
+    assert "Not done: host-b. Fix the cause and continue with -e maintenance_hosts=host-b," in text
 
 
 @pytest.mark.parametrize("how", ["failed", "gone"])
@@ -215,8 +225,8 @@ def test_a_host_that_cannot_be_restored_does_not_keep_the_others(roll: Roll, how
     code, text = roll.run(f"host-a active {how}", playbook="restore")
     assert code != 0
     assert roll.steps == ["host-a active", "host-b active"]
-    assert "host-a was not put back" in text
-    assert "host-b was not put back" not in text
+    assert "host-a is not restored" in text
+    assert "host-b is not restored" not in text
 
 
 def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(roll: Roll) -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     HEARTBEAT_SECONDS,
     Progress,
+    duration,
+    foreseen,
     heartbeat,
     summary,
     vm_line,
@@ -61,7 +64,7 @@ RUNNING = vm(
 
 
 def test_a_running_migration_in_one_line() -> None:
-    expected = "web-3  Running  63 %  410/650 MiB  88 MiB/s  -> host-b  ETA 4 s"
+    expected = "web-3  migration Running  63 %  410/650 MiB  88 MiB/s  -> host-b  ETA 4 s"
     assert vm_line(RUNNING) == expected
 
 
@@ -76,9 +79,9 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     assert len(lines) == 1
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
-    assert lines[1:] == ["host-a  Draining  1 of 1 VMs to go  web-3 63 %"]
+    assert lines[1:] == ["host-a  Draining  1 of 1 VMs left  web-3 63 %"]
     told = heartbeat({**result(vm()), "nudges": 2})
-    assert told == "host-a  Draining  1 of 1 VMs to go  KubeVirt woken 2 times"
+    assert told == "host-a  Draining  1 of 1 VMs left  KubeVirt woken 2 times"
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
     assert lines[2] == "web-3  moved  -> host-b  2.0 s"
 
@@ -120,7 +123,9 @@ def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
 def test_check_mode_of_an_abort_says_that_it_comes_too_late() -> None:
     moving = {**LATE, "verdict": "pending", "at": "host-a"}
     found = {**result(moving), "vm": "db", "phase": "Restoring"}
-    assert would_not(found, "Active") == "VM db would not be Active: db (TooLateToAbort)."
+    assert would_not(found, "Active") == (
+        "VM db would not become Active. What stands in the way: db (TooLateToAbort)."
+    )
     assert would_not({**found, "vms": [vm()]}, "Active") == ""
 
 
@@ -137,3 +142,27 @@ def test_a_restore_is_silent_about_what_was_never_touched() -> None:
     ]
     progress.update({**result(*rows), "changed": True, "ended": "final"})
     assert [line.split()[0] for line in lines] == ["aborted", "started", "asked", "odd"]
+
+
+def test_every_action_has_words_in_check_mode() -> None:
+    acts = [{"do": do.value, "vm": "web", "target": ""} for do in Do]
+    lines = foreseen({**result(), "planned": acts})
+    assert [line for line in lines if not line.startswith("web  would be ")] == [
+        line for line in lines if line.startswith(("web  would have its ", "web  would get its "))
+    ]
+    assert not [line for line in lines if "_" in line]
+
+
+def test_a_host_without_vms_has_none_left() -> None:
+    assert heartbeat({**result(), "phase": "Active"}) == "host-a  Active  no VMs left"
+
+
+def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:
+    waits = vm(reason="WaitingForSlot", message="host-b holds the slots.")
+    found = {**result(waits), "planned": [], "predicted_duration": 0.0, "would_stay": []}
+    assert duration(found) == "host-a  no duration: it depends on web-3"
+    more = {**found, "planned": [{"do": "migrate", "vm": "db", "target": "host-b"}]}
+    assert duration(more | {"predicted_duration": 8.2}) == (
+        "host-a  about 8 s in total, without web-3"
+    )
+    assert duration({**found, "vms": [vm()]}) == "host-a  about 0 s in total"

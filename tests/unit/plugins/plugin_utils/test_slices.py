@@ -165,12 +165,12 @@ def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
     moves |= {"predicted_duration": 8.91, "predicted_pause_ms": 40.0}
     run_slices(Host(answer).call, {"state": "drained"}, GOOD, True)
     assert said == [
-        "host-a  would cordon",
-        "web  would migrate  -> host-b  about 8.9 s, pause 40 ms",
+        "host-a  would be cordoned",
+        "web  would be migrated  -> host-b  about 8.9 s, pause 40 ms",
         "old  blocked  Paused: It is paused. Resume it.",
-        "host-a  about 12 s in all",
+        "host-a  about 12 s in total, without old",
     ]
-    assert warned == ["host-a would not be Drained: old (Paused)."]
+    assert warned == ["host-a would not become Drained. What stands in the way: old (Paused)."]
 
 
 def test_check_mode_does_not_warn_of_what_would_go_well(monkeypatch: pytest.MonkeyPatch) -> None:

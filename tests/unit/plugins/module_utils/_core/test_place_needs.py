@@ -116,3 +116,21 @@ def test_needs_come_back_as_they_went() -> None:
         "near": "web",
     }
     assert needs_text.needs_to_dict(needs_text.needs("vm", raw)) == raw
+
+
+def test_hosts_that_are_left_out_are_named() -> None:
+    """Somebody may have forgotten to uncordon one."""
+    nodes = [Node(name, capacity_mib=1, cordoned=True) for name in "gfedcb"]
+    nodes.append(Node("z", reachable=False))
+    asked = VM("u", "vm", "src", memory_mib=GIB)
+
+    def why(*more: Node) -> str:
+        obs = Observation({n.name: n for n in (Node("src"), *nodes, *more)}, {})
+        (finding,) = Placement(obs, frozenset({"src"}), Limits()).refusals(asked)
+        return finding.message
+
+    left_out = "Cordoned: b, c, d, e, f and 1 more. Not readable: z."
+    assert why() == f"No host can take the VM. {left_out}"
+    assert why(Node("small", capacity_mib=512)).endswith(f"small has room for 512 MiB. {left_out}")
+    nodes.clear()
+    assert why() == "No host can take the VM. No other host is given."

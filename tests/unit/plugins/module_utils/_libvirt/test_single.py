@@ -158,5 +158,7 @@ def test_an_abort_of_a_vm_that_is_there_already_came_too_late(
     assert said[1].startswith(
         "web (moved, on host-b): TooLateToAbort: Not aborted: it runs on host-b. "
     )
-    assert would_not(result, "Active") == "VM web would not be Active: web (TooLateToAbort)."
+    assert would_not(result, "Active") == (
+        "VM web would not become Active. What stands in the way: web (TooLateToAbort)."
+    )
     assert world.slices == []
