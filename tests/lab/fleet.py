@@ -18,6 +18,7 @@ from .names import LabError, Paths
 from .population import Population
 
 DEFAULT_HOSTS = 3
+MOST_HOSTS = 200  # their addresses are in one /24
 DEFAULT_MEMORY_MIB = 6144
 
 
@@ -175,10 +176,10 @@ def _plan(paths: Paths, config: dict | None, hosts: int | None, memory: Mapping[
     """Decide which hosts there are, and write it down before anything is made."""
     rows = list(config["hosts"]) if config else []
     count = hosts or len(rows) or DEFAULT_HOSTS
-    if not max(1, len(rows)) <= count <= 26:
-        raise LabError(f"a lab has 1 to 26 hosts and never shrinks while up, not {count}")
+    if not max(1, len(rows)) <= count <= MOST_HOSTS:
+        raise LabError(f"a lab has 1 to {MOST_HOSTS} hosts and never shrinks while up, not {count}")
     for place in range(len(rows), count):
-        rows.append({"name": f"host-{chr(ord('a') + place)}", "memory_mib": DEFAULT_MEMORY_MIB})
+        rows.append({"name": names.host_name(place), "memory_mib": DEFAULT_MEMORY_MIB})
     for row in rows:
         row["memory_mib"] = int(memory.get(row["name"], row["memory_mib"]))
     plan = {"number": names.take_number(paths), "boot": names.machine_boot(), "hosts": rows}

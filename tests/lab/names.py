@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,13 @@ def bridge(number: int) -> str:
 
 def veth(number: int, index: int) -> str:
     return f"vl{number}h{index}"
+
+
+def host_name(place: int) -> str:
+    """host-a to host-z, then host-aa and so on."""
+    letters = string.ascii_lowercase
+    first = letters[place // len(letters) - 1] if place >= len(letters) else ""
+    return f"host-{first}{letters[place % len(letters)]}"
 
 
 def gateway(number: int) -> str:

@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is done to the fleet: drains by the product's playbooks, and a host dies among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from demo import plays
+
+from lab import GuestSpec, Lab, LabError
+from lab.procs import wait_for
+
+from . import evidence, scene
+from .scene import DIES, LEAVING, STUCK, Scene
+
+Say = Callable[[str], None]
+UNDER_WAY_SECONDS = 90
+PATIENCE = 240.0
+
+
+def roll(lab: Lab, which: Scene, say: Say) -> list[str]:
+    """All of it. What is wrong with how it went, beside what the count says."""
+    scene.start(lab, which)
+    say(f"{len(which.homes)} guests run; {scene.OFF} is switched off")
+    first, dying = _die_amid(lab, which, say)
+    claims = evidence.claims(lab, DIES)
+    wrong = [] if claims else [f"no claim of {DIES} stands when the next drains begin"]
+    say(f"now {', '.join(which.then)}; claims of {DIES} that stand: {', '.join(claims)}")
+    then = drain(lab, which.then)
+    wrong += over(lab, [which.first], first)
+    say(f"the drain of {which.first} is over")
+    wrong += over(lab, which.then, then)
+    say(f"so is that of {', '.join(which.then)}")
+    if plays.watch(dying, timeout=PATIENCE).code == 0:
+        wrong.append(f"the drain of {DIES}, which is dead, ended well")
+    wrong += _restore(lab, which)
+    say("restored")
+    evidence.survey(lab, "restored")
+    lab.wait_ticking([name for name in which.homes if name not in which.doomed], 30)
+    # The collector's heartbeat, once a second, is the end of the log.
+    time.sleep(1.2)
+    return wrong
+
+
+def drain(lab: Lab, hosts: Sequence[str]) -> plays.Play:
+    evidence.note(lab, hosts, evidence.BEGINS)
+    return plays.Play(lab, "drain", {"maintenance_hosts": ",".join(hosts)})
+
+
+def over(lab: Lab, hosts: Sequence[str], play: plays.Play) -> list[str]:
+    """Wait for a drain that has to end well. What is wrong with how it ended."""
+    ended = plays.watch(play, timeout=PATIENCE)
+    if ended.code != 0:
+        why = ended.last.get("msg") or ended.text[-800:]
+        return [f"the drain of {', '.join(hosts)} ended with {ended.code}: {why}"]
+    evidence.note(lab, hosts, evidence.OVER)
+    certified = {row["host"] for row in ended.drains if row.get("certificate")}
+    return [f"{host}: no certificate" for host in hosts if host not in certified]
+
+
+def _die_amid(lab: Lab, which: Scene, say: Say) -> tuple[plays.Play, plays.Play]:
+    """Cut the power of a host amid its own drain and one that sends a guest there.
+
+    Both drains, under way: of the first host, and of the one that is dead now.
+    """
+    first = drain(lab, [which.first])
+    _until_under_way(lab, STUCK, first, DIES)
+    say(f"{STUCK[1].name} migrates from {which.first} to {DIES}; {DIES} is drained as well")
+    dying = drain(lab, [DIES])
+    _until_under_way(lab, LEAVING, dying)
+    _until_under_way(lab, STUCK, first, DIES)
+    say(f"{LEAVING[1].name} migrates from {DIES}; {DIES} loses its power, and no packet says so")
+    lab.unplug(DIES)
+    lab.kill(DIES)
+    return first, dying
+
+
+def _until_under_way(
+    lab: Lab, guest: tuple[str, GuestSpec], play: plays.Play, target: str = ""
+) -> None:
+    """Wait until the guest has a process on its host and on another (on `target`, if given)."""
+    source, spec = guest
+
+    def under_way() -> bool:
+        there = evidence.processes(lab, spec.name)
+        return source in there and (target in there if target else len(there) > 1)
+
+    wait_for(lambda: under_way() or not play.running, UNDER_WAY_SECONDS, pause=0.05)
+    if not under_way():
+        why = "it runs still" if play.running else plays.watch(play).last.get("msg") or play.text
+        play.kill()
+        raise LabError(f"{spec.name} does not migrate from {source}. The drain: {why}")
+
+
+def _restore(lab: Lab, which: Scene) -> list[str]:
+    evidence.note(lab, which.drained, evidence.RESTORED)
+    ended = plays.run(lab, "restore", {"maintenance_hosts": ",".join(which.drained)})
+    return [] if ended.code == 0 else [f"the restore failed: {ended.last.get('msg') or ended.text}"]
