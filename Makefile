@@ -189,6 +189,10 @@ lab-down: venv ## end them, whatever state they are in
 test-kill: deps ## kill the run at 20 moments; the same command again must carry on
 	$(RUN) tests/kill/run.py $(KILL_ARGS)
 
+test-fleet: export MAKE_BEGAN := $(shell date +%s)
+test-fleet: deps ## 24 hosts, one off, one that dies, three drained meanwhile: what was lost, and left
+	$(RUN) tests/fleet/run.py $(FLEET_ARGS)
+
 test-predict: deps ## five real drains on the lab against the duration that the plan gave (5 minutes)
 	$(RUN) tests/bench/predict.py $(PREDICT_ARGS)
 
@@ -197,6 +201,9 @@ bench-libvirt: deps ## against virsh loops, on the same machine (some 33 minutes
 
 bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)
 	$(RUN) -m bench.plan_bench $(BENCH_ARGS)
+
+bench-slice: deps ## seconds, MB and connections of a slice: 60 libvirtd, and 1,000 hosts on the model
+	$(RUN) tests/bench/slices.py $(BENCH_ARGS)
 
 bench-kubevirt: venv $(STAMPS)/peers ## against kubectl drain and k8s_drain, on one simulated server (15 minutes)
 	$(PY) tests/bench/kubevirt.py $(BENCH_ARGS)
@@ -215,4 +222,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-predict bench-libvirt bench-plan bench-kubevirt integration-kubevirt golden dist clean help
+	lab-up lab-down test-kill test-fleet test-predict bench-libvirt bench-plan bench-slice bench-kubevirt integration-kubevirt golden dist clean help

@@ -4,9 +4,10 @@
 
 """The hosts and the guests of a run: which host is off, which one dies, which are drained.
 
-host-a is off from the start: the host that keeps the fleet's slots unless a user names another.
-host-b is the one that dies, drained itself and target of a drain at that moment; by its name it is
-next to keep the slots. Its link is so narrow that what writes much never ends to migrate.
+host-a is off from the start: one of the three hosts that count the fleet's slots. With two of
+those gone nothing may begin to migrate, so the host that dies is none of them. That is host-d: it
+is drained itself and target of another drain at that moment, and its link is so narrow that what
+writes much never ends to migrate.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from dataclasses import dataclass
 
 from lab import GuestSpec, Lab
 
-OFF, DIES = "host-a", "host-b"
+OFF, DIES = "host-a", "host-d"
 DEAD = (OFF, DIES)
 MBIT = 24.0
 # More than three MiB/s, what 24 Mbit/s carry, over and over.
 WRITES = {"dirty_mib_s": 8, "dirty_region_mib": 32}
-# Network of the guest that can only go to host-b, and, when that is dead, to the fullest host.
+# Network of the guest that can only go to host-d, and, when that is dead, to the fullest host.
 PAIR, ELSEWHERE = "pair", "host-f"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """`first` is drained while host-b dies, `then` begin after that. `guests`: (host, guest)."""
+    """`first` is drained while host-d dies, `then` begin after that. `guests`: (host, guest)."""
 
     hosts: int
     first: str
@@ -50,28 +51,28 @@ class Scene:
         return {name: host for name, host in self.homes.items() if host in DEAD}
 
 
-# Migrates to host-b when that dies.
-STUCK = ("host-c", GuestSpec("stuck", memory_mib=160, networks=[PAIR], **WRITES))
-# Migrates from host-b when that dies.
+# Migrates to host-d when that dies.
+STUCK = ("host-b", GuestSpec("stuck", memory_mib=160, networks=[PAIR], **WRITES))
+# Migrates from host-d when that dies.
 LEAVING = (DIES, GuestSpec("leaving", memory_mib=256, **WRITES))
 # Off with its host before anything begins.
 OLD = (OFF, GuestSpec("old"))
-# So much memory that host-b is chosen before it.
+# So much memory that host-d is chosen before its host.
 BIG = (ELSEWHERE, GuestSpec("big", memory_mib=1024))
 
 LARGE = Scene(
     24,
-    "host-c",
-    ("host-d", "host-e"),
+    "host-b",
+    ("host-c", "host-e"),
     (
         OLD,
         LEAVING,
         STUCK,
         BIG,
         (DIES, GuestSpec("staying", fill_mib=32)),
-        ("host-c", GuestSpec("shared-c", disks=[("shared", 16)], dirty_mib_s=1)),
-        ("host-d", GuestSpec("local-d", disks=[("local", 16)], autostart=True)),
-        ("host-d", GuestSpec("idle-d")),
+        ("host-b", GuestSpec("shared-b", disks=[("shared", 16)], dirty_mib_s=1)),
+        ("host-c", GuestSpec("local-c", disks=[("local", 16)], autostart=True)),
+        ("host-c", GuestSpec("idle-c")),
         ("host-e", GuestSpec("shared-e", disks=[("shared", 16)])),
         ("host-e", GuestSpec("fleeting-e", persistent=False)),
         ("host-x", GuestSpec("bystander", disks=[("shared", 16)])),
@@ -79,9 +80,9 @@ LARGE = Scene(
 )
 SMALL = Scene(
     6,
-    "host-c",
-    ("host-d",),
-    (LEAVING, STUCK, BIG, ("host-d", GuestSpec("shared-d", disks=[("shared", 16)]))),
+    "host-b",
+    ("host-c",),
+    (LEAVING, STUCK, BIG, ("host-c", GuestSpec("shared-c", disks=[("shared", 16)]))),
 )
 
 

@@ -175,6 +175,13 @@ def test_a_host_on_which_something_runs_is_not_drained(log: Log) -> None:
     assert log.count().drained == []
 
 
+def test_a_host_on_which_something_hangs_is_not_drained(log: Log) -> None:
+    """It ticks no more, and its process is there."""
+    log.lives("web", "host-c", (0, 7000))
+    log.drain()
+    assert log.count().drained == []
+
+
 def test_a_host_to_which_something_comes_back_is_not_drained(log: Log) -> None:
     log.moved()
     log.drain()

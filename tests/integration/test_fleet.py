@@ -1,0 +1,34 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Six real hosts, one off, one that dies amid its own drain and another's: the small fleet.
+
+The large one is `make test-fleet`. What counts is counted from the raw log (tests/fleet/count.py).
+"""
+
+from __future__ import annotations
+
+import pytest
+from fleet import deeds, scene
+from fleet.count import count
+
+from lab import Lab, need_lab
+from lab.names import lab_name
+
+pytestmark = pytest.mark.lab
+
+
+def test_drains_go_on_with_a_host_that_is_off_and_one_that_dies() -> None:
+    need_lab()
+    which = scene.SMALL
+    name = f"{lab_name()[:20]}-six"
+    Lab.down(name)
+    try:
+        lab = Lab.up(name, which.hosts)
+        wrong = deeds.roll(lab, which, print)
+        found = count(lab.paths.raw)
+        wrong += found.wrong(which.hosts, scene.DEAD, which.drained, which.doomed)
+        assert wrong == []
+    finally:
+        Lab.down(name)
