@@ -7,9 +7,15 @@
 The protocol, the same for each claim: create it (exclusively), read the target afresh, keep
 it or withdraw it. Every claim counts, also one that came later: so of two that race for the
 last place at most one stays, and perhaps none, which tries again. First the claim on the
-target, then the slot; given back in the other order: a slot never stands without its claim.
+target, then the slot; given back in the other order: a slot never stands without its claim, so
+one that does is nobody's any more.
 A cordon is written before claims are read, a claim before the cordon is read: one of the two
 sees the other.
+
+Slots are counted by a few hosts, the keepers. A slot is taken on each keeper that answers, and
+counts if that is a majority of them; whoever asks counts what stands on any of those that it
+asked. Two majorities share a keeper, so of any two drains one has seen the other. A keeper that
+was away while a slot was taken is one of the minority, whenever it comes back.
 
 A claim that stood already is not a new one: another call made it, and only that is at stake
 now what this call made. Refused again, it stays, until the record says that it is not needed.
@@ -23,6 +29,18 @@ from .actions import Do
 from .model import Reservation
 from .policy import Limits
 from .reasons import Finding, Reason
+
+KEEPERS = 3
+
+
+def keepers(nodes: Iterable[str], first: str = "") -> tuple[str, ...]:
+    """Who counts the slots: `first`, if it is one of the nodes, and the next ones by name."""
+    order = sorted(nodes, key=lambda name: (name != first, name))
+    return tuple(order[:KEEPERS])
+
+
+def are_majority(answering: Collection[str], of: Collection[str]) -> bool:
+    return 2 * len(set(answering).intersection(of)) > len(of)
 
 
 def committed(claims: Iterable[Reservation], active: Mapping[str, int]) -> int:
@@ -69,7 +87,8 @@ def keep(
 
 
 def keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
-    """May the slot stay that was just made? `slots`: all of the cluster, mine among them."""
+    """May the slot stay that was just made? `slots`: VMs that have one on any of a majority of
+    the keepers, mine among them."""
     if len(slots) > limits.cluster:
         text = f"{limits.cluster} migrations are in flight in the cluster already."
         return Finding(Reason.WAITING_FOR_SLOT, text)

@@ -286,13 +286,16 @@ def _phase(step: Step) -> NodePhase:
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
     if endings & bad:
         return NodePhase.BLOCKED
-    inbound = [f"{r.vm} from {r.owner}" for r in obs.inbound if r.target == record.node]
+    claims = [r for r in obs.inbound if r.target == record.node]
+    inbound = [str(claim) for claim in claims]
     inbound += [
         f"{vm.name} is {vm.state.value}"
         for vm in obs.vms.values()
         if vm.node == record.node and vm.state in ARRIVING
     ]
     if inbound:
+        if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
+            return _not_yet(step, "; ".join(inbound), Reason.INBOUND)
         # It takes as long as it takes: only the node's own deadline ends the waiting.
         found = (Finding(Reason.INBOUND, ", ".join(inbound)),)
         step.decision.node_findings[record.node] = found

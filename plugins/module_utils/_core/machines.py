@@ -126,6 +126,8 @@ class Machine:
     domains: dict[str, Domain] = field(default_factory=dict)
     claims: dict[tuple[str, str], Reservation] = field(default_factory=dict)
     slots: set[tuple[str, str]] = field(default_factory=set)
+    slot_of: dict[tuple[str, str], Reservation] = field(default_factory=dict)  # for which claim
+    watched: dict[str, tuple[float, str]] = field(default_factory=dict)  # see owners.Watch
     cordons: set[str] = field(default_factory=set)
     record: str | None = None
     definitions: dict[str, Domain] = field(default_factory=dict)

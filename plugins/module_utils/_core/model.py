@@ -246,12 +246,20 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Reservation:
-    """An exclusive claim of one VM on one target. `owner` is the source node."""
+    """An exclusive claim of one VM on one target. `owner` is the source node.
+
+    `note`: whose it is and what is to be done, for people. `stuck`: it does not go by waiting.
+    """
 
     vm: str
     target: str
     owner: str
     memory_mib: int
+    note: str = field(default="", compare=False)
+    stuck: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.note or f"{self.vm} from {self.owner}"
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from . import claims
 from .actions import Action, Do
 from .fleet import Fleet
 from .machines import Domain, Machine, Move, Stage
-from .model import Node, Observation, Reservation, Sighting, State
-from .model_reads import incoming, read_node
+from .model import Node, Observation, Sighting, State
+from .model_claims import ModelClaims
+from .model_reads import read_node
 from .policy import Limits, MigrationSettings
 from .reasons import Finding, Reason
 from .record import Attempt, NodeRecord
@@ -32,14 +32,15 @@ OURS = "virtops.maintenance"
 class ModelPlatform:
     """Implements engine.Platform for one node of a fleet.
 
-    `slots_on`: the host that keeps the cluster's slots. `first`: which host is read first.
+    `keepers`: the hosts that count the cluster's slots. `first`: which host is read first.
     `fails`: an action -> why the platform refuses it.
     """
 
     def __init__(self, fleet: Fleet, node: str, first: int = 0) -> None:
         self.fleet = fleet
         self.node = node
-        self.slots_on = min(fleet.machines)
+        self._claims = ModelClaims(self)
+        self.keepers = self._claims.keepers
         self._acting: NodeRecord | None = None
         names = sorted(fleet.machines)
         self._order = names[first % len(names) :] + names[: first % len(names)]
@@ -53,7 +54,7 @@ class ModelPlatform:
             Do.MIGRATE: self._migrate,
             Do.WATCH: self._watch,
             Do.ABORT: self._abort,
-            Do.RELEASE: self._release,
+            Do.RELEASE: self._claims.release,
             Do.FINISH: self._finish,
             Do.MARK: self._mark,
             Do.UNMARK: self._mark,
@@ -113,6 +114,7 @@ class ModelPlatform:
 
     def observe(self, record: NodeRecord | None) -> Observation:
         """Host after host: what is read of one may be old when the next is read."""
+        self._claims.sweep()
         self.hook("read holders")
         obs = Observation(nodes={}, vms={}, now=self.now())
         held = [m for m in self.fleet.moves.values() if m.source == self.node]
@@ -128,27 +130,29 @@ class ModelPlatform:
         for name in self._order:
             self.hook(f"read {name}")
             machine = self.fleet.machines[name]
-            if not self._can_reach(name):
+            if not self.can_reach(name):
                 obs.nodes[name] = Node(name, reachable=False, message=f"{name} does not answer")
                 obs.full = False
                 continue
             obs.nodes[name] = read_node(self.fleet, machine, OURS)
             seen[name] = self._read_domains(machine, obs)
         wanted.update(obs.vms)
+        taken = {
+            s for name in self.keepers if name in seen for s in self.fleet.machines[name].slots
+        }
+        obs.cluster_in_flight = len({vm for vm, _owner in taken})
+        obs.slots_of = Counter(owner for _vm, owner in taken)
         for name, domains in seen.items():
             for uuid in sorted(wanted.intersection(domains)) if name != self.node else ():
                 self._sight(obs, name, domains[uuid])
         return obs
 
-    def _can_reach(self, name: str) -> bool:
+    def can_reach(self, name: str) -> bool:
         machine = self.fleet.machines[name]
         return machine.up and (machine.reachable or name == self.node)
 
     def _read_domains(self, machine: Machine, obs: Observation) -> dict[str, Domain]:
         """A copy of its domains as they are now; its claims; on the node itself, its VMs."""
-        if machine.name == self.slots_on:
-            obs.cluster_in_flight = len(machine.slots)
-            obs.slots_of = Counter(owner for _vm, owner in machine.slots)
         for claim in machine.claims.values():
             if claim.owner == self.node:
                 obs.claims[claim.vm] = claim
@@ -187,56 +191,7 @@ class ModelPlatform:
     # Claim
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
-        return {action.vm: self._claim(action, limits) for action in wanted}
-
-    def _claim(self, action: Action, limits: Limits) -> Finding | None:
-        """Create, read afresh, keep or withdraw: first on the target, then the slot."""
-        if not self._can_reach(action.target) or not self._can_reach(self.slots_on):
-            return Finding(Reason.PEER_UNREACHABLE, f"{action.target} or {self.slots_on}")
-        target = self.fleet.machines[action.target]
-        mine = Reservation(action.vm, action.target, self.node, action.memory_mib)
-        self.hook(f"write claim on {target.name}")
-        stood = (mine.vm, mine.owner) in target.claims
-        target.claims[mine.vm, mine.owner] = mine
-        self.hook(f"read claims on {target.name}")
-        active = {u: d.spec.memory_mib for u, d in target.domains.items() if d.active}
-        refusal: Finding | None
-        if not self._can_reach(target.name):
-            refusal = Finding(Reason.PEER_UNREACHABLE, target.name)
-        else:
-            refusal = claims.keep(
-                mine,
-                list(target.claims.values()),
-                active,
-                incoming(target),
-                target.capacity_mib - target.reserve_mib - target.other_mib,
-                limits,
-                bool(target.cordons) and not claims.settled(action.do, stood),
-            )
-        if refusal is None:
-            self.hook("write slot")
-            slots = self.fleet.machines[self.slots_on].slots
-            new = (mine.vm, mine.owner) not in slots
-            slots.add((mine.vm, mine.owner))
-            self.hook("read slots")
-            refusal = claims.keep_slot([vm for vm, _owner in slots], limits)
-            if refusal is not None and new and self._can_reach(self.slots_on):
-                slots.discard((mine.vm, mine.owner))
-        if refusal is not None and not stood:
-            self._release(action)
-        return refusal
-
-    def _release(self, action: Action) -> Finding | None:
-        """The slot first. What cannot be given back now is seen and given back later."""
-        self.hook("write slot")
-        if not self._can_reach(self.slots_on) or not self._can_reach(action.target):
-            return Finding(Reason.PEER_UNREACHABLE, action.target)
-        self.fleet.machines[self.slots_on].slots.discard((action.vm, self.node))
-        self.hook(f"write claim on {action.target}")
-        if not self._can_reach(action.target):
-            return Finding(Reason.PEER_UNREACHABLE, action.target)
-        self.fleet.machines[action.target].claims.pop((action.vm, self.node), None)
-        return None
+        return {action.vm: self._claims.claim(action, limits) for action in wanted}
 
     # Apply
 
@@ -246,7 +201,7 @@ class ModelPlatform:
         for action in actions:
             self.hook(f"write {action.do.value} {action.vm}")
             finding = self.fails(action)
-            if finding is None and action.target and not self._can_reach(action.target):
+            if finding is None and action.target and not self.can_reach(action.target):
                 finding = Finding(Reason.PEER_UNREACHABLE, f"{action.target} does not answer")
             if finding is None:
                 finding = self._do[action.do](action)
@@ -270,6 +225,12 @@ class ModelPlatform:
         return None
 
     def _migrate(self, action: Action) -> Finding | None:
+        """As the holder does it: not without the claim."""
+        self.hook(f"read claim on {action.target}")
+        if not self.can_reach(action.target):
+            return Finding(Reason.PEER_UNREACHABLE, action.target)
+        if not self._claims.stands(action):
+            return Finding(Reason.NO_TARGET, f"The claim on {action.target} was taken away.")
         fate = self.fleet.fate(action.vm, action.attempt)
         settings = action.settings or MigrationSettings()
         move = Move(action.vm, self.node, action.target, action.attempt, settings, fate)

@@ -71,7 +71,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield Found(Check.LEFT_CLAIM, subject, name)
     for claim in facts.observation.inbound:
         if claim.target == facts.node:
-            yield Found(Check.INBOUND, subject, f"{claim.vm} from {claim.owner}.")
+            yield Found(Check.INBOUND, subject, f"{claim}.")
     for pod in facts.pods:
         about = About.NODE if pod.whole else About.POD
         yield Found(pod.check, f"pod {pod.name}", pod.message, about=about)

@@ -14,12 +14,12 @@ from .._core.actions import Action, Do
 from .._core.policy import MigrationSettings
 from .._core.reasons import Finding, Reason
 from .._core.record import Attempt, NodeRecord, RecordError
-from .claims import give_back
+from .claims import Claims
 from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
 from .domain_state import is_resumable
 from .holder_client import HolderError
-from .host import Host, read_metadata, write_metadata
+from .host import Host, finish_arrival, write_metadata
 from .metadata import is_marked, with_marks, without_marks
 from .store import StoreError
 from .store_names import CORDON
@@ -34,7 +34,7 @@ class Actor:
         self,
         source: Host,
         peers: Mapping[str, Host],
-        slots_on: str,
+        claims: Claims,
         send: Callable[[dict[str, Any]], None],
         definitions: Callable[[NodeRecord], Mapping[str, str]],
         wall: Callable[[], str],
@@ -42,7 +42,7 @@ class Actor:
     ) -> None:
         self._source = source
         self._hosts: dict[str, Host] = {source.name: source, **peers}
-        self._slots_on = slots_on
+        self._claims = claims
         self._send = send
         self._definitions = definitions
         self._wall = wall
@@ -127,6 +127,7 @@ class Actor:
                 **self._order("migrate", action, record),
                 "target_uri": target.config.uri,
                 "migrate_uri": target.config.migrate_uri,
+                "claim": self._claims.name_of(action.vm),
                 "settings": asdict(action.settings or MigrationSettings()),
                 "priority": action.priority,
                 "disks": list(self._copied(action.vm)),
@@ -165,7 +166,7 @@ class Actor:
         self._send(order)
 
     def _release(self, action: Action, record: NodeRecord) -> None:
-        give_back(self._hosts, self._slots_on, action, self._source.name)
+        self._claims.give_back(action)
 
     def _mark(self, action: Action, record: NodeRecord) -> None:
         facts = {
@@ -180,16 +181,9 @@ class Actor:
     def _finish(self, action: Action, record: NodeRecord) -> None:
         dom = self._hosts[action.target].domain(action.vm)
         entry = record.vms[action.vm]
-        if dom.isPersistent() and bool(dom.autostart()) != entry.autostart:
-            dom.setAutostart(1 if entry.autostart else 0)
-        if is_marked(read_metadata(dom)):
-            last = {
-                "source": action.node,
-                "target": action.target,
-                "run": record.run_id,
-                "at": self._wall(),
-            }
-            write_metadata(dom, lambda text: without_marks(text, last))
+        last = {"source": action.node, "target": action.target}
+        last.update({"run": record.run_id, "at": self._wall()})
+        finish_arrival(dom, entry.autostart, last)
 
     def _unmark(self, action: Action, record: NodeRecord) -> None:
         dom = self._source.domain(action.vm)

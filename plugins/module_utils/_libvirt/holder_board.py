@@ -19,6 +19,7 @@ from .connection import LibvirtProblem, libvirt
 from .foreign import load_json
 from .holder_job import Job
 from .holder_links import Links, Local
+from .holder_mark import Mark
 from .holder_order import Ended, MoveOrder, OrderError, parse_order
 from .holder_probe import Pace
 from .holder_save import Saves
@@ -49,7 +50,9 @@ class Board:
         self._saves = Saves(links, tell, log)
         self._stops = Stops(links, tell, log)
         self._stirred = threading.Event()
+        self._mark = Mark(links, lambda: bool(self._jobs), log)
         threading.Thread(target=self._loop, name="board", daemon=True).start()
+        threading.Thread(target=self._mark.keep_on, name="mark", daemon=True).start()
 
     @property
     def idle(self) -> bool:
@@ -64,7 +67,9 @@ class Board:
             held = self._jobs.get(order.uuid)
             if held is not None:
                 return self._held_already(held, order)
-            job = Job(self._links, order, self._changed, self._over, self._pace)
+            job = Job(
+                *(self._links, order, self._changed, self._over, self._pace), self._mark.renew
+            )
             self._jobs[order.uuid] = job
         kind = "watch" if order.watch else "migrate"
         self._log(f"{kind} {order.name} ({order.uuid}) attempt {order.attempt} -> {order.target}")

@@ -24,13 +24,20 @@ from .holder_order import Ended, MoveOrder, ended
 from .holder_probe import Pace, Probe
 from .holder_settle import Settled, resume, settle
 from .migrate import flags_of, outgoing_job, params_of
-from .store import Store, StoreError
+from .store import Store, StoreError, VolumeMissing
 
 MIB = 1 << 20
 
 
+class ClaimGone(Exception):
+    """Its place on the target was given to others: it does not begin."""
+
+
 class Job:
-    """`changed(job)`: something worth telling. `over(job, ended)`: the end, called once."""
+    """`changed(job)`: something worth telling. `over(job, ended)`: the end, called once.
+
+    `mark(conn)`: leaves a new mark of the holder on this host.
+    """
 
     def __init__(
         self,
@@ -39,6 +46,7 @@ class Job:
         changed: Callable[[Job], None],
         over: Callable[[Job, Ended], None],
         pace: Pace,
+        mark: Callable[[Any], None] = lambda _conn: None,
     ) -> None:
         self.order = order
         self.phase = Phase.PENDING
@@ -50,6 +58,7 @@ class Job:
         self.local = links.local()  # for the job's own thread
         self._changed = changed
         self._over = over
+        self._mark = mark
         self._lock = threading.Lock()
         self._admitted = threading.Event()
         self._withdrawn = False
@@ -168,6 +177,8 @@ class Job:
             self._call(dom)
         except DisksError as exc:
             error, reason = str(exc), Reason.DISKS
+        except ClaimGone as exc:
+            error, reason = str(exc), Reason.NO_TARGET
         except LibvirtProblem as exc:
             error, reason = str(exc), Reason.PEER_UNREACHABLE
         except libvirt.libvirtError as exc:
@@ -178,12 +189,29 @@ class Job:
 
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
+        self._ask_for_claim()
         first = self.bandwidth_mib
         self.probe.start(first)
         devices = [disk.device for disk in disks]
         dom.migrateToURI3(
             self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order)
         )
+
+    def _ask_for_claim(self) -> None:
+        """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).
+
+        So first the mark, then the claim: one of the two sees the other.
+        """
+        order = self.order
+        if not order.claim:
+            return
+        self._mark(self.local.conn)
+        try:
+            with self._links.peer(order.target_uri) as conn:
+                Store(conn).volume(order.claim)
+        except VolumeMissing:
+            text = f"its claim on {order.target} was taken away: nothing was heard of this host"
+            raise ClaimGone(text) from None
 
     def _prepare(self, dom: Any) -> list[CopyDisk]:
         """Target volumes of a BlockMigration."""

@@ -25,6 +25,7 @@ class MoveOrder:
 
     target_uri: as the source's libvirtd dials it. migrate_uri: for the memory; empty: libvirt's.
     disks: target devices (vda ...) to copy; None with BlockMigration: those with local storage.
+    claim: the volume in the target's store without which it must not begin; empty: none is asked.
     foreign: somebody else asked for it (a watch order without settings). It is looked at until
     its end: no bandwidth is set, and no deadline is enforced.
     """
@@ -46,6 +47,7 @@ class MoveOrder:
     memory_mib: int = 0
     priority: int = 0
     run_id: str = ""
+    claim: str = ""
 
 
 def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
@@ -70,6 +72,7 @@ def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
             memory_mib=int(raw.get("memory_mib") or 0),
             priority=int(raw.get("priority") or 0),
             run_id=str(raw.get("run_id") or ""),
+            claim=str(raw.get("claim") or ""),
         )
     except KeyError as exc:
         raise OrderError(f"the order has no {exc.args[0]}") from exc

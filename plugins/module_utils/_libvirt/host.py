@@ -23,7 +23,7 @@ from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
 from .domain_xml import most_memory_mib
 from .foreign import parse_xml
 from .host_facts import HostFacts, read_host_facts
-from .metadata import NAMESPACE, PREFIX, group_of, is_marked
+from .metadata import NAMESPACE, PREFIX, group_of, is_marked, without_marks
 from .migrate import job_stats
 from .store import Store, StoreError
 from .store_names import CORDON, Reservation, Slot, parse_name
@@ -280,6 +280,14 @@ class Host:
         persistent = bool(dom.isPersistent())
         autostart = bool(dom.autostart()) if persistent else False
         return autostart, persistent, is_marked(read_metadata(dom))
+
+
+def finish_arrival(dom: Any, autostart: bool, last: Mapping[str, str]) -> None:
+    """What a migration of ours leaves to be done at the target. `last`: it, for the metadata."""
+    if dom.isPersistent() and bool(dom.autostart()) != autostart:
+        dom.setAutostart(1 if autostart else 0)
+    if is_marked(read_metadata(dom)):
+        write_metadata(dom, lambda text: without_marks(text, last))
 
 
 def read_metadata(dom: Any, flags: int = 0) -> str | None:

@@ -41,14 +41,14 @@ class Observer:
         source: Host,
         peers: Sequence[Host],
         boot_id: str,
-        slots_on: str,
+        keepers: Sequence[str],
         controller_uuid: str = "",
     ) -> None:
         self._source = source
         self._ourselves = Ourselves(controller_uuid)
         self._peers = list(peers)
         self._boot_id = boot_id
-        self._slots_on = slots_on
+        self._keepers = keepers
         # By (uuid, active): what goes off or is started is another read. A save's image appears
         # only as the VM goes off, and the live definition is not the one it starts with.
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
@@ -107,10 +107,13 @@ class Observer:
             obs.full = obs.full and obs.nodes[host.name].reachable
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
-        slots = reads.get(self._slots_on)
-        taken = slots.slots if slots else []
-        obs.cluster_in_flight = len(taken)
-        obs.slots_of = Counter(slot.source for slot in taken)
+        taken = {
+            (slot.vm, slot.source)
+            for name in self._keepers
+            for slot in (reads[name].slots if name in reads else ())
+        }
+        obs.cluster_in_flight = len({vm for vm, _source in taken})
+        obs.slots_of = Counter(source for _vm, source in taken)
         for peer in self._peers:
             self._sight(peer, reads[peer.name], wanted, record, obs)
         obs.inbound = [

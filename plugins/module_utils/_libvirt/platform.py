@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
@@ -19,16 +20,18 @@ from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, RecordError
 from . import disk_notes, ended
 from .act import ENDS, Actor, reason_of
-from .claims import claim
+from .claims import Claims
 from .connection import HostUnreachable, libvirt
 from .copies import Copies
 from .definitions import Definitions, Written
 from .foreign import load_json
 from .holder_client import HolderClient, HolderSilent, ensure_holder
+from .holder_mark import delete_marks
 from .host import Host, HostConfig
+from .left_claims import LeftClaims
 from .observe import Observer
 from .store import StoreError, VolumeMissing, VolumeTorn
-from .store_names import MadeName, OutcomeName, parse_name
+from .store_names import MadeName, OutcomeName, alive_of, parse_name
 from .told import note_saves, note_silence, note_stops
 
 # After these a VM may be gone from here: its definition is written down before.
@@ -43,6 +46,7 @@ class LibvirtPlatform:
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
     `acts` False: it is only observed, and StoreError is raised for what cannot be looked at so.
     `controller_uuid`: of the machine that Ansible runs on, which may be a VM of this host.
+    `whose`: run and requester, as claims on other hosts tell them.
     """
 
     def __init__(
@@ -53,29 +57,33 @@ class LibvirtPlatform:
         only: str = "",
         acts: bool = True,
         controller_uuid: str = "",
+        whose: Mapping[str, str] | None = None,
     ) -> None:
         self._prefix = record_prefix(only) if only else ""
         self._acts = acts
         self.source = Host(own, acts=acts)
         self.peers = {config.name: Host(config, acts=acts) for config in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
-        self.slots_on = slots_on or min(self.hosts)
+        self._whose = dict(whose or {})
+        self._claims = Claims(self.hosts, own.name, slots_on, self._whose_claim, self._away)
+        self.keepers = self._claims.keepers
         with open(BOOT_ID, encoding="ascii") as stream:
             self.boot_id = stream.read().strip()
         self.observer = Observer(
             self.source,
             list(self.peers.values()),
             self.boot_id,
-            self.slots_on,
+            self.keepers,
             controller_uuid,
         )
+        self.left = LeftClaims(self.hosts, own.name, self.keepers, self.now, acts)
         self._written = Written(self.source, self._prefix)
         self._copies = Copies(own.name, self.peers, self._prefix)
         self._definitions = Definitions(self.source, self._written, self._copies)
         self._actor = Actor(
             self.source,
             self.peers,
-            self.slots_on,
+            self._claims,
             self._send,
             self._definitions.to_start_from,
             self.wall,
@@ -131,7 +139,7 @@ class LibvirtPlatform:
     @property
     def warnings(self) -> list[str]:
         """What a person should know, and nothing waits for."""
-        return [text for text in (self._copies.warning,) if text]
+        return [text for text in (self._copies.warning, *self.left.told) if text]
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and its outcomes: the maintenance is over."""
@@ -198,7 +206,16 @@ class LibvirtPlatform:
             note_silence(obs, self.source.name, silent)
         elif self._acts:
             self._stamp_copies(held)
+            self._forget_dead_holder()
+        self.left.look(self.observer.reads, obs)
         return obs
+
+    def _forget_dead_holder(self) -> None:
+        """It was killed with work, and its mark still stands: for the peers it lived a while."""
+        mine = self.observer.reads[self.source.name]
+        if self._holder is None and not mine.error and alive_of(mine.names):
+            with suppress(HostUnreachable, StoreError, libvirt.libvirtError):
+                delete_marks(self.source.store)
 
     def _stamp_copies(self, held: Collection[str]) -> None:
         """Of VMs that moved away and whose holder died before it could. Only what was read counts.
@@ -261,7 +278,13 @@ class LibvirtPlatform:
                 continue  # the holder died while writing: the outcome is lost, the VM is read
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
-        return claim(self.hosts, self.slots_on, self.source.name, wanted, limits)
+        return self._claims.claim(wanted, limits)
+
+    def _whose_claim(self) -> dict[str, str]:
+        return {**self._whose, "at": self.wall()}
+
+    def _away(self) -> list[str]:
+        return [name for name, read in self.observer.reads.items() if read.error]
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         not_kept = self._keep_definitions(actions, record)

@@ -31,6 +31,7 @@ from .host import Host, HostNow
 from .platform import LibvirtPlatform
 from .preflight_host import own_userfaultfd, permits_userfaultfd, qemu_is_root
 from .service import Request, platform_of
+from .store_names import Slot, format_name
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,10 @@ def gather(
             max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets
         ),
         stuck=_stuck(platform, obs),
-        left_claims=() if record is not None else tuple(_left_claims(obs)),
+        left_claims=(
+            *(_left_claims(obs) if record is None else ()),
+            *platform.left.elsewhere,
+        ),
     )
 
 
@@ -178,20 +182,23 @@ def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]
     which this is the preflight, carries on with them or gives them back.
     """
     reads, ours = platform.observer.reads, obs.held.union(obs.claims)
-    first = stale_slots(reads, platform.slots_on, ours)
+    first = stale_slots(reads, platform.keepers, ours)
     if not first:
         return ()
-    again = stale_slots(platform.observer.read_hosts(), platform.slots_on, ours)
+    again = stale_slots(platform.observer.read_hosts(), platform.keepers, ours)
     return tuple(work for work in first if work in again)
 
 
 def stale_slots(
-    reads: Mapping[str, HostNow], slots_on: str, held: frozenset[str]
+    reads: Mapping[str, HostNow], keepers: Sequence[str], held: frozenset[str]
 ) -> list[StuckWork]:
     """`held`: VMs that the holder of this host works on."""
-    where = reads.get(slots_on)
+    stands: dict[Slot, list[str]] = {}
+    for keeper in keepers:
+        for slot in reads[keeper].slots if keeper in reads else ():
+            stands.setdefault(slot, []).append(keeper)
     found = []
-    for slot in where.slots if where is not None and not where.error else ():
+    for slot, where in stands.items():
         source = reads.get(slot.source)
         if source is None or source.error or slot.vm in held:
             continue
@@ -200,7 +207,7 @@ def stale_slots(
             continue
         name = domain.name if domain is not None else slot.vm
         text = (
-            f"slot.{slot.vm}.{slot.source} on {slots_on} is taken,"
+            f"{format_name(slot)} on {', '.join(where)} is taken,"
             f" and no migration of it runs on {slot.source}."
         )
         found.append(StuckWork(name, slot.source, text))

@@ -85,6 +85,7 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
         request.only,
         acts=acts,
         controller_uuid=request.controller_uuid,
+        whose={"run": request.run_id, "by": request.requester},
     )
 
 

@@ -119,11 +119,12 @@ def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: st
 
 
 def test_claims_that_are_refused_end_with_the_refusal_at_pending_timeout() -> None:
-    """The host that keeps the slots is down."""
-    made = fleet([("b", vm(1, "b"))], {"a": 8192, "b": 8192, "c": 8192})
-    made.machines["a"].reachable = False
+    """Two of the three hosts that count the slots are down."""
+    made = fleet([("d", vm(1, "d"))], dict.fromkeys("abcd", 8192))
+    for name in "ab":
+        made.machines[name].reachable = False
     policy = replace(POLICY, drain_timeout=3600.0)
-    outcome, asked, seconds = drain(made, "b", policy)
+    outcome, asked, seconds = drain(made, "d", policy)
     assert ended(outcome) == ("blocked", "PeerUnreachable")
     assert "a" in outcome.record.vms["u1"].message
     assert POLICY.pending_timeout < seconds < POLICY.pending_timeout + 30.0

@@ -86,6 +86,7 @@ class Fleet:
             vm.uuid: DomainNow(vm.uuid, vm.name, State.RUNNING, 1024) for vm in vms.values()
         }
         self.later = dict(self.reads)
+        self.elsewhere: list[str] = []
 
     def vm(self, **changes: Any) -> None:
         self.obs.vms[UUID(0)] = replace(self.obs.vms[UUID(0)], **changes)
@@ -111,7 +112,8 @@ class Fleet:
             observer=observer,
             source=hosts["a"],
             hosts=hosts,
-            slots_on="b",
+            keepers=("b", "c"),
+            left=Reader(elsewhere=self.elsewhere),
         )
         own = HostConfig("a", "qemu:///system")
         request = Request(

@@ -26,7 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import give_back
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import Claims
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
     HolderError,
 )
@@ -47,6 +47,7 @@ fakes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fakes)
 
 VM = "11111111-2222-3333-4444-555555555555"
+CLAIM = f"resv.{VM}.96._0123456789ab.host-a"
 
 
 class FakeHost:
@@ -59,7 +60,7 @@ class FakeHost:
         self.config = SimpleNamespace(uri=f"qemu+tls://{name}/system", migrate_uri="")
         self.store = self
         self.conn = self
-        self.volumes: set[str] = {f"resv.{VM}.96.host-a"}
+        self.volumes: set[str] = {f"resv.{VM}.96.host-a"} if name == "host-b" else set()
 
     def domain(self, _uuid: str) -> Any:
         if self._domain is None:
@@ -109,12 +110,19 @@ class World:
         return Actor(
             source,  # type: ignore[arg-type]
             {"host-b": peer},  # type: ignore[dict-item]
-            "host-a",
+            self.claims(source, peer),
             send,
             lambda _record: self.definitions,
             lambda: "now",
             lambda _uuid: ("vda",),
         )
+
+    def claims(self, source: FakeHost, peer: FakeHost) -> Claims:
+        """One was granted, and its slot stands."""
+        source.volumes.add(f"slot.{VM}.host-a")
+        made = Claims({"host-a": source, "host-b": peer}, "host-a")  # type: ignore[dict-item]
+        made._names[VM] = CLAIM
+        return made
 
     def action(self, do: Do, **more: Any) -> Action:
         return Action(do, "host-a", VM, "web", "host-b", memory_mib=96, **more)
@@ -133,6 +141,7 @@ def test_the_mark_is_written_before_the_order_and_to_both_definitions(world: Wor
     assert world.calls == ["metadata on host-a live=True config=True", "order migrate"]
     assert is_marked(domain.metadata(0, ""))
     order = world.orders[0]
+    assert order["claim"] == CLAIM
     assert (order["attempt"], order["settings"]["bandwidth_mib"], order["disks"]) == (2, 7, ["vda"])
     assert order["target_uri"] == "qemu+tls://host-b/system"
 
@@ -278,10 +287,10 @@ def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
     others = {f"resv.{VM}.96.host-c", f"resv.{VM[::-1]}.96.host-a", "cordon"}
     here, there = FakeHost("host-a", world.calls), FakeHost("host-b", world.calls)
     here.volumes = {f"slot.{VM}.host-a", f"slot.{VM}.host-c"}
-    there.volumes = {f"resv.{VM}.96.host-a", f"resv.{VM}.128.host-a", *others}
+    there.volumes = {CLAIM, f"resv.{VM}.96.host-a", f"resv.{VM}.128.host-a", *others}
     hosts: Any = {"host-a": here, "host-b": there}
     action = Action(Do.RELEASE, "host-a", VM, target="host-b", memory_mib=0)
-    give_back(hosts, "host-a", action, "host-a")
+    Claims(hosts, "host-a", "host-a").give_back(action)
     assert there.volumes == others
     assert here.volumes == {f"slot.{VM}.host-c"}
 

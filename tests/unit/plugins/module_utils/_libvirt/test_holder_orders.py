@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_board import Board
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_mark import Mark
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
     OrderError,
     parse_order,
@@ -92,6 +93,7 @@ def test_no_more_are_begun_than_the_hosts_processors_serve(
     monkeypatch: pytest.MonkeyPatch, cpus: int, width: int
 ) -> None:
     monkeypatch.setattr(Board, "_loop", lambda _board: None)
+    monkeypatch.setattr(Mark, "keep_on", lambda _mark: None)
     monkeypatch.setattr(holder_board.os, "sched_getaffinity", lambda _pid: set(range(cpus)))
     links: Any = SimpleNamespace(local=lambda: None)
     board = Board(links, lambda _event: None, lambda _text: None)

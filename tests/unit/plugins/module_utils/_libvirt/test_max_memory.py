@@ -129,7 +129,7 @@ class Target:
 
     def claim(self, uuid: str, memory_mib: int) -> Finding | None:
         wanted = Action(Do.MIGRATE, "a", uuid, "web", "b", memory_mib=memory_mib)
-        return claims.claim({"b": self.host}, "b", "a", [wanted], Limits())[uuid]
+        return claims.Claims({"b": self.host}, "a").claim([wanted], Limits())[uuid]
 
 
 @pytest.fixture

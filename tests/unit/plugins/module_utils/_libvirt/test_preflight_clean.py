@@ -138,7 +138,8 @@ class Hosts:
             observer=observer,
             source=source,
             hosts={one.name: one for one in self.all},
-            slots_on="b",
+            keepers=("b",),
+            left=SimpleNamespace(elsewhere=()),
         )
         try:
             configs = [one.config for one in self.all]

@@ -58,7 +58,8 @@ def observe(monkeypatch: pytest.MonkeyPatch, vm: VM, now: float = 1.0) -> Observ
     monkeypatch.setattr(platform, "HolderClient", SimpleNamespace(connect=connect))
     made: Any = LibvirtPlatform.__new__(LibvirtPlatform)
     made.source = SimpleNamespace(name="a", store=SimpleNamespace(names=list))
-    made.observer = SimpleNamespace(observe=look)
+    made.observer = SimpleNamespace(observe=look, reads={})
+    made.left = SimpleNamespace(look=lambda *_args: None)
     made._holder, made._outcomes, made._acts = None, {}, True
     observed: Observation = made.observe(None)
     return observed

@@ -1,0 +1,162 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a drain holds on other hosts when it dies, and who counts the slots while a host is off.
+
+The drain of host-c is killed with its holder. What stands is read with virsh on the hosts.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from demo import plays, report, traces
+from integration.on_host import PACKAGE, on
+from kill.victims import kill
+
+from lab import GuestSpec, Lab, need_lab
+from lab.names import lab_name
+from lab.procs import wait_for
+
+pytestmark = pytest.mark.lab
+
+GUESTS = [GuestSpec(name, memory_mib=192, fill_mib=96) for name in ("web-1", "web-2")]
+NAMES = [guest.name for guest in GUESTS]
+SLOW = 8  # Mbit/s: a migration takes minutes
+CLAIMS = f"""
+from {PACKAGE}.claims import Claims
+from {PACKAGE}.host import Host, HostConfig
+from {PACKAGE.replace("_libvirt", "_core")}.actions import Action, Do
+from {PACKAGE.replace("_libvirt", "_core")}.policy import Limits
+hosts = {{name: Host(HostConfig(name, uri, 4096)) for name, uri in uris.items()}}
+claims = Claims(hosts, own, whose=lambda: {{"run": "r"}}, away=lambda: away)
+wanted = [Action(Do.MIGRATE, own, uuid, "vm", target, memory_mib=64) for uuid in uuids]
+"""
+CLAIM = f"""{CLAIMS}
+answers = claims.claim(wanted, Limits(1, 9, 9))
+result = {{uuid: why and why.message for uuid, why in answers.items()}}
+"""
+GIVE_BACK = f"{CLAIMS}result = [claims.give_back(action) for action in wanted]"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    need_lab()
+    name = f"{lab_name()[:20]}-claims"
+    Lab.down(name)
+    try:
+        made = Lab.up(name, 3)
+        for guest in GUESTS:
+            made.run("host-c", guest)
+        made.wait_ticking(NAMES, 240)
+        yield made
+        assert not any(report.check(made.paths.raw, set())["totals"][key] for key in report.HURT)
+    finally:
+        Lab.down(name)
+
+
+def text_of(ended: plays.Ended) -> str:
+    return " ".join(ended.text.split())
+
+
+def die(lab: Lab) -> None:
+    """Drain host-c over a slow link; when both VMs move kill playbook, module and holder, and end
+    the migrations that libvirtd would carry on."""
+    source = lab.host("host-c")
+    lab.shape("host-c", SLOW)
+    variables = {"maintenance_hosts": "host-c", "maintenance_requester": "ann@ctl"}
+    play = plays.Play(lab, "drain", variables)
+
+    def moving() -> bool:
+        told = [source.virsh("domjobinfo", name, check=False) for name in NAMES]
+        return all("Unbounded" in text for text in told)
+
+    assert wait_for(moving, 90), play.text
+    play.kill()
+    kill("holder", _Running(), source)
+    for name in NAMES:
+        source.virsh("domjobabort", name, check=False)
+    lab.unshape("host-c")
+    assert wait_for(lambda: not moving() and not _holds(lab), 30)
+
+
+class _Running:
+    """As a play that runs: whoever is to be killed may need a moment to be there."""
+
+    running = True
+
+
+def _holds(lab: Lab) -> list[str]:
+    """Domains on the targets that still receive."""
+    return [name for host in ("host-a", "host-b") for name in traces.running(lab.host(host))]
+
+
+def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there(
+    lab: Lab,
+) -> None:
+    die(lab)
+    left = traces.claims(lab)
+    targets = {place.split(":")[0] for place in left if ":resv." in place}
+    assert len([place for place in left if ":slot." in place]) == 3 * len(NAMES)
+    target = min(targets)
+    began = time.monotonic()
+    ended = plays.run(lab, "drain", {"maintenance_hosts": target})
+    assert ended.code == 0, ended.text
+    assert ended.last["phase"] == "Drained"
+    said = text_of(ended)
+    for name in NAMES:
+        whose = rf"Removed the claim on host-[ab] of {name} from host-c \(run \S+ of ann@ctl since"
+        assert re.search(whose, said), ended.text
+    assert traces.claims(lab) == []
+    assert time.monotonic() - began < 60
+    assert traces.running(lab.host("host-c")) == NAMES
+    # The drain that had died is carried on, and is not hurt by what was removed.
+    assert plays.run(lab, "restore", {"maintenance_hosts": target}).code == 0
+    again = plays.run(lab, "drain", {"maintenance_hosts": "host-c"})
+    assert again.code == 0, again.text
+    assert traces.running(lab.host("host-c")) == []
+    assert traces.claims(lab) == traces.marked(lab) == []
+    assert plays.run(lab, "restore", {"maintenance_hosts": "host-c"}).code == 0
+
+
+def _claim(lab: Lab, own: str, code: str, number: int, away: list[str]) -> Any:
+    """Claims for one VM on host-b, by the drain of `own`."""
+    uris = {name: host.peer_uri for name, host in lab.hosts.items()}
+    uris[own] = "qemu:///system"
+    values = {"own": own, "uris": uris, "away": away, "target": "host-b"}
+    return on(lab, own, code, uuids=[f"{number:08d}-1111-4111-8111-111111111111"], **values)
+
+
+def test_two_drains_at_once_respect_the_limit_while_the_first_keeper_is_off(lab: Lab) -> None:
+    """It does not answer one of them, and the other one has read that before."""
+    lab.kill("host-a")
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [
+                pool.submit(_claim, lab, own, CLAIM, number, away)
+                for number, (own, away) in enumerate([("host-b", []), ("host-c", ["host-a"])])
+            ]
+            answers = [answer for job in jobs for answer in job.result().values()]
+        assert answers.count(None) <= 1
+        assert all("in flight" in answer for answer in answers if answer)
+        held = [name for name in traces.volumes(lab.host("host-b")) if name.startswith("slot.")]
+        assert len(held) == answers.count(None)
+        for number, own in enumerate(["host-b", "host-c"]):
+            _claim(lab, own, GIVE_BACK, number, ["host-a"])
+        # One alone gets it.
+        (answer,) = _claim(lab, "host-c", CLAIM, 3, ["host-a"]).values()
+        assert answer is None
+        (refused,) = _claim(lab, "host-b", CLAIM, 4, ["host-a"]).values()
+        assert "1 migrations are in flight" in refused
+        (refused,) = _claim(lab, "host-c", CLAIM, 5, ["host-a", "host-b"]).values()
+        assert "most of them have to answer" in refused
+        _claim(lab, "host-c", GIVE_BACK, 3, ["host-a"])
+    finally:
+        lab.power_on("host-a")
+    assert traces.claims(lab) == []
