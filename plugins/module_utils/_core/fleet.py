@@ -219,7 +219,7 @@ class Fleet:
             self._end(move, Finding(Reason.MIGRATION_FAILED, f"{move.target} does not take it"))
             return
         if move.target in move.fate.refused_by:
-            self._end(move, Finding(Reason.NAME_TAKEN, f"{move.target} has its name"))
+            self._end(move, Finding(move.fate.refusal, f"refused for {move.target}"))
             return
         move.stage, move.since = Stage.PRECOPY, self.clock
         move.total = move.remaining = float(max(1, here.spec.memory_mib))

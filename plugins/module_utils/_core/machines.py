@@ -14,7 +14,7 @@ from enum import Enum
 
 from .model import ACTIVE_STATES, VM, Mode, Outcome, Reservation, State
 from .policy import MigrationSettings
-from .reasons import Finding
+from .reasons import Finding, Reason
 from .record import Attempt
 
 
@@ -34,7 +34,7 @@ class Fate:
 
     fail_at: the part of its memory after which it fails. hang: no byte moves.
     post_copy: it goes post-copy half way. breaks: its post-copy breaks; heals_after: and goes on.
-    leftover: the source keeps a definition. refused_by: targets that refuse it, with NameTaken.
+    leftover: the source keeps a definition. refused_by: targets that refuse it, for `refusal`.
     """
 
     fail_at: float | None = None
@@ -44,6 +44,7 @@ class Fate:
     heals_after: float | None = None
     leftover: bool = False
     refused_by: tuple[str, ...] = ()
+    refusal: Reason = Reason.NAME_TAKEN
 
 
 @dataclass

@@ -12,7 +12,7 @@ from . import hooks
 from .actions import Do
 from .follow import resume, take_outcome
 from .model import VM
-from .reasons import LASTING, Finding, Reason
+from .reasons import LASTING, OF_THE_VM, Finding, Reason
 from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, is_saving, stopping, undo_stop
@@ -82,12 +82,16 @@ def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
 
 
 def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
-    """A target that refused it in this run, for a reason that lasts, is not asked again."""
+    """A target that refused it in this run, for a reason that lasts, is not asked again. Nor is
+    any other, if the reason is of the VM itself."""
     met = {
         a.target: (a.finding,)
         for a in _tried(step, entry)
         if a.finding and a.finding.reason in LASTING
     }
+    own = tuple(why for (why,) in met.values() if why.reason in OF_THE_VM)
+    if own:
+        return replace(vm, migratable=False, findings=(*own, *vm.findings))
     return replace(vm, refused_by={**vm.refused_by, **met}) if met else vm
 
 

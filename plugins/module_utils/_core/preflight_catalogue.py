@@ -56,7 +56,18 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
         Reason.CPU_MODEL, _B, "libvirt's comparison on the target; the nodes' CPU model labels"
     ),
     Check.MACHINE_TYPE: _told(Reason.MACHINE_TYPE, _L, "the target's capabilities"),
+    Check.EMULATOR: _told(Reason.EMULATOR, _L, "the target's domain capabilities"),
+    Check.GRAPHICS: _told(Reason.GRAPHICS, _L, "the XML of the domain and of the target's"),
+    Check.SHARED_MEMORY: _told(Reason.SHARED_MEMORY, _L, "the domain's XML"),
+    Check.LAUNCH_SECURITY: _told(Reason.LAUNCH_SECURITY, _L, "the domain's XML"),
+    Check.QEMU_COMMANDLINE: _told(
+        Reason.QEMU_COMMANDLINE, _L, "the domain's XML: qemu:commandline, qemu:override, metadata"
+    ),
+    Check.QEMU_BLOCKS: _told(
+        Reason.QEMU_BLOCKS, _L, "query-migrate, where someone else used the domain's monitor"
+    ),
     Check.SNAPSHOTS: _told(Reason.SNAPSHOTS, _L, "the domain's list of snapshots"),
+    Check.CHECKPOINTS: _told(Reason.CHECKPOINTS, _L, "the domain's list of checkpoints"),
     Check.NAME_TAKEN: _told(Reason.NAME_TAKEN, _L, "the target's list of domains"),
     Check.SECRET: _told(Reason.SECRET, _L, "the target's list of secrets"),
     Check.HUGEPAGES: _told(Reason.HUGEPAGES, _L, "the target's free huge pages"),

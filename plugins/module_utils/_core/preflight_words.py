@@ -58,7 +58,14 @@ class Check(str, Enum):
     PERSISTENT_RESERVATION = Reason.PERSISTENT_RESERVATION.value
     CPU_MODEL = Reason.CPU_MODEL.value
     MACHINE_TYPE = Reason.MACHINE_TYPE.value
+    EMULATOR = Reason.EMULATOR.value
+    GRAPHICS = Reason.GRAPHICS.value
+    SHARED_MEMORY = Reason.SHARED_MEMORY.value
+    LAUNCH_SECURITY = Reason.LAUNCH_SECURITY.value
+    QEMU_COMMANDLINE = Reason.QEMU_COMMANDLINE.value
+    QEMU_BLOCKS = Reason.QEMU_BLOCKS.value
     SNAPSHOTS = Reason.SNAPSHOTS.value
+    CHECKPOINTS = Reason.CHECKPOINTS.value
     NAME_TAKEN = Reason.NAME_TAKEN.value
     SECRET = Reason.SECRET.value
     HUGEPAGES = Reason.HUGEPAGES.value

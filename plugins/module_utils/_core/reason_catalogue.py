@@ -77,9 +77,37 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The target's QEMU does not know the VM's machine type.",
         "Update QEMU on the target, or choose another target.",
     ),
+    Reason.EMULATOR: _c(
+        "The target does not have the emulator that the VM's definition names.",
+        "Install it there under the same path, or choose another target.",
+    ),
+    Reason.GRAPHICS: _c(
+        "The VM's VNC or SPICE cannot listen on the target as it does here.",
+        "Let it listen on 0.0.0.0 or a libvirt network, with autoport, or choose another target.",
+    ),
+    Reason.SHARED_MEMORY: _c(
+        "A shared memory device (ivshmem) keeps the VM on its host.",
+        "Detach the device or give it role='master', or choose on_not_migratable.",
+    ),
+    Reason.LAUNCH_SECURITY: _c(
+        "The VM has a launch security of a type that is not known to migrate.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+    ),
+    Reason.QEMU_COMMANDLINE: _c(
+        "The VM has QEMU arguments of its own, of which libvirt knows nothing.",
+        "If all that they name is the same on every host, declare qemuCommandLine portable.",
+    ),
+    Reason.QEMU_BLOCKS: _c(
+        "QEMU does not migrate the VM as it runs now.",
+        "Detach the device or end the use that the message names, or choose on_not_migratable.",
+    ),
     Reason.SNAPSHOTS: _c(
         "libvirt does not migrate a domain that has snapshots.",
         "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
+    ),
+    Reason.CHECKPOINTS: _c(
+        "The VM has checkpoints: libvirt forgets them when it moves, and the next backup fails.",
+        "Delete them (virsh checkpoint-delete); after the move begin with a full backup.",
     ),
     Reason.NAME_TAKEN: _c(
         "The target has another domain with the same name.",

@@ -37,7 +37,14 @@ class Reason(str, Enum):
     # Known in advance, ours.
     CPU_MODEL = "CPUModelNotLiveMigratable"
     MACHINE_TYPE = "MachineTypeMissing"
+    EMULATOR = "EmulatorMissing"
+    GRAPHICS = "GraphicsNotLiveMigratable"
+    SHARED_MEMORY = "SharedMemoryNotLiveMigratable"
+    LAUNCH_SECURITY = "LaunchSecurityNotLiveMigratable"
+    QEMU_COMMANDLINE = "QEMUCommandLineNotDeclared"
+    QEMU_BLOCKS = "MigrationBlockedByQEMU"
     SNAPSHOTS = "SnapshotsPresent"
+    CHECKPOINTS = "CheckpointsPresent"
     NAME_TAKEN = "NameTaken"
     SECRET = "SecretMissing"
     HUGEPAGES = "HugepagesMissing"
@@ -124,7 +131,14 @@ LASTING = frozenset(
         Reason.PERSISTENT_RESERVATION,
         Reason.CPU_MODEL,
         Reason.MACHINE_TYPE,
+        Reason.EMULATOR,
+        Reason.GRAPHICS,
+        Reason.SHARED_MEMORY,
+        Reason.LAUNCH_SECURITY,
+        Reason.QEMU_COMMANDLINE,
+        Reason.QEMU_BLOCKS,
         Reason.SNAPSHOTS,
+        Reason.CHECKPOINTS,
         Reason.NAME_TAKEN,
         Reason.SECRET,
         Reason.HUGEPAGES,
@@ -132,6 +146,9 @@ LASTING = frozenset(
         Reason.TPM_STATE,
     }
 )
+
+# Of the VM itself: the attempt at one target answers for all the others.
+OF_THE_VM = frozenset({Reason.QEMU_BLOCKS})
 
 
 # A migration that waits for one of these is in a queue: only the node's deadline ends it.

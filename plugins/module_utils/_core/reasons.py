@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .reason_catalogue import CATALOGUE, ReasonInfo
-from .reason_words import LASTING, PATIENT, Plane, Reason
+from .reason_words import LASTING, OF_THE_VM, PATIENT, Plane, Reason
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,13 @@ class Finding:
         }
 
 
-__all__ = ["CATALOGUE", "LASTING", "PATIENT", "Finding", "Plane", "Reason", "ReasonInfo"]
+__all__ = [
+    "CATALOGUE",
+    "LASTING",
+    "OF_THE_VM",
+    "PATIENT",
+    "Finding",
+    "Plane",
+    "Reason",
+    "ReasonInfo",
+]

@@ -20,7 +20,7 @@ from .._core.reasons import Finding, Reason
 from .disk_moves import STAY_WITH_HOST
 from .disk_sight import DiskSight
 from .domain_spec import DiskSpec, DomainSpec
-from .migratable import Runtime
+from .migratable import Runtime, unknown_to_libvirt
 
 # Where libvirt keeps the state of emulated TPMs, a directory a domain.
 TPM_STATE = "/var/lib/libvirt/swtpm"
@@ -38,6 +38,7 @@ def cold_findings(
         text = _left(disk, sights.get(disk.dev, DiskSight()))
         if text:
             found.append(Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}."))
+    found += unknown_to_libvirt(spec)
     found += _history(runtime)
     found += _firmware(spec, shared)
     found += _tpm(spec, shared)
@@ -68,7 +69,7 @@ def _history(runtime: Runtime) -> Iterator[Finding]:
     if runtime.snapshots:
         yield Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}.")
     if runtime.checkpoints:
-        yield Finding(Reason.SNAPSHOTS, f"It has checkpoints: {runtime.checkpoints}.")
+        yield Finding(Reason.CHECKPOINTS, f"It has checkpoints: {runtime.checkpoints}.")
     if runtime.managed_save:
         text = "A saved state of it is here (managed save), and would be lost."
         yield Finding(Reason.NOT_RUNNING_NORMALLY, text)

@@ -75,7 +75,7 @@ class InterfaceSpec:
     mac: str = ""
     network: str = ""
     bridge: str = ""
-    device: str = ""  # host device: macvtap (type direct), vdpa
+    device: str = ""  # host device: macvtap (type direct), vdpa, a tap that libvirt does not make
     teaming: str = ""
 
     @property
@@ -87,13 +87,31 @@ class InterfaceSpec:
 class HostDeviceSpec:
     """A device of the host in the VM. kind: pci, usb, scsi, scsi_host, mdev, interface, input ...
 
-    teaming: "transient" means that QEMU unplugs it for the migration.
+    teaming: "transient" means that QEMU unplugs it for the migration. network: the libvirt
+    network that gave it; empty: it is named itself.
     """
 
     kind: str
     source: str = ""
     teaming: str = ""
     managed: bool = False
+    network: str = ""
+
+    @property
+    def unplugged(self) -> bool:
+        """With teaming the guest has a second way, and QEMU unplugs this one for the move."""
+        return self.teaming == "transient" and self.kind in ("pci", "interface")
+
+
+@dataclass(frozen=True)
+class GraphicsSpec:
+    """VNC, SPICE ... Where it listens: addresses as written, libvirt networks. ports: those
+    asked for by number."""
+
+    type: str
+    addresses: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +195,7 @@ class DomainSpec:
     cpu_model: str = ""
     cpu_check: str = ""
     cpu_xml: str = ""
+    cpu_migratable: bool = True
     invariant_tsc: bool = False
     tsc_frequency: int = 0
     hyperv_passthrough: bool = False
@@ -192,6 +211,8 @@ class DomainSpec:
     huge_pages: tuple[HugePages, ...] = ()
     pinnings: tuple[Pinning, ...] = ()
     secrets: tuple[SecretRef, ...] = ()
+    graphics: tuple[GraphicsSpec, ...] = ()
+    qemu_extras: tuple[str, ...] = ()  # given to QEMU past libvirt, each in a word
     agent_connected: bool | None = None  # None: cannot be told, it does not run
     declared: Declared = field(default_factory=Declared)
 

@@ -14,6 +14,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
+from .device_xml import graphics_of, qemu_extras
 from .disk_xml import parse_disk, source_text
 from .domain_spec import (
     DomainSpec,
@@ -106,6 +107,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         cpu_model="" if cpu is None else (cpu.findtext("model") or "").strip(),
         cpu_check="" if cpu is None else cpu.get("check", ""),
         cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
+        cpu_migratable=cpu is None or cpu.get("migratable") != "off",
         invariant_tsc=features.get("invtsc", "disable") in ("require", "force"),
         tsc_frequency=max((_int(t.get("frequency", "0")) for t in timers), default=0),
         hyperv_passthrough=any(
@@ -128,6 +130,8 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         huge_pages=tuple(_huge_pages(root)),
         pinnings=tuple(_pinnings(root)),
         secrets=tuple(_secrets(devices)),
+        graphics=tuple(graphics_of(devices)),
+        qemu_extras=qemu_extras(root),
         agent_connected=_agent_connected(root, devices),
         declared=declared_of(root),
     )
@@ -172,12 +176,16 @@ def _interface(element: ET.Element) -> InterfaceSpec:
     source = element.find("source")
     mac = element.find("mac")
     teaming = element.find("teaming")
+    device = "" if source is None else source.get("dev", "")
+    target = element.find("target[@managed='no']")
+    if target is not None and element.get("type") == "ethernet":
+        device = target.get("dev", "")
     return InterfaceSpec(
         type=element.get("type", ""),
         mac="" if mac is None else mac.get("address", ""),
         network="" if source is None else source.get("network", ""),
         bridge="" if source is None else source.get("bridge", ""),
-        device="" if source is None else source.get("dev", ""),
+        device=device,
         teaming="" if teaming is None else teaming.get("type", ""),
     )
 
@@ -218,6 +226,7 @@ def _host_device(element: ET.Element, kind: str) -> HostDeviceSpec:
         source=text,
         teaming="" if teaming is None else teaming.get("type", ""),
         managed=element.get("managed") == "yes",
+        network="" if source is None else source.get("network", ""),
     )
 
 

@@ -15,6 +15,7 @@ from .._core.deadline import Deadlines, Measure, Verdict
 from .._core.link import LinkJob
 from .._core.model import AbortStatus, MigrationMethod, Mode, Phase
 from .._core.reasons import Reason
+from .blockers import is_blocked
 from .connection import LibvirtProblem, libvirt
 from .disk_notes import forget, note_copies_left, stamp_copies_left
 from .domain_state import PAUSED
@@ -185,6 +186,8 @@ class Job:
             error = str(exc)
             if "Failed to connect to remote libvirt URI" in error:
                 reason = Reason.PEER_UNREACHABLE
+            elif is_blocked(exc):
+                reason = Reason.QEMU_BLOCKS
         return self._end(settle(self._links, self.local, self.order), reason, error)
 
     def _call(self, dom: Any) -> None:

@@ -19,6 +19,7 @@ from .._core.model import Job, State, is_active
 from .._core.needs import Taint
 from .._core.reasons import Finding
 from .connection import HostUnreachable, is_lost, libvirt, open_connection
+from .device_xml import ports_in_use
 from .domain_state import is_crashed, is_idle, is_resumable, to_job, to_state
 from .domain_xml import most_memory_mib
 from .foreign import parse_xml
@@ -68,6 +69,7 @@ class DomainNow:
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
+    ports: frozenset[int] = frozenset()  # on which its graphics listen
 
     @property
     def active(self) -> bool:
@@ -112,7 +114,8 @@ class Host:
         self._identity = ""
         self._version: tuple[int, ...] | None = None
         self._groups: dict[str, str | None] = {}
-        self._most_mib: dict[tuple[str, int], int] = {}  # by (uuid, id): once a start
+        # By (uuid, id), so once a start: the most memory, and the ports of its graphics.
+        self._starts: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
     @property
@@ -167,7 +170,7 @@ class Host:
     def close(self) -> None:
         """Forget the connection; its objects with it."""
         conn, self._conn, self._store = self._conn, None, None
-        self._most_mib.clear()  # after a reboot of the host its domains' ids begin at 1 again
+        self._starts.clear()  # after a reboot of the host its domains' ids begin at 1 again
         if conn is not None:
             with suppress(libvirt.libvirtError):
                 conn.close()
@@ -223,13 +226,15 @@ class Host:
             if uuid in now.unread:
                 state = State.UNKNOWN  # without the job the state says too little
             plugged_in = stats.get("balloon.maximum", 0) // 1024
+            most, ports = self._start_of(dom, uuid)
             job = to_job(raw_job, state)
             now.domains[uuid] = DomainNow(
                 uuid,
                 dom.name(),
                 state,
-                max(plugged_in, self._most_of(dom, uuid)),
+                max(plugged_in, most),
                 job,
+                ports=ports,
                 resumable=is_resumable(number, reason),
                 crashed=is_crashed(number, reason),
                 resident_mib=stats.get("balloon.rss", 0) // 1024,
@@ -248,25 +253,27 @@ class Host:
             now.unread[uuid] = f"{dom.name()}: its job cannot be read: {exc}"
             return {}
 
-    def _most_of(self, dom: Any, uuid: str) -> int:
-        """MiB that an active domain may ever have, with its <maxMemory>. 0: not known.
+    def _start_of(self, dom: Any, uuid: str) -> tuple[int, frozenset[int]]:
+        """MiB that an active domain may ever have, with its <maxMemory>, 0: not known; and the
+        ports of its graphics.
 
         libvirt's list leaves out what can still be plugged in (seen with 9.0), and so would a
-        VM shrink by arriving. It cannot change while the domain runs.
+        VM shrink by arriving. Neither changes while the domain runs.
         """
         key = uuid, dom.ID()
         if key[1] == -1:
-            return 0
-        if key not in self._most_mib:
+            return 0, frozenset()
+        if key not in self._starts:
             try:
-                self._most_mib[key] = most_memory_mib(dom.XMLDesc(0))
+                xml = dom.XMLDesc(0)
+                self._starts[key] = most_memory_mib(xml), ports_in_use(xml)
             except libvirt.libvirtError as exc:
                 if is_lost(exc):
                     raise
-                return 0  # it left, or cannot be read now; the next read asks again
+                return 0, frozenset()  # it left, or cannot be read now; the next read asks again
             except ValueError:
-                return 0
-        return self._most_mib[key]
+                return 0, frozenset()
+        return self._starts[key]
 
     def group_of(self, uuid: str) -> str | None:
         """The anti-affinity group that a domain declares. Read once a domain."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ _ACTIVE = 2
 _CAP_NET = 16
 _INCOMPATIBLE, _IDENTICAL = 0, 1
 _FAIL_INCOMPATIBLE = 1
+_NODE_NET = re.compile(r"net_([A-Za-z0-9]+)_(?:[0-9a-f]{2}_){5}[0-9a-f]{2}")
 # Errors that answer the question for a CPU; of an internal one only its text tells.
 _ERR_INVALID_ARG, _ERR_XML, _ERR_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE = 8, 27, 84, 91
 _CPU_ANSWERS = frozenset(
@@ -69,8 +70,9 @@ class HostFacts:
     """A host. None in a field: its libvirt could not tell.
 
     machines: (domain type, arch) -> machine types and their aliases.
+    emulators: paths of those that libvirt found by itself.
     networks: active networks -> bridge ("" when it has none).
-    interfaces: network devices of the host, bridges too. node_nets: names of node devices.
+    interfaces: network devices of the host, bridges too. node_nets: those that are node devices.
     huge_pages: page size in KiB -> NUMA node -> free pages.
     cpus: numbers of the CPUs online. nodes: numbers of the NUMA nodes.
     cpu_xml: the host's CPU, as capabilities have it. Versions: major*10^6 + minor*10^3 + release.
@@ -86,6 +88,7 @@ class HostFacts:
     cpu_xml: str = ""
     memory_mib: int = 0
     machines: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    emulators: frozenset[str] | None = None
     networks: Mapping[str, str] | None = None
     interfaces: frozenset[str] | None = None
     node_nets: frozenset[str] | None = None
@@ -105,12 +108,8 @@ class HostFacts:
         """Is there a network device of this name? None: not known."""
         if self.interfaces is None and self.node_nets is None:
             return None
-        if name in (self.interfaces or ()) or name in (self.networks or {}).values():
-            return True
-        # A node device is called net_<device>_<mac>, other characters than letters and
-        # digits replaced (libvirt, src/node_device/node_device_udev.c).
-        prefix = "net_" + re.sub(r"[^A-Za-z0-9]", "_", name) + "_"
-        return any(node.startswith(prefix) for node in self.node_nets or ())
+        known = (self.interfaces or (), self.node_nets or (), (self.networks or {}).values())
+        return any(name in names for names in known)
 
     def lacks_link(self, interface: InterfaceSpec) -> str:
         """What the interface is attached to and this host has not; empty: nothing, or unknown."""
@@ -122,6 +121,10 @@ class HostFacts:
             return f"bridge {interface.bridge!r}"
         if interface.type == "direct" and self.has_bridge(interface.device) is False:
             return f"host interface {interface.device!r}"
+        # A tap that libvirt is not to make must be there (target managed='no').
+        tap = interface.type == "ethernet" and interface.device
+        if tap and self.has_bridge(interface.device) is False:
+            return f"network device {interface.device!r}"
         return ""
 
     def has_secret(self, uuid: str, usage_type: str, usage: str) -> bool | None:
@@ -164,8 +167,9 @@ def read_host_facts(conn: Any) -> HostFacts:
         memory_mib=int(info[1]),
         machines=_machines(caps),
         networks=None if networks is None else {n.name(): _bridge(n) for n in networks},
+        emulators=frozenset(_texts(caps, "guest//emulator")) or None,
         interfaces=None if interfaces is None else frozenset(i.name() for i in interfaces),
-        node_nets=None if node_nets is None else frozenset(d.name() for d in node_nets),
+        node_nets=None if node_nets is None else frozenset(map(_device_name, node_nets)),
         secrets=_secrets(conn),
         huge_pages=_huge_pages(conn, pages, cells),
         cpus=None if cpu_map is None else _online(cpu_map),
@@ -190,6 +194,23 @@ def _bridge(network: Any) -> str:
         return str(network.bridgeName())
     except libvirt.libvirtError:
         return ""  # it has none: a pool of devices, macvtap; or it ended just now
+
+
+def _device_name(device: Any) -> str:
+    """Of a network device. A node device is called net_<device>_<mac>, with a line for all that
+    is neither letter nor digit (libvirt, src/node_device/node_device_udev.c): br-x is br_x there,
+    and br is where br_x begins. Then its XML tells; mostly it need not be asked.
+    """
+    name = str(device.name())
+    plain = _NODE_NET.fullmatch(name)
+    if plain:
+        return plain.group(1)
+    xml = _or_none(functools.partial(device.XMLDesc, 0))
+    return (ET.fromstring(xml).findtext("capability/interface") or "") if xml else ""
+
+
+def _texts(root: ET.Element, path: str) -> Iterator[str]:
+    return ((element.text or "").strip() for element in root.findall(path))
 
 
 def _secrets(conn: Any) -> tuple[SecretFacts, ...] | None:

@@ -23,6 +23,8 @@ from .host_facts import HostFacts
 # libvirt that keeps the state of a TPM on shared storage when its domain migrates
 # (NEWS, v8.10.0); older ones let source and target write it.
 _SHARED_TPM_SINCE = 8010000
+# The owner's word in our element of the metadata, and the one value that it can have.
+QEMU_COMMAND_LINE, PORTABLE = "qemuCommandLine", "portable"
 _SECURITY = {
     "sev": Reason.SEV,
     "sev-snp": Reason.SEV,
@@ -35,8 +37,9 @@ _SECURITY = {
 class Runtime:
     """What libvirt knows of a domain beside its XML.
 
-    block_jobs: the disks on which one runs. tpm_shared: is its TPM state on a shared file
-    system (None: not known, taken as no). managed_save: an image to be resumed from is there.
+    block_jobs: the disks on which one runs. blockers: what QEMU says against a migration.
+    tpm_shared: is its TPM state on a shared file system (None: not known, taken as no).
+    managed_save: an image to be resumed from is there.
     """
 
     persistent: bool = True
@@ -45,6 +48,7 @@ class Runtime:
     snapshots: int = 0
     checkpoints: int = 0
     block_jobs: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
     tpm_shared: bool | None = None
 
 
@@ -56,7 +60,7 @@ def source_findings(
     block_migration: bool = True,
 ) -> tuple[Finding, ...]:
     """Why the domain can go nowhere. `sights`: disk_sight.local_sights."""
-    found = list(_bound_findings(spec))
+    found = [*_bound_findings(spec), *unknown_to_libvirt(spec)]
     found += stuck_disks(spec, sights or {}, block_migration)
     for interface in spec.interfaces:
         if interface.type == "vdpa":
@@ -64,11 +68,27 @@ def source_findings(
             found.append(Finding(Reason.INTERFACE, text))
     if runtime.snapshots:
         found.append(Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}."))
+    if runtime.checkpoints:
+        found.append(Finding(Reason.CHECKPOINTS, f"It has checkpoints: {runtime.checkpoints}."))
     if runtime.block_jobs:
         text = f"A block job runs on {', '.join(runtime.block_jobs)}."
         found.append(Finding(Reason.BLOCK_JOB, text))
     found += _tpm_findings(spec, runtime, source)
+    if runtime.blockers:
+        found.append(Finding(Reason.QEMU_BLOCKS, f"QEMU says: {'; '.join(runtime.blockers)}."))
     return tuple(found)
+
+
+def unknown_to_libvirt(spec: DomainSpec) -> Iterator[Finding]:
+    """What QEMU is given past libvirt may name a file or a device of this host. Only the owner
+    knows whether every host has the same one."""
+    declared = spec.declared.other.get(QEMU_COMMAND_LINE, "")
+    if not spec.qemu_extras or declared == PORTABLE:
+        return
+    text = f"QEMU is given past libvirt: {', '.join(spec.qemu_extras)}."
+    if declared:
+        text += f" Its metadata has {QEMU_COMMAND_LINE} {declared!r}, not {PORTABLE!r}."
+    yield Finding(Reason.QEMU_COMMANDLINE, text)
 
 
 def target_findings(
@@ -79,14 +99,17 @@ def target_findings(
     *,
     runtime: Runtime | None = None,
     cpu: Sequence[Finding] = (),
+    devices: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
     """Why the domain cannot go to this target. Capacity is not asked here: placement does.
 
     `sights`: disk_sight.target_sights for this target. `cpu`: host_facts.compare_cpu.
+    `devices`: device_sight.missing_devices.
     """
     found: list[Finding] = []
     found += _machine_findings(spec, target)
     found += cpu
+    found += devices
     found += _name_findings(spec, target)
     for interface in spec.interfaces:
         lacks = target.lacks_link(interface)
@@ -124,13 +147,12 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
         text = f"The host directory {filesystem.source} is shared into it by {name}."
         yield Finding(Reason.VIRTIOFS, text)
     for device in spec.host_devices:
-        # With teaming the guest has a second way, and QEMU unplugs this one for the move.
-        if device.teaming == "transient" and device.kind in ("pci", "interface"):
+        if device.unplugged:
             continue
         text = f"The {device.kind} device {device.source} of the host is passed to it."
         yield Finding(Reason.HOST_DEVICE, " ".join(text.split()))
     if spec.launch_security:
-        reason = _SECURITY.get(spec.launch_security, Reason.SEV)
+        reason = _SECURITY.get(spec.launch_security, Reason.LAUNCH_SECURITY)
         yield Finding(reason, f"Its launch security is {spec.launch_security}.")
     if spec.hyperv_passthrough:
         yield Finding(Reason.HYPERV_PASSTHROUGH, "features/hyperv has mode='passthrough'.")
@@ -140,6 +162,10 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
             yield Finding(Reason.PERSISTENT_RESERVATION, text)
     if spec.invariant_tsc and not spec.tsc_frequency:
         text = "CPU feature invtsc needs a TSC frequency (clock/timer name='tsc') to migrate."
+        yield Finding(Reason.CPU_MODEL, text)
+    whole = spec.cpu_mode in ("host-passthrough", "maximum")
+    if whole and not spec.cpu_migratable and not spec.tsc_frequency:
+        text = f"CPU mode {spec.cpu_mode} has migratable='off': it shows what QEMU does not move."
         yield Finding(Reason.CPU_MODEL, text)
     yield from _memory_findings(spec)
 
@@ -155,7 +181,7 @@ def _memory_findings(spec: DomainSpec) -> Iterator[Finding]:
     for name, role in spec.shared_memory:
         if role != "master":
             text = f"The shared memory device {name!r} does not have role='master'."
-            yield Finding(Reason.HOTPLUG, text)
+            yield Finding(Reason.SHARED_MEMORY, text)
 
 
 def _tpm_findings(spec: DomainSpec, runtime: Runtime, source: HostFacts) -> Iterator[Finding]:

@@ -14,8 +14,10 @@ from .._core.model import VM, Job, MigrationMethod, State
 from .._core.needs import NO_NEEDS, Needs
 from .._core.policy import PolicyError
 from .._core.reasons import Finding, Reason
+from .blockers import qemu_blockers
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
+from .device_sight import missing_devices
 from .disk_moves import disks_to_copy, migration_method, shared_disks
 from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared, target_sights
 from .document import vm_document
@@ -189,7 +191,7 @@ def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, Hos
         if reads[peer.name].error:
             continue  # placement leaves it out
         try:
-            refused[peer.name], cold[peer.name] = _refusal(asking, peer)
+            refused[peer.name], cold[peer.name] = _refusal(asking, peer, reads[peer.name])
             asked.add(peer.name)
         except HostUnreachable as exc:
             why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
@@ -204,7 +206,9 @@ def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
     return {name: why for name, why in answers.items() if why}
 
 
-def _refusal(asking: _Question, peer: Host) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def _refusal(
+    asking: _Question, peer: Host, now: HostNow
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Why the peer does not take it while it runs, and while it is off.
 
     Raises HostUnreachable or libvirtError when the peer does not answer.
@@ -212,9 +216,15 @@ def _refusal(asking: _Question, peer: Host) -> tuple[tuple[Finding, ...], tuple[
     spec, here, there = asking.spec, asking.source.facts, peer.facts
     seen = target_sights(asking.sights, spec, there, peer.conn)
     cpu = compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
-    live = target_findings(spec, here, there, seen, runtime=asking.runtime, cpu=cpu)
+    others = (domain for domain in now.domains.values() if domain.uuid != spec.uuid)
+    taken = {port: domain.name for domain in others for port in domain.ports}
+    devices = missing_devices(peer.conn, spec, there, taken)
+    live = target_findings(
+        spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices
+    )
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
-    cold = target_findings(spec, here, there, seen, cpu=() if asking.any_cpu else cpu)
+    cpu_there = [] if asking.any_cpu else cpu
+    cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)
     return live, cold
 
 
@@ -238,6 +248,7 @@ def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
         snapshots=dom.snapshotNum(0),
         checkpoints=_checkpoints(dom),
         block_jobs=tuple(_block_jobs(dom, spec)) if domain.job is None else (),
+        blockers=qemu_blockers(dom) if domain.active and domain.job is None else (),
         persistent=persistent,
         managed_save=bool(dom.hasManagedSaveImage(0)) if persistent else False,
         autostart=bool(dom.autostart()) if persistent else False,

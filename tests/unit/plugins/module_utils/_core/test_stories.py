@@ -90,6 +90,16 @@ def test_a_target_that_refused_for_a_lasting_reason_is_not_asked_again() -> None
     assert ended(outcome) == ("moved", "")
 
 
+def test_what_qemu_says_of_a_vm_is_not_asked_for_every_target() -> None:
+    """Its reason decides as if it had been known before: the policy may stop it."""
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
+    made.fate = lambda _vm, _attempt: Fate(refused_by=("b", "c"), refusal=Reason.QEMU_BLOCKS)
+    outcome = run(made)
+    assert len(outcome.record.vms["u1"].attempts) == 1
+    assert ended(outcome) == ("blocked", "MigrationBlockedByQEMU")
+    assert ended(run(made, on("shutdown"), name="again")) == ("stopped", "MigrationBlockedByQEMU")
+
+
 def test_where_every_target_refuses_it_blocks_at_once_with_their_reason() -> None:
     made = two(vm(1, "a"))
     made.fate = lambda _vm, _attempt: Fate(refused_by=("b",))

@@ -75,7 +75,8 @@ def test_what_is_not_on_shared_storage_stays(domain: DomainSpec, reason: Reason)
     ("domain", "runtime", "reason"),
     [
         (spec(), Runtime(snapshots=2), Reason.SNAPSHOTS),
-        (spec(), Runtime(checkpoints=1), Reason.SNAPSHOTS),
+        (spec(), Runtime(checkpoints=1), Reason.CHECKPOINTS),
+        (spec(qemu_extras=("-drive",)), Runtime(), Reason.QEMU_COMMANDLINE),
         (spec(), Runtime(managed_save=True), Reason.NOT_RUNNING_NORMALLY),
         (spec(host_devices=(HostDeviceSpec("pci", "3b"),)), Runtime(), Reason.HOST_DEVICE),
         (

@@ -81,7 +81,11 @@ class Conn:
             "getFreePages": {0: {2048: 5, 1048576: 0}, 1: {2048: 7, 1048576: 1}},
             "listAllNetworks": [named("lan", bridgeName=lambda: "virbr0")],
             "listAllInterfaces": [named("br0")],
-            "listAllDevices": [named("net_eth0_42_52_54_00_00_00_00_01")],
+            "listAllDevices": [
+                node_net("net_eth0_42_52_54_00_00_00_01", "eth0.42"),
+                node_net("net_brz_x_52_54_00_00_00_02", "brz-x"),
+                node_net("net_tapx_52_54_00_00_00_03", "nobody asks its XML"),
+            ],
             "listAllSecrets": [
                 SimpleNamespace(
                     UUIDString=lambda: "s-1", usageType=lambda: 2, usageID=lambda: "client.libvirt"
@@ -100,6 +104,12 @@ POOL = """<pool type='netfs'><name>nfs</name><available unit='bytes'>1000</avail
 
 def named(name: str, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(name=lambda: name, **more)
+
+
+def node_net(node: str, device: str) -> SimpleNamespace:
+    interface = f"<interface>{device}</interface>"
+    xml = f"<device><name>{node}</name><capability type='net'>{interface}</capability></device>"
+    return named(node, XMLDesc=lambda _flags: xml)
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +171,12 @@ def _raise(exc: Exception) -> Any:
         (InterfaceSpec("bridge", bridge="br0"), ""),
         (InterfaceSpec("bridge", bridge="virbr0"), ""),
         (InterfaceSpec("bridge", bridge="br1"), "bridge 'br1'"),
+        (InterfaceSpec("bridge", bridge="brz-x"), ""),
+        (InterfaceSpec("bridge", bridge="brz"), "bridge 'brz'"),
+        (InterfaceSpec("bridge", bridge="brz_x"), "bridge 'brz_x'"),
+        (InterfaceSpec("ethernet", device="tapx"), ""),
+        (InterfaceSpec("ethernet", device="tapy"), "network device 'tapy'"),
+        (InterfaceSpec("ethernet"), ""),
         (InterfaceSpec("direct", device="eth0.42"), ""),
         (InterfaceSpec("direct", device="eth0"), "host interface 'eth0'"),
         (InterfaceSpec("user"), ""),

@@ -74,6 +74,16 @@ HUGE = "<memoryBacking><hugepages>{}</hugepages></memoryBacking>"
 NETFS = PoolFacts("nfs", "netfs", "/srv/nfs", "dir.path=/export host.name=nas-1", 0)
 VOLUME = domain(disk(kind="volume", source="<source pool='nfs' volume='web-1.qcow2'/>"))
 
+QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
+ARGUMENTS = (
+    f"<commandline xmlns='{QEMU}'><arg value='-drive'/><arg value='file=/srv/x,password=sesame'/>"
+    "<arg value='-device'/><arg value='sdhci'/><env name='LD_PRELOAD' value='/x.so'/></commandline>"
+)
+DECLARED = (
+    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
+    "<v:qemuCommandLine>{}</v:qemuCommandLine></v:vm>"
+)
+
 CASES = [
     # Disks
     Case("copying not allowed", Reason.DISKS, "vda", COPY, COPY, block_migration=False,
@@ -143,7 +153,7 @@ CASES = [
                 "<address type='dimm' slot='0' base='0x100000000'/></memory>")),
     Case("module from a file", Reason.HOTPLUG, "/dev/pmem0",
          domain("<memory model='nvdimm'><source><path>/dev/pmem0</path></source></memory>")),
-    Case("shared memory", Reason.HOTPLUG, "'shm'", domain("<shmem name='shm' role='peer'/>"),
+    Case("shared memory", Reason.SHARED_MEMORY, "'shm'", domain("<shmem name='shm' role='peer'/>"),
          domain("<shmem name='shm' role='master'/>")),
     # Bound to the host
     Case("virtiofs", Reason.VIRTIOFS, "/srv/share",
@@ -177,6 +187,14 @@ CASES = [
     Case("Secure Execution", Reason.SECURE_EXECUTION, "s390-pv",
          domain(top="<launchSecurity type='s390-pv'/>")),
     Case("TDX", Reason.TDX, "tdx", domain(top="<launchSecurity type='tdx'/>")),
+    Case("unknown launch security", Reason.LAUNCH_SECURITY, "cca",
+         domain(top="<launchSecurity type='cca'/>")),
+    Case("arguments for QEMU", Reason.QEMU_COMMANDLINE, "-drive, -device, variable LD_PRELOAD",
+         domain(top=f"<metadata>{DECLARED.format('yes')}</metadata>{ARGUMENTS}"),
+         domain(top=f"<metadata>{DECLARED.format('portable')}</metadata>{ARGUMENTS}")),
+    Case("a device of QEMU overridden", Reason.QEMU_COMMANDLINE, "override of disk0",
+         domain(top=f"<override xmlns='{QEMU}'><device alias='disk0'/></override>"),
+         domain(top=f"<capabilities xmlns='{QEMU}'><del capability='x'/></capabilities>")),
     Case("Hyper-V passthrough", Reason.HYPERV_PASSTHROUGH, "passthrough",
          domain(top="<features><hyperv mode='passthrough'/></features>"),
          domain(top="<features><hyperv mode='custom'><relaxed state='on'/></hyperv></features>")),
@@ -193,11 +211,21 @@ CASES = [
          domain(top="<cpu mode='custom'><model>EPYC</model>"
                 "<feature policy='require' name='invtsc'/></cpu>"
                 "<clock offset='utc'><timer name='tsc' frequency='2000000000'/></clock>")),
+    Case("whole CPU of the host", Reason.CPU_MODEL, "migratable='off'",
+         domain(top="<cpu mode='host-passthrough' migratable='off'/>"),
+         domain(top="<cpu mode='host-passthrough' migratable='on'/>")),
+    Case("whole CPU of QEMU", Reason.CPU_MODEL, "migratable='off'",
+         domain(top="<cpu mode='maximum' migratable='off'/>"),
+         domain(top="<cpu mode='maximum' migratable='off'/>"
+                "<clock offset='utc'><timer name='tsc' frequency='2000000000'/></clock>")),
     Case("machine type", Reason.MACHINE_TYPE, "pc-q35-9.2", domain(machine="pc-q35-9.2")),
     Case("no KVM", Reason.MACHINE_TYPE, "type kvm", domain(), domain(),
          target=host(machines={("qemu", "x86_64"): frozenset({"pc-q35-7.2"})}), well=host()),
     # State
     Case("snapshots", Reason.SNAPSHOTS, "2", domain(), runtime=Runtime(snapshots=2)),
+    Case("checkpoints", Reason.CHECKPOINTS, "3", domain(), runtime=Runtime(checkpoints=3)),
+    Case("QEMU blocks", Reason.QEMU_BLOCKS, "usb-audio", domain(),
+         runtime=Runtime(blockers=("non-migratable device: 0/usb-audio",))),
     Case("block job", Reason.BLOCK_JOB, "vda", domain(), runtime=Runtime(block_jobs=("vda",))),
     Case("name taken", Reason.NAME_TAKEN, OTHER, domain(),
          target=host(domains={"web-1": OTHER}), well=host(domains={"web-1": UUID})),
@@ -247,7 +275,8 @@ OURS = {
     Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH,
     Reason.PERSISTENT_RESERVATION, Reason.CPU_MODEL, Reason.MACHINE_TYPE, Reason.SNAPSHOTS,
     Reason.NAME_TAKEN, Reason.SECRET, Reason.HUGEPAGES, Reason.PINNING, Reason.TPM_STATE,
-    Reason.BLOCK_JOB, Reason.TRANSIENT,
+    Reason.BLOCK_JOB, Reason.TRANSIENT, Reason.CHECKPOINTS, Reason.QEMU_BLOCKS,
+    Reason.QEMU_COMMANDLINE, Reason.SHARED_MEMORY, Reason.LAUNCH_SECURITY,
 }  # fmt: skip
 
 
@@ -282,6 +311,11 @@ def test_without_the_trouble(case: Case) -> None:
 
 def test_every_reason_of_ours_is_provoked() -> None:
     assert {case.reason for case in CASES} | SAVE_ONLY == OURS
+
+
+def test_a_value_that_qemu_is_given_is_never_told() -> None:
+    found = source_findings(parse_domain(domain(top=ARGUMENTS)), host(), Runtime())
+    assert "sesame" not in str([finding.to_dict() for finding in found])
 
 
 def test_a_message_never_proposes_the_unsafe_flag() -> None:

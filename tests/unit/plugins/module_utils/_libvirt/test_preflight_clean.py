@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
+    device_sight,
     disk_sight,
     host,
     host_facts,
@@ -122,6 +123,7 @@ class Hosts:
             storageVolLookupByPath=self._volume,
             storagePoolLookupByName=lambda _name: pool,
             listAllDevices=lambda _flags: [],
+            nodeDeviceLookupByName=lambda _name: object(),
             close=lambda: None,
         )
 
@@ -165,7 +167,7 @@ def facts(name: str, version: int) -> HostFacts:
         machines={("kvm", "x86_64"): frozenset({"pc-q35-7.2", "q35", f"pc-q35-{name}"})},
         networks={"default": "virbr0", "other": ""},
         interfaces=frozenset({"br0"}),
-        node_nets=frozenset({"net_br_x_1_aa_bb", "net_eth1_cc_dd", "net_lo_00"}),
+        node_nets=frozenset({"br-x.1", "eth1", "lo"}),
         secrets=(SecretFacts(SECRET, "ceph", "client.libvirt"),),
         huge_pages={2048: {0: 8192}, 1048576: {0: 0}},
         cpus=frozenset(range(16)),
@@ -182,7 +184,8 @@ def facts(name: str, version: int) -> HostFacts:
 def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library's stand-in, everywhere; and nothing of this machine is looked at."""
     found = fakes.Binding()
-    for module in (disk_sight, host, host_facts, observe, preflight, runs_us, vm_facts):
+    readers = (device_sight, disk_sight, host, host_facts, observe, preflight, runs_us, vm_facts)
+    for module in readers:
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (disk_sight, vm_facts):
         monkeypatch.setattr(module, "path_is_shared_fs", lambda _path: False)

@@ -121,13 +121,15 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
             *(Reason.DISKS, Reason.INTERFACE, Reason.HOTPLUG, Reason.VIRTIOFS, Reason.HOST_DEVICE),
             *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
             *(Reason.PERSISTENT_RESERVATION, Reason.SNAPSHOTS, Reason.BLOCK_JOB, Reason.TPM_STATE),
+            *(Reason.SHARED_MEMORY, Reason.LAUNCH_SECURITY, Reason.QEMU_COMMANDLINE),
+            *(Reason.QEMU_BLOCKS, Reason.CHECKPOINTS),
         )
     },
     **{
         Check(reason.value): target(reason)
         for reason in (
             *(Reason.CPU_MODEL, Reason.MACHINE_TYPE, Reason.NAME_TAKEN, Reason.SECRET),
-            *(Reason.HUGEPAGES, Reason.PINNING),
+            *(Reason.HUGEPAGES, Reason.PINNING, Reason.EMULATOR, Reason.GRAPHICS),
         )
     },
     Check.NOT_RUNNING_NORMALLY: lambda fleet: fleet.vm(state=State.PAUSED),

@@ -99,7 +99,8 @@ def facts_of(
 def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     vm = read(monkeypatch, (), ["nightly"])
     cold = [finding.reason for finding in vm.cold_findings]
-    assert cold == [Reason.SNAPSHOTS, Reason.DISKS]
+    assert cold == [Reason.CHECKPOINTS, Reason.DISKS]
+    assert [finding.reason for finding in vm.findings] == [Reason.VIRTIOFS, Reason.CHECKPOINTS]
     assert [finding.reason for finding in vm.save_findings] == [Reason.VIRTIOFS]
 
 
