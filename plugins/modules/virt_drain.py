@@ -400,7 +400,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
+    params = options.params_of(module)
     try:
         with as_failed():
             request = Request(

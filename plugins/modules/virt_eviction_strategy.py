@@ -172,19 +172,19 @@ def main() -> None:
         required_if=[("state", "present", ("strategy",))],
         supports_check_mode=True,
     )
-    params = module.params
-    request = DeclareRequest(
-        own=HostConfig(
-            name=params["node"] or socket.gethostname(),
-            uri=params["uri"],
-            shared_paths=tuple(params["shared_paths"]),
-        ),
-        strategy=params["strategy"] if params["state"] == "present" else "",
-        names=params["name"] or (),
-        when=params["when"],
-        check=module.check_mode,
-    )
+    params = options.params_of(module)
     try:
+        request = DeclareRequest(
+            own=HostConfig(
+                name=params["node"] or socket.gethostname(),
+                uri=options.without_password("uri", params["uri"]),
+                shared_paths=tuple(params["shared_paths"]),
+            ),
+            strategy=params["strategy"] if params["state"] == "present" else "",
+            names=params["name"] or (),
+            when=params["when"],
+            check=module.check_mode,
+        )
         result = declare(request)
     except (PolicyError, DeclareError, VMNotHere, HostUnreachable, LibvirtMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

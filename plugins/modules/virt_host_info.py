@@ -419,7 +419,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
+    params = options.params_of(module)
     try:
         with as_failed():
             request = Request(

@@ -168,7 +168,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.servi
 
 def main() -> None:
     module = AnsibleModule(argument_spec={**options.HOSTS_SPEC}, supports_check_mode=True)
-    params = module.params
+    params = options.params_of(module)
     try:
         with as_failed():
             request = Request(

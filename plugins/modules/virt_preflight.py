@@ -218,7 +218,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
+    params = options.params_of(module)
     try:
         with as_failed():
             severity = parse_severity(params["severity"])

@@ -22,6 +22,8 @@ _AUTOSTART = frozenset({"Always", "RerunOnFailure"})
 # The keys of spec.domain.launchSecurity, in libvirt's words.
 _SECURITY = {"sev": "sev", "snp": "sev-snp", "tdx": "tdx"}
 _DEVICES = ("disk", "cdrom", "floppy", "lun")
+# kubectl's copy of the whole object: with the user data of cloud-init, and what else is in it.
+_COPIES = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 _CLAIMS = ("persistentVolumeClaim", "dataVolume")
 
 
@@ -38,7 +40,7 @@ def vmi_document(vmi: Obj, machine: Obj | None, dirty_rate: float | None = None)
         "uuid": vmi["metadata"]["uid"],
         "node": str(facts.status(vmi).get("nodeName") or ""),
         "labels": dict(facts.labels(vmi)),
-        "annotations": dict(facts.annotations(vmi)),
+        "annotations": {k: v for k, v in facts.annotations(vmi).items() if k not in _COPIES},
         "owner": _owner(vmi),
         "anti_affinity_group": between(vmi).told,
         "eviction_strategy": vmi["spec"].get("evictionStrategy") or None,

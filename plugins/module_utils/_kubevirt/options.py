@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from .._core.addresses import passwords_in
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Policy, PolicyError, Rule
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
@@ -87,13 +88,18 @@ _OF_THE_MACHINE = ("run_strategy", "autostart")
 def auth(module: Any) -> dict[str, Any]:
     """How the API is reached: the options, else K8S_AUTH_* of the environment.
 
-    A kubeconfig given as a dictionary holds secrets that no option names: the module's output
-    (`-vvv`) tells all options, so they are hidden there.
+    A kubeconfig given as a dictionary holds secrets that no option names, and the address of a
+    proxy may: the module's output (`-vvv`) tells all options, so they are hidden there. What came
+    from the environment may still be in the text of an error.
     """
     kubeconfig = module.params["kubeconfig"]
     if isinstance(kubeconfig, Mapping):
         module.no_log_values.update(secrets_of(kubeconfig))
-    return settings(module.params, os.environ)
+    found = settings(module.params, os.environ)
+    hidden = {found[key] for key in ("api_key", "password") if found[key]}
+    hidden.update(*(passwords_in(found[key] or "") for key in ("host", "proxy")))
+    module.no_log_values.update(hidden)
+    return found
 
 
 def policy(params: Mapping[str, Any]) -> Policy:

@@ -45,10 +45,14 @@ class Log:
         try:
             if self._path.exists() and self._path.stat().st_size > LOG_LIMIT:
                 self._path.replace(f"{self._path}.1")
-            with open(self._path, "a", encoding="utf-8") as stream:
-                stream.write(f"{stamp} [{os.getpid()}] {text}\n")
+            with open(self._path, "a", encoding="utf-8", opener=_private) as stream:
+                stream.write(f"{stamp} [{os.getpid()}] {' '.join(text.splitlines())}\n")
         except OSError:
             return  # a full disk must not end migrations
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def take_lock(run_dir: str) -> int | None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._core import needs_text
+from .._core.addresses import passwords_in
 from .._core.model import EvictionStrategy, OnNotMigratable
 from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
@@ -141,6 +142,25 @@ POLICY_SPEC: dict[str, Any] = {
 }
 
 
+def params_of(module: Any) -> Mapping[str, Any]:
+    """The options. A password in a URI is refused later; what says so (`-vvv` tells all options)
+    does not show it."""
+    params: Mapping[str, Any] = module.params
+    peers = params.get("peers") or []
+    uris = [params.get("uri"), *(peer[key] for peer in peers for key in ("uri", "migrate_uri"))]
+    module.no_log_values.update(*(passwords_in(uri or "") for uri in uris))
+    return params
+
+
+def without_password(where: str, uri: str) -> str:
+    if passwords_in(uri):
+        raise PolicyError(
+            f"{where} holds a password, which libvirt does not use: it would only be shown. Use"
+            " certificates (qemu+tls), ssh keys (qemu+ssh) or libvirt's auth.conf"
+        )
+    return uri
+
+
 def own_config(params: Mapping[str, Any]) -> HostConfig:
     """The host that the module runs on. Raises PolicyError naming what is wrong."""
     name = _node_name("node", params.get("node") or socket.gethostname())
@@ -158,7 +178,7 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
         )
     return HostConfig(
         name=name,
-        uri=params["uri"],
+        uri=without_password("uri", params["uri"]),
         memory_mib=params["memory"],
         shared_paths=tuple(params["shared_paths"]),
         measure_seconds=seconds,
@@ -184,12 +204,12 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
         configs.append(
             HostConfig(
                 name=name,
-                uri=peer["uri"],
+                uri=without_password(f"peers[].uri of {name}", peer["uri"]),
                 memory_mib=peer["memory"],
                 reserve_mib=peer["reserve"],
                 roll_rank=peer["roll_rank"],
                 roll_done=peer["roll_done"],
-                migrate_uri=peer["migrate_uri"],
+                migrate_uri=without_password(f"peers[].migrate_uri of {name}", peer["migrate_uri"]),
                 labels=needs_text.labels(f"peers[].labels of {name}", peer.get("labels")),
                 taints=needs_text.taints(f"peers[].taints of {name}", peer.get("taints")),
             )

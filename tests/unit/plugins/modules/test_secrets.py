@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A password in an address is refused or hidden: neither the result nor the system's log has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.addresses import (
+    passwords_in,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import auth, options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.document import (
+    vmi_document,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import Log
+
+PASSWORD = "s3cr%65t-of-ann"
+PLAIN = "s3cret-of-ann"
+MODULES = Path(__file__).resolve().parents[4] / "plugins" / "modules"
+# Runs a module as Ansible does, and shows what it would have given to syslog or the journal.
+RUN = """
+import json, runpy, sys
+import ansible.module_utils.basic as basic
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[2])}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+basic.AnsibleModule.log = lambda self, msg, log_args=None: print("LOG", msg, log_args)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+URI = f"qemu+ssh://ann:{PASSWORD}@host-b/system"
+GOOD = {"name": "host-b", "uri": "qemu+tls://host-b/system"}
+LEAKS: list[tuple[str, dict[str, Any], str]] = [
+    ("virt_drain", {"uri": URI}, "uri holds a password"),
+    ("virt_drain", {"peers": [{**GOOD, "uri": URI}]}, "peers[].uri of host-b holds a password"),
+    ("virt_migration", {"name": "vm", "peers": [{**GOOD, "migrate_uri": URI}]}, "migrate_uri of"),
+    ("virt_migration_info", {"uri": URI}, "uri holds a password"),
+    ("virt_host_info", {"uri": URI}, "uri holds a password"),
+    ("virt_preflight", {"uri": URI}, "uri holds a password"),
+    ("virt_eviction_strategy", {"uri": URI, "name": ["a"], "strategy": "None"}, "uri holds a"),
+]
+
+
+@pytest.mark.parametrize(("module", "given", "says"), LEAKS)
+def test_a_password_in_a_uri_is_refused_without_being_shown(
+    module: str, given: dict[str, Any], says: str
+) -> None:
+    code = [sys.executable, "-c", RUN, str(MODULES / f"{module}.py"), json.dumps(given)]
+    env = {**os.environ, "PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]}
+    done = subprocess.run(code, capture_output=True, text=True, check=False, env=env)
+    said = done.stdout + done.stderr
+    assert "LOG Invoked with" in said, said
+    result = json.loads(said.splitlines()[-1])
+    assert result["failed"]
+    assert says in result["msg"]
+    for secret in (PASSWORD, PLAIN):
+        assert secret not in said
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        (URI, {PASSWORD, PLAIN}),
+        ("https://a:b:c@h", {"b:c"}),
+        ("https://a:b@c@h/", {"b@c"}),
+        ("qemu:///system", set()),
+        ("qemu+tls://host:16514/system", set()),
+        ("qemu+ssh://root@h:22/system?keyfile=/a:b@c", set()),
+        ("https://[::1]:6443", set()),
+        ("", set()),
+        ("a:b@c", set()),
+    ],
+)
+def test_the_password_of_an_address(address: str, found: set[str]) -> None:
+    assert passwords_in(address) == found
+
+
+def test_what_the_kubevirt_modules_are_given_by_the_environment_is_hidden_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An error may have it in its text."""
+
+    params = {**dict.fromkeys(auth.AUTH_SPEC), "host": f"https://ann:{PASSWORD}@api"}
+    module = SimpleNamespace(params=params, no_log_values=set())
+    monkeypatch.setenv("K8S_AUTH_PROXY", "http://ann:of-the-proxy@proxy:3128")
+    monkeypatch.setenv("K8S_AUTH_API_KEY", "of-the-api")
+    options.auth(module)
+    assert {PASSWORD, PLAIN, "of-the-proxy", "of-the-api"} == module.no_log_values
+
+
+def test_the_copy_that_kubectl_keeps_of_a_vm_is_not_in_its_document() -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": PLAIN, "team": "db"}
+    meta = {"name": "vm", "namespace": "a", "uid": "u", "annotations": annotations}
+    document = vmi_document({"metadata": meta, "spec": {"domain": {}}, "status": {}}, None)
+    assert document["annotations"] == {"team": "db"}
+
+
+def test_the_holders_log_is_for_root_and_has_one_line_for_each_entry(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "log"))
+    log("moved a\n2026-01-01T00:00:00 [1] ready, forged")
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert "moved a 2026" in line
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
