@@ -240,3 +240,20 @@ def test_a_connection_that_breaks_meanwhile_is_the_hosts(
     target = Target(monkeypatch, guest)
     guest.answer = fakes.LibvirtError("cannot recv data: Connection reset by peer", 38)
     assert "Connection reset" in target.host.read(False).error
+
+
+def test_the_ports_of_its_graphics_are_read_with_it(
+    binding: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a start, in the same definition: a port cannot change meanwhile."""
+    guest = Guest(binding, UUID(0), GIB)
+    xml = guest.XMLDesc(0)
+    guest.answer = xml.replace(
+        "<devices/>", "<devices><graphics type='vnc' port='5951'/></devices>"
+    )
+    guest.asked = 0
+    target = Target(monkeypatch, guest)
+    assert [target.read().domains[UUID(0)].ports for _time in range(2)] == [{5951}, {5951}]
+    assert guest.asked == 1
+    guest.id, guest.answer = 8, xml
+    assert target.read().domains[UUID(0)].ports == frozenset()
