@@ -91,8 +91,11 @@ options:
       - Directories and devices of which you know that all hosts see the same data at that path.
         Absolute paths.
       - Needed only for what cannot be told, for example a SAN's device without a world-wide name.
-        A disk that is wrongly named here is not copied, and the migration fails or starts on an
-        empty disk.
+        A path that is wrongly named here is not copied, and its VM may start on other data.
+      - A running VM whose writable disk is a file there migrates only if libvirt too takes the file
+        system for shared. It knows NFS, CIFS, CephFS, GlusterFS, GFS2, OCFS2 and a few more; any
+        other has to be named in C(shared_filesystems) of C(/etc/libvirt/qemu.conf) on all hosts, if
+        their libvirt knows that setting. Else the VM moves only while it is off (V(cold_migrate)).
     type: list
     elements: str
     default: []

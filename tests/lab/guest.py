@@ -22,13 +22,14 @@ POOL = "/var/lib/libvirt/images"
 class GuestSpec:
     """A guest. Everything but the name has a default.
 
-    disks       ("shared" | "local", MiB) each: NBD outside the hosts, or a qcow2 file
-                in the host's pool "default"
+    disks       ("shared" | "local" | "given", MiB) each: NBD outside the hosts, a qcow2
+                file in the host's pool "default", or one that devices_xml describes
     networks    names of libvirt networks; every host has "lan"
     strategy, labels, group   go into the metadata, in the collection's namespace
     cpu_xml, devices_xml, extra_xml   raw XML: instead of <cpu>, inside <devices>,
                 and at the end of <domain>
     metadata_xml   raw XML inside <metadata>
+    disk_ms     between two writes to a disk; after 64 of them all that it had is written anew
     flip_tick   the tick at which it damages its own memory; 0: never
     """
 
@@ -48,6 +49,7 @@ class GuestSpec:
     cpu: str = "qemu64"
     machine: str = "pc"
     tick_ms: int = 40
+    disk_ms: int = 500
     flip_tick: int = 0
     max_memory_mib: int | None = None
     uuid: str | None = None
@@ -93,6 +95,7 @@ class GuestSpec:
             f"lab.dirty={round(self.dirty_mib_s)}",
             f"lab.region={self.region_mib}",
             f"lab.disks={len(self.disks)}",
+            f"lab.disk={self.disk_ms}",
         ]
         words += ["lab.noacpi"] if self.noacpi else []
         words += [f"lab.flip={self.flip_tick}"] if self.flip_tick else []
@@ -166,7 +169,9 @@ def _disk(spec: GuestSpec, place: int, number: int) -> str:
             "<driver name='qemu' type='qcow2' cache='none'/>"
             f"<source file={quoteattr(spec.local_path(place))}/>{target}</disk>"
         )
-    raise names.LabError(f"{spec.name}: a disk is 'shared' or 'local', not {kind!r}")
+    if kind == "given":
+        return ""
+    raise names.LabError(f"{spec.name}: a disk is shared, local or given, not {kind!r}")
 
 
 def _metadata(spec: GuestSpec) -> str:

@@ -62,7 +62,7 @@ class Population:
         for place, (kind, size) in enumerate(spec.disks):
             if kind == "shared":
                 storage.create(self.paths, spec.disk_name(place), size)
-            else:
+            elif kind == "local":
                 path = spec.local_path(place)
                 host.exec(f"test -e {path} || qemu-img create -q -f qcow2 {path} {size}M")
                 host.virsh("pool-refresh", "default")

@@ -70,6 +70,7 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     Check.CHECKPOINTS: _told(Reason.CHECKPOINTS, _L, "the domain's list of checkpoints"),
     Check.NAME_TAKEN: _told(Reason.NAME_TAKEN, _L, "the target's list of domains"),
     Check.SECRET: _told(Reason.SECRET, _L, "the target's list of secrets"),
+    Check.FILE_MISSING: _told(Reason.FILE_MISSING, _L, "the target's storage pools"),
     Check.HUGEPAGES: _told(Reason.HUGEPAGES, _L, "the target's free huge pages"),
     Check.PINNING: _told(Reason.PINNING, _L, "the domain's XML; the target's CPUs"),
     Check.TPM_STATE: _told(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),

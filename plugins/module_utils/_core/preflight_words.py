@@ -68,6 +68,7 @@ class Check(str, Enum):
     CHECKPOINTS = Reason.CHECKPOINTS.value
     NAME_TAKEN = Reason.NAME_TAKEN.value
     SECRET = Reason.SECRET.value
+    FILE_MISSING = Reason.FILE_MISSING.value
     HUGEPAGES = Reason.HUGEPAGES.value
     PINNING = Reason.PINNING.value
     TPM_STATE = Reason.TPM_STATE.value

@@ -30,8 +30,8 @@ def _d(sentence: str, remedy: str) -> ReasonInfo:
 
 CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.DISKS: _c(
-        "A disk is local and cannot be copied by the migration.",
-        "Move the disk to shared storage, or choose on_not_migratable.",
+        "A disk is local and cannot be copied, or another host has other data in its place.",
+        "Move the disk and its backing files to shared storage, or choose on_not_migratable.",
     ),
     Reason.INTERFACE: _c(
         "A network or bridge of the VM does not exist on the target.",
@@ -116,6 +116,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.SECRET: _c(
         "A libvirt secret that a disk or device needs is missing on the target.",
         "Define the secret on the target (virsh secret-define, secret-set-value).",
+    ),
+    Reason.FILE_MISSING: _c(
+        "A file that the VM needs beside its disks (kernel, loader ...) is missing on the target.",
+        "Put the file at the same path on the target, or choose another target.",
     ),
     Reason.HUGEPAGES: _c(
         "The target has too few free huge pages of the size that the VM needs.",

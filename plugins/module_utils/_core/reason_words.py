@@ -47,6 +47,7 @@ class Reason(str, Enum):
     CHECKPOINTS = "CheckpointsPresent"
     NAME_TAKEN = "NameTaken"
     SECRET = "SecretMissing"
+    FILE_MISSING = "FileMissing"
     HUGEPAGES = "HugepagesMissing"
     PINNING = "PinningNotLiveMigratable"
     TPM_STATE = "TPMStateNotLiveMigratable"
@@ -141,6 +142,7 @@ LASTING = frozenset(
         Reason.CHECKPOINTS,
         Reason.NAME_TAKEN,
         Reason.SECRET,
+        Reason.FILE_MISSING,
         Reason.HUGEPAGES,
         Reason.PINNING,
         Reason.TPM_STATE,

@@ -52,15 +52,18 @@ def _left(disk: DiskSpec, sight: DiskSight) -> str:
         return ""  # started without the medium
     if disk.type in STAY_WITH_HOST:
         return f"is {STAY_WITH_HOST[disk.type]}"
-    if disk.bound_to_host:
-        return f"is served at {disk.bound_to_host}"
+    if sight.held:
+        return sight.held
     if sight.source_shared:
         return ""
     if disk.removable or disk.read_only:
         # The other host may have the same file: its findings tell (target_findings).
         return "" if disk.startup_policy != "requisite" else "is a local medium that it must have"
     if sight.source_shared is None:
-        return "may be shared or local: if every host reaches the same data, declare it as shared"
+        return sight.doubt or (
+            "may be shared or local: if every host reaches the same data there, name the path in"
+            " shared_paths"
+        )
     return "is local, and nothing is copied while the VM is off"
 
 

@@ -20,6 +20,7 @@ from .disk_sight import NETWORK_POOLS, DiskSight, covering_pool
 from .domain_spec import DiskSpec, DomainSpec
 from .host_facts import HostFacts
 
+_FOLDERS = ("dir", "fs")  # pools that are a directory of their host
 _COPIED_FORMATS = ("raw", "qcow2")
 STAY_WITH_HOST = {
     "dir": "a directory of its host",
@@ -55,7 +56,7 @@ def disks_to_copy(spec: DomainSpec, shared: Mapping[str, bool | None]) -> tuple[
     return tuple(
         disk.dev
         for disk in spec.disks
-        if shared.get(disk.dev) is False and _copyable(disk) == "" and not _stays(disk)
+        if shared.get(disk.dev) is False and _copyable(disk) == "" and not disk.fixed
     )
 
 
@@ -69,11 +70,6 @@ def shared_disks(sights: Mapping[str, DiskSight]) -> dict[str, bool | None]:
     return {dev: sight.source_shared for dev, sight in sights.items()}
 
 
-def _stays(disk: DiskSpec) -> bool:
-    """Nothing of it moves: a medium or a read-only disk must be on the target already."""
-    return disk.empty or disk.read_only or disk.removable
-
-
 def _copyable(disk: DiskSpec) -> str:
     """Why a local disk cannot be copied; empty: it can."""
     if disk.type not in ("file", "volume"):
@@ -82,6 +78,8 @@ def _copyable(disk: DiskSpec) -> str:
         return "is local and shareable"
     if disk.encrypted:
         return "is local and encrypted"
+    if disk.sliced:
+        return "is local and a part of its file only (slices)"
     if disk.format not in _COPIED_FORMATS:
         return f"is local, and its format {disk.format} is not copied"
     return ""
@@ -93,14 +91,14 @@ def _stuck(disk: DiskSpec, sight: DiskSight, block_migration: bool) -> str:
         return "is transient: its changes live in an overlay of this host"
     if disk.type in STAY_WITH_HOST:
         return f"is {STAY_WITH_HOST[disk.type]}"
-    if disk.bound_to_host:
-        return f"is served at {disk.bound_to_host}"
-    if _stays(disk) or sight.source_shared:
-        return ""
+    if sight.held:
+        return sight.held
+    if disk.fixed or sight.source_shared:
+        return sight.unsafe
     if sight.source_shared is None:
-        return (
+        return sight.doubt or (
             "may be shared or local, which cannot be told from here: if every host reaches the"
-            " same data there, declare the path as shared"
+            " same data there, name the path in shared_paths"
         )
     return _copyable(disk) or ("" if block_migration else "is local, and copying is not allowed")
 
@@ -112,18 +110,15 @@ def missing_disks(
     needed: dict[str, int] = {}
     for disk in spec.disks:
         sight = sights.get(disk.dev, DiskSight())
-        if disk.empty or disk.type == "network" or disk.type in STAY_WITH_HOST:
+        if disk.empty or disk.type in STAY_WITH_HOST:
+            continue
+        if disk.type == "network" and not disk.backing:
             continue
         text = _pool_trouble(disk, source, target)
-        if not text and (sight.source_shared or _stays(disk)):
+        if not text and (sight.source_shared or disk.fixed):
             text = _not_visible(disk, sight, target)
         elif not text and sight.source_shared is False and not _copyable(disk):
-            pool = disk.pool or covering_pool(target, disk.path)
-            if pool is None and target.pools is not None:
-                folder = os.path.dirname(disk.path)
-                text = f"is to be copied, and {target.name} has no active storage pool at {folder}"
-            elif pool and not sight.on_target:
-                needed[pool] = needed.get(pool, 0) + sight.capacity
+            text = _no_copy(disk, sight, target, needed)
         if text:
             text = f"Disk {disk.dev} ({disk.source}) {text}."
             medium = disk.removable
@@ -132,6 +127,25 @@ def missing_disks(
                 if medium
                 else Finding(Reason.DISKS, text)
             )
+    yield from _pools_too_small(needed, target)
+
+
+def _no_copy(disk: DiskSpec, sight: DiskSight, target: HostFacts, needed: dict[str, int]) -> str:
+    """Why it cannot be copied to this target. What it needs there is added to `needed`."""
+    pool = disk.pool or covering_pool(target, disk.path)
+    if sight.lacks:
+        return f"{sight.lacks} {target.name}"
+    if sight.in_the_way:
+        return f"cannot be copied: {sight.in_the_way}"
+    if pool is None and target.pools is not None:
+        folder = os.path.dirname(disk.path)
+        return f"is to be copied, and {target.name} has no active storage pool at {folder}"
+    if pool and not sight.on_target:
+        needed[pool] = needed.get(pool, 0) + sight.capacity
+    return ""
+
+
+def _pools_too_small(needed: Mapping[str, int], target: HostFacts) -> Iterator[Finding]:
     for pool, size in needed.items():
         facts = (target.pools or {}).get(pool)
         if facts is not None and size > facts.available:
@@ -151,6 +165,8 @@ def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:
     same = here is not None and (here.type, here.source) == (there.type, there.source)
     if here is not None and here.type in NETWORK_POOLS and not same:
         return f"is in storage pool {disk.pool!r}, which stands on other storage on {target.name}"
+    if here is not None and here.type in _FOLDERS and here.target != there.target:
+        return f"is in storage pool {disk.pool!r}, which is {there.target} on {target.name}"
     return ""
 
 
@@ -165,6 +181,8 @@ def _not_visible(disk: DiskSpec, sight: DiskSight, target: HostFacts) -> str:
             return ""
         known = "is not known to have" if sight.on_target is None else "does not have"
         return f"is a medium that {target.name} {known}: eject it"
+    if sight.lacks:
+        return f"{sight.lacks} {target.name}"
     if sight.on_target is False:
         return f"is not visible on {target.name}"
     if not sight.source_shared:

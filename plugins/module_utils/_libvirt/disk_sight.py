@@ -14,30 +14,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .connection import ERR_NO_SUPPORT, is_lost, libvirt
-from .domain_spec import DiskSpec, DomainSpec
+from .domain_spec import DiskSpec, DomainSpec, SourceSpec
 from .host_facts import HostFacts
+from .mounts import QEMU_CONF, libvirt_shares, path_is_shared_fs, servers_of
+from .own_address import OwnAddress, is_loopback
 
-# File systems that libvirt takes as shared (virFileIsSharedFS in src/util/virfile.c), by their
-# names in /proc/self/mountinfo.
-# fmt: off
-SHARED_FS = frozenset((
-    "nfs", "nfs4", "gfs", "gfs2", "ocfs2", "afs", "smbfs", "cifs", "smb3", "ceph", "gpfs", "acfs",
-    "beegfs", "fuse.glusterfs", "fuse.quobyte",
-))
-# fmt: on
-# File systems that are on this host alone. One in neither list is not known: it may be shared
-# although libvirt does not know it (lustre, moosefs, sshfs, virtiofs ...).
-# fmt: off
-LOCAL_FS = frozenset((
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "bcachefs",
-    "nilfs2", "tmpfs", "ramfs", "overlay", "squashfs", "iso9660", "udf", "vfat", "exfat", "ntfs",
-    "ntfs3", "hugetlbfs", "devtmpfs", "rootfs",
-))
-# fmt: on
 NETWORK_POOLS = frozenset(("netfs", "iscsi", "iscsi-direct", "rbd", "gluster", "sheepdog"))
 FILE_POOLS = frozenset(("dir", "fs", "netfs"))
 
@@ -55,38 +40,33 @@ _NOT_THERE = frozenset((49, 50, ERR_NO_SUPPORT))
 class DiskSight:
     """source_shared: on storage that other hosts reach. on_target: the target has that path.
 
-    None: not known. capacity: virtual size in bytes, 0: not known.
+    None: not known. capacity: virtual size in bytes, 0: not known. In words that follow the
+    disk's name: `held`: why its data is to be had on this host alone, copied or not; `doubt`: why
+    it is neither shared nor local; `unsafe`: why libvirt here does not migrate it although it is
+    shared; `lacks`: what of it the target does not have; `in_the_way`: why it cannot be copied.
     """
 
     source_shared: bool | None = None
     on_target: bool | None = None
     capacity: int = 0
+    held: str = ""
+    doubt: str = ""
+    unsafe: str = ""
+    lacks: str = ""
+    in_the_way: str = ""
 
 
-def path_is_shared_fs(path: str, mountinfo: str | None = None) -> bool | None:
-    """Is the path on a shared file system? None: on one that is in neither list.
+@dataclass(frozen=True)
+class HereView:
+    """What this host itself says: of its mounts, its addresses and its libvirt's settings."""
 
-    Follows virFileIsSharedFS: symbolic links are resolved, and where the path is not there, the
-    nearest directory above decides. Reads /proc/self/mountinfo (proc(5)) unless it is given.
-    """
-    if mountinfo is None:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-            mountinfo = stream.read()
-    real = os.path.realpath(path)
-    best, kind = -1, ""
-    for line in mountinfo.splitlines():
-        fields, _dash, rest = line.partition(" - ")
-        words, tail = fields.split(" "), rest.split(" ")
-        if len(words) < 5 or not tail[0]:
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), words[4])
-        inside = real == point or real.startswith(point.rstrip("/") + "/")
-        # Later lines are mounted over earlier ones.
-        if inside and len(point) >= best:
-            best, kind = len(point), tail[0]
-    if kind in SHARED_FS:
-        return True
-    return False if kind in LOCAL_FS else None
+    shared_fs: Callable[[str], bool | None] = path_is_shared_fs
+    servers: Callable[[str], Sequence[str]] = servers_of
+    own: Callable[[str], bool | None] = field(default_factory=OwnAddress)
+    libvirt_shares: Callable[[str], bool] = libvirt_shares
+
+
+HERE = HereView()  # one: each name is asked for once
 
 
 def local_sights(
@@ -94,49 +74,129 @@ def local_sights(
     source: HostFacts,
     declared_shared: Sequence[str] = (),
     domain: Any = None,
-    shared_fs: Callable[[str], bool | None] = path_is_shared_fs,
+    view: HereView | None = None,
 ) -> dict[str, DiskSight]:
     """The disks as this host (the source) sees them, by target device. Reads local mounts.
 
     `declared_shared`: paths that the administrator says are shared. `domain`: the libvirt
     domain; given, the sizes of local disks are read (virDomainGetBlockInfo).
     """
+    look = _Look(source, declared_shared, view or HERE)
     sights = {}
     for disk in spec.disks:
-        shared = _shared_here(disk, source, declared_shared, shared_fs)
-        capacity = 0
-        if domain is not None and shared is False and not disk.empty:
-            capacity = _capacity(domain, disk.dev)
-        sights[disk.dev] = DiskSight(shared, None, capacity)
+        sight = look.disk(disk)
+        if domain is not None and sight.source_shared is False and not disk.empty:
+            sight = replace(sight, capacity=_capacity(domain, disk.dev))
+        sights[disk.dev] = sight
     return sights
 
 
-def _shared_here(
-    disk: DiskSpec,
-    source: HostFacts,
-    declared: Sequence[str],
-    shared_fs: Callable[[str], bool | None],
-) -> bool | None:
-    if disk.empty:
-        return True
-    if disk.type == "network":
-        return not disk.bound_to_host
-    if disk.type in ("file", "block"):
-        layers = [_path_shared(p, disk.type, declared, shared_fs) for p in _layers(disk)]
-        if all(layer is True for layer in layers):
-            return True
+@dataclass(frozen=True)
+class _Look:
+    """At one host's disks from that host."""
+
+    source: HostFacts
+    declared: Sequence[str]
+    view: HereView
+
+    def disk(self, disk: DiskSpec) -> DiskSight:
+        if disk.empty:
+            return DiskSight(True)
+        layers = disk.layers
+        shared = [self._shared(layer) for layer in layers]
+        held = self._held(layers)
+        if held:
+            return DiskSight(False if disk.type == "network" else None, held=held)
+        if all(layer is True for layer in shared):
+            return DiskSight(True, unsafe=self._unsafe(disk))
+        if all(layer is False for layer in shared):
+            return DiskSight(False)
         # A shared disk on a local one can neither be shared nor be copied over itself.
-        return False if all(layer is False for layer in layers) else None
-    if disk.type == "volume":
-        pool = (source.pools or {}).get(disk.pool)
-        if pool is None:
-            return None
-        if pool.type in NETWORK_POOLS:
-            return True
-        if pool.type in FILE_POOLS:
-            return _path_shared(f"{pool.target}/{disk.volume}", "file", declared, shared_fs)
-        return None
-    return False
+        return DiskSight(None, doubt=_doubt(layers, shared))
+
+    def _shared(self, layer: SourceSpec) -> bool | None:
+        if layer.type == "network":
+            return True  # where it is served: _held
+        if layer.type in ("file", "block"):
+            return self._path(layer.path, layer.type)
+        if layer.type == "volume":
+            pool = (self.source.pools or {}).get(layer.pool)
+            if pool is None:
+                return None
+            if pool.type in FILE_POOLS:
+                return self._path(f"{pool.target}/{layer.volume}", "file")
+            return True if pool.type in NETWORK_POOLS else None
+        return None if layer.type == "unknown" else False
+
+    def _path(self, path: str, kind: str) -> bool | None:
+        return _path_shared(path, kind, self.declared, self.view.shared_fs)
+
+    def _held(self, layers: Sequence[SourceSpec]) -> str:
+        """Which of them is served by this host itself."""
+        for place, layer in enumerate(layers):
+            text = self._served_here(layer)
+            if text:
+                return f"stands on {layer.source}, which {text}" if place else text
+        return ""
+
+    def _served_here(self, layer: SourceSpec) -> str:
+        if layer.sockets:
+            return f"is served at the socket {layer.sockets[0]} of its host"
+        if layer.type == "network":
+            return self._own(layer.hosts)
+        path = layer.path
+        if layer.type == "volume":
+            pool = (self.source.pools or {}).get(layer.pool)
+            if pool is None or pool.type not in FILE_POOLS:
+                return "" if pool is None else self._own(pool.hosts)
+            path = f"{pool.target}/{layer.volume}"
+        if not path or path.startswith("/dev/") or _declared(path, self.declared):
+            return ""
+        return self._own(self.view.servers(path))
+
+    def _own(self, hosts: Sequence[str]) -> str:
+        """Of several servers one that is elsewhere is enough, but "this host" is never another."""
+        for host in hosts:
+            if is_loopback(host):
+                return f"is served at the address {host} of its host, where others serve other data"
+        own = [(host, self.view.own(host)) for host in hosts]
+        if not own or any(answer is False for _host, answer in own):
+            return ""
+        host, answer = own[0]
+        if answer is None:
+            return f"is served at {host}, a name that cannot be resolved here: it may be this host"
+        return f"is served at {host}, which is this host itself"
+
+    def _unsafe(self, disk: DiskSpec) -> str:
+        """libvirt migrates a file only from what it takes itself for shared (virFileIsSharedFS)."""
+        path = disk.path if disk.type == "file" else ""
+        pool = (self.source.pools or {}).get(disk.pool)
+        if disk.type == "volume" and pool is not None and pool.type in FILE_POOLS:
+            path = f"{pool.target}/{disk.volume}"
+        if not path or path.startswith("/dev/") or disk.read_only or disk.removable:
+            return ""
+        if self.view.shared_fs(path) is True or self.view.libvirt_shares(path):
+            return ""
+        return (
+            "is declared as shared, but libvirt takes its file system for one of this host alone"
+            " and does not migrate it: name its directory in shared_filesystems of"
+            f" {QEMU_CONF} on all hosts (libvirt that knows this setting), or let the VM move"
+            " while it is off"
+        )
+
+
+def _doubt(layers: Sequence[SourceSpec], shared: Sequence[bool | None]) -> str:
+    """Which layer it is, where the disk has several."""
+    if len(layers) == 1:
+        return ""
+    wrong = next(n for n, answer in enumerate(shared) if answer is not True)
+    if wrong == 0:
+        return f"stands on {layers[1].source}, and of the two not both are shared, nor both local"
+    kind = "is on this host alone" if shared[wrong] is False else "may be on this host alone"
+    return (
+        f"stands on {layers[wrong].source}, which {kind}: on another host the VM would read other"
+        " data there"
+    )
 
 
 def path_shared(path: str, declared: Sequence[str]) -> bool | None:
@@ -144,8 +204,8 @@ def path_shared(path: str, declared: Sequence[str]) -> bool | None:
     return _path_shared(path, "file", declared, path_is_shared_fs)
 
 
-def _layers(disk: DiskSpec) -> list[str]:
-    return [path for path in (disk.path, *disk.backing) if path]
+def _declared(path: str, declared: Sequence[str]) -> bool:
+    return any(path == d or path.startswith(d.rstrip("/") + "/") for d in declared)
 
 
 def _path_shared(
@@ -154,7 +214,7 @@ def _path_shared(
     declared: Sequence[str],
     shared_fs: Callable[[str], bool | None],
 ) -> bool | None:
-    if any(path == d or path.startswith(d.rstrip("/") + "/") for d in declared):
+    if _declared(path, declared):
         return True
     if kind == "block" or path.startswith("/dev/"):
         return True if _WORLD_WIDE.match(path) else None
@@ -173,19 +233,51 @@ def _capacity(domain: Any, dev: str) -> int:
 def target_sights(
     sights: Mapping[str, DiskSight], spec: DomainSpec, target: HostFacts, conn: Any
 ) -> dict[str, DiskSight]:
-    """The same with on_target filled in. One or two calls for each disk with a path."""
+    """The same with on_target filled in. One or two calls for each layer with a path."""
     seen = {}
     for disk in spec.disks:
         sight = sights.get(disk.dev, DiskSight())
-        on_target: bool | None = None
-        if disk.type == "volume":
-            on_target = _volume_there(conn, target, disk.pool, disk.volume)
-        elif disk.path:
-            layers = _layers(disk) if sight.source_shared else [disk.path]
-            answers = [path_on_target(conn, target, path) for path in layers]
-            on_target = False if False in answers else (None if None in answers else True)
-        seen[disk.dev] = replace(sight, on_target=on_target)
+        there = [_layer_there(conn, target, layer) for layer in disk.layers]
+        if disk.empty:
+            seen[disk.dev] = sight
+        elif sight.source_shared is not True and not disk.fixed:
+            # It is copied, or nothing: below it the target needs what the definition names.
+            sent = [_layer_there(conn, target, layer) for layer in disk.sent]
+            seen[disk.dev] = replace(sight, on_target=there[0], lacks=_lacks(disk.sent, sent))
+        else:
+            told = there[1:] if disk.type == "network" else there
+            on_target = False if False in told else (None if None in told or not told else True)
+            sight = replace(sight, on_target=on_target, lacks=_lacks(disk.backing, there[1:]))
+            if on_target and sight.source_shared is False and _other_size(conn, disk, sight):
+                sight = replace(sight, on_target=False, lacks="is of another size on")
+            seen[disk.dev] = sight
     return seen
+
+
+def _layer_there(conn: Any, target: HostFacts, layer: SourceSpec) -> bool | None:
+    if layer.type == "volume":
+        return _volume_there(conn, target, layer.pool, layer.volume)
+    if layer.path:
+        return path_on_target(conn, target, layer.path)
+    return True if layer.type == "network" else None
+
+
+def _lacks(layers: Sequence[SourceSpec], there: Sequence[bool | None]) -> str:
+    missing = [layer.source for layer, answer in zip(layers, there) if answer is False]
+    return f"stands on {missing[0]}, which is not on" if missing else ""
+
+
+def _other_size(conn: Any, disk: DiskSpec, sight: DiskSight) -> bool:
+    """A read-only file of the same name that cannot be the same one."""
+    if not disk.path or not sight.capacity:
+        return False
+    try:
+        volume = conn.storageVolLookupByPath(disk.path)
+        return bool(volume.info()[1] != sight.capacity)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() not in _NOT_THERE:
+            raise
+        return False
 
 
 def path_on_target(conn: Any, target: HostFacts, path: str) -> bool | None:

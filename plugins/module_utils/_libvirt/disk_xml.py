@@ -9,9 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from .domain_spec import DiskSpec
-
-_HOST_ONLY = ("localhost", "127.0.0.1", "::1")
+from .domain_spec import DiskSpec, SourceSpec
 
 
 def parse_disk(element: ET.Element) -> DiskSpec:
@@ -29,7 +27,9 @@ def parse_disk(element: ET.Element) -> DiskSpec:
         type=kind,
         source=text,
         path=path if kind in ("file", "block") else "",
-        backing=tuple(_backing(element)),
+        backing=tuple(_below(element)),
+        chain_ends=_ends(element),
+        sliced=element.find("source/slices") is not None,
         format="raw" if driver is None else driver.get("type", "raw"),
         device=device,
         bus=target.get("bus", ""),
@@ -39,7 +39,8 @@ def parse_disk(element: ET.Element) -> DiskSpec:
         transient=element.find("transient") is not None,
         cache="" if driver is None else driver.get("cache", ""),
         protocol="" if source is None else source.get("protocol", ""),
-        bound_to_host="" if source is None else _bound_to_host(source),
+        hosts=_hosts(source),
+        sockets=_sockets(source),
         pool="" if source is None else source.get("pool", ""),
         volume="" if source is None else source.get("volume", ""),
         reservations=element.find("source/reservations") is not None,
@@ -49,24 +50,61 @@ def parse_disk(element: ET.Element) -> DiskSpec:
     )
 
 
-def _backing(disk: ET.Element) -> Iterator[str]:
-    """Paths of the backing chain; live XML has it."""
-    store = disk.find("backingStore")
+def _below(disk: ET.Element) -> Iterator[SourceSpec]:
+    """Its data file, and the backing chain with theirs. Live XML has the whole chain."""
+    store: ET.Element | None = disk
     while store is not None:
-        source = store.find("source")
-        if source is not None and store.get("type") in ("file", "block"):
-            yield source.get("file") or source.get("dev") or ""
-        store = store.find("backingStore")
+        if store is not disk:
+            yield _layer(store)
+        data = store.find("source/dataStore")
+        if data is not None:
+            yield _layer(data)
+        store = _next(store)
 
 
-def _bound_to_host(source: ET.Element) -> str:
-    """A network source that only this host reaches. libvirt takes every one as shared."""
-    for host in source.findall("host"):
-        if host.get("transport") == "unix":
-            return f"the socket {host.get('socket', '')} of its host"
-        if host.get("name", "").lower() in _HOST_ONLY:
-            return f"the address {host.get('name')}"
-    return ""
+def _next(store: ET.Element) -> ET.Element | None:
+    below = store.find("backingStore")
+    return None if below is None or below.find("source") is None else below
+
+
+def _ends(disk: ET.Element) -> bool:
+    """An empty <backingStore/> ends the chain. Without one the image may name what is below."""
+    store: ET.Element | None = disk
+    while store is not None:
+        below = store.find("backingStore")
+        if below is not None and below.find("source") is None:
+            return True
+        store = below
+    return False
+
+
+def _layer(element: ET.Element) -> SourceSpec:
+    source = element.find("source")
+    kind = element.get("type", "file")
+    form = element.find("format")
+    text = "" if source is None else source_text(source)
+    path = "" if source is None else source.get("file") or source.get("dev") or ""
+    return SourceSpec(
+        type=kind,
+        source=text,
+        path=path if kind in ("file", "block") else "",
+        format="raw" if form is None else form.get("type", "raw"),
+        protocol="" if source is None else source.get("protocol", ""),
+        hosts=_hosts(source),
+        sockets=_sockets(source),
+        pool="" if source is None else source.get("pool", ""),
+        volume="" if source is None else source.get("volume", ""),
+    )
+
+
+def _hosts(source: ET.Element | None) -> tuple[str, ...]:
+    hosts = () if source is None else source.findall("host")
+    return tuple(host.get("name", "") for host in hosts if host.get("name"))
+
+
+def _sockets(source: ET.Element | None) -> tuple[str, ...]:
+    hosts = () if source is None else source.findall("host")
+    return tuple(host.get("socket", "") for host in hosts if host.get("transport") == "unix")
 
 
 def source_text(source: ET.Element) -> str:

@@ -28,20 +28,45 @@ class SecretRef:
 
 
 @dataclass(frozen=True)
+class SourceSpec:
+    """One thing that data is read from. A disk stands on one or several of them.
+
+    type: as a disk's; "unknown": its name is not understood. source: for messages.
+    path: on the host, for file and block. hosts, sockets: where a network source is served.
+    """
+
+    type: str = "file"
+    source: str = ""
+    path: str = ""
+    format: str = "raw"
+    protocol: str = ""
+    hosts: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
+    pool: str = ""
+    volume: str = ""
+
+
+@dataclass(frozen=True)
 class DiskSpec:
     """One disk. `dev` names it in libvirt's API (the target's dev attribute).
 
     type: file, block, network, volume, dir, vhostuser, vhostvdpa, nvme.
     source: the path, pool/volume, or protocol://host/name; for messages.
-    path: the path on the host, for file and block (else empty). backing: the paths below it.
-    bound_to_host: why the source exists on this host only although its type is network.
+    path: the path on the host, for file and block (else empty).
+    backing: what its image stands on, in order: backing files, data files.
+    chain_ends: the definition says that this is all; else the image itself may name more.
+    sent: those that the definition names itself, so that every host needs them.
+    sliced: it is a part of its file only. hosts, sockets: where a network source is served.
     """
 
     dev: str
     type: str = "file"
     source: str = ""
     path: str = ""
-    backing: tuple[str, ...] = ()
+    backing: tuple[SourceSpec, ...] = ()
+    chain_ends: bool = False
+    sent: tuple[SourceSpec, ...] = ()
+    sliced: bool = False
     format: str = "raw"
     device: str = "disk"
     bus: str = ""
@@ -50,7 +75,8 @@ class DiskSpec:
     transient: bool = False
     cache: str = ""
     protocol: str = ""
-    bound_to_host: str = ""
+    hosts: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     pool: str = ""
     volume: str = ""
     reservations: bool = False
@@ -65,6 +91,38 @@ class DiskSpec:
     @property
     def removable(self) -> bool:
         return self.device in ("cdrom", "floppy")
+
+    @property
+    def fixed(self) -> bool:
+        """Nothing of it is copied: a medium or a read-only disk is on the target already."""
+        return self.empty or self.read_only or self.removable
+
+    @property
+    def layers(self) -> tuple[SourceSpec, ...]:
+        """All that its data is read from, its own image first."""
+        own = SourceSpec(
+            self.type,
+            self.source,
+            self.path,
+            self.format,
+            self.protocol,
+            self.hosts,
+            self.sockets,
+            self.pool,
+            self.volume,
+        )
+        return (own, *self.backing)
+
+
+NVRAM_TEMPLATE = "NVRAM template"  # needed where there is no NVRAM yet
+
+
+@dataclass(frozen=True)
+class HostFile:
+    """A file of the host that is no disk. what: kernel, loader ..., for messages."""
+
+    what: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -191,6 +249,7 @@ class DomainSpec:
     emulator: str = ""
     loader: str = ""
     nvram: str = ""
+    files: tuple[HostFile, ...] = ()
     cpu_mode: str = ""
     cpu_model: str = ""
     cpu_check: str = ""

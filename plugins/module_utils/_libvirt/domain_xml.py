@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from .device_xml import graphics_of, qemu_extras
 from .disk_xml import parse_disk, source_text
 from .domain_spec import (
+    NVRAM_TEMPLATE,
     DomainSpec,
     FilesystemSpec,
     HostDeviceSpec,
+    HostFile,
     HugePages,
     InterfaceSpec,
     MemoryModule,
@@ -35,6 +37,16 @@ _UNITS = {"b": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgtpe", start=1):
     _UNITS[_letter] = _UNITS[f"{_letter}ib"] = 1024**_power
     _UNITS[f"{_letter}b"] = 1000**_power
+
+# Files that are named by an element's text.
+_FILES = (
+    ("kernel", "os/kernel"),
+    ("initrd", "os/initrd"),
+    ("device tree", "os/dtb"),
+    ("shim", "os/shim"),
+    ("loader", "os/loader"),
+    ("ACPI table", "os/acpi/table"),
+)
 
 
 def parse_domain(xml: str) -> DomainSpec:
@@ -103,6 +115,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         emulator=(devices.findtext("emulator") or "").strip(),
         loader=(root.findtext("os/loader") or "").strip(),
         nvram=_nvram(root.find("os/nvram")),
+        files=tuple(_files(root)),
         cpu_mode=_cpu_mode(cpu),
         cpu_model="" if cpu is None else (cpu.findtext("model") or "").strip(),
         cpu_check="" if cpu is None else cpu.get("check", ""),
@@ -163,6 +176,25 @@ def _cpu_mode(cpu: ET.Element | None) -> str:
     if cpu is None:
         return ""
     return cpu.get("mode", "" if cpu.find("model") is None else "custom")
+
+
+def _files(root: ET.Element) -> Iterator[HostFile]:
+    """What QEMU opens when the VM arrives, and nobody makes there. `root`: of the domain's XML."""
+    for what, place in _FILES:
+        for element in root.findall(place):
+            yield from _file_at(what, element.text)
+    for element in root.findall("os/nvram"):
+        yield from _file_at(NVRAM_TEMPLATE, element.get("template"))
+    for element in root.findall("sysinfo[@type='fwcfg']/entry"):
+        yield from _file_at("firmware setting", element.get("file"))
+    for element in root.findall("devices/rng/backend[@model='random']"):
+        yield from _file_at("random number device", element.text)
+
+
+def _file_at(what: str, path: str | None) -> Iterator[HostFile]:
+    path = (path or "").strip()
+    if path.startswith("/") and not path.startswith("/dev/"):
+        yield HostFile(what, path)
 
 
 def _nvram(element: ET.Element | None) -> str:

@@ -23,9 +23,11 @@ from typing import Any
 
 from . import disk_notes
 from .connection import libvirt
-from .disk_sight import path_is_shared_fs
 from .foreign import parse_xml
+from .mounts import path_is_shared_fs
 from .store import Store, StoreError
+
+_RUNS, _DEFINED = "runs", "defined"
 
 
 class DisksError(Exception):
@@ -53,7 +55,7 @@ def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
     disks = []
     for disk in found:
         device = _attr(disk, "target", "dev")
-        path = _attr(disk, "source", "file") or _attr(disk, "source", "dev")
+        path = _attr(disk, "source", "file") or _attr(disk, "source", "dev") or _in_pool(dom, disk)
         if not path:
             raise DisksError(f"disk {device} has no path on this host, so it cannot be copied")
         capacity = int(dom.blockInfo(device)[0])
@@ -62,6 +64,15 @@ def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
     if missing:
         raise DisksError(f"no such disk: {', '.join(sorted(missing))}")
     return disks
+
+
+def _in_pool(dom: Any, disk: ET.Element) -> str:
+    """The path of a disk that is named by its pool and its volume; empty: it is not."""
+    pool, volume = _attr(disk, "source", "pool"), _attr(disk, "source", "volume")
+    if not pool or not volume:
+        return ""
+    conn = dom.connect()
+    return str(conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path())
 
 
 def _attr(disk: ET.Element, child: str, name: str) -> str:
@@ -90,9 +101,9 @@ def _is_copied(disk: ET.Element, devices: Sequence[str] | None) -> bool:
 class TargetVolumes:
     """The volumes that one attempt makes on its target."""
 
-    def __init__(self, conn: Any, uuid: str) -> None:
+    def __init__(self, conn: Any, uuid: str, store: Store | None = None) -> None:
         self._conn = conn
-        self._store = Store(conn)
+        self._store = store or Store(conn)
         self._uuid = uuid
 
     def prepare(self, disks: Sequence[CopyDisk]) -> None:
@@ -122,6 +133,24 @@ class TargetVolumes:
             self.keep()
             raise DisksError(f"the target's volume cannot be made: {exc}") from exc
 
+    def in_the_way(self, disk: CopyDisk) -> str:
+        """Why a volume for this disk will not be made, in words; empty: it will. Only reads.
+
+        Not what is there while the VM arrives: then its own attempt has made the file.
+        """
+        state = self._known_there()
+        if state == _RUNS:
+            return ""
+        volume = _there(self._pool_for(disk), disk.path)
+        if volume is None:
+            return ""
+        notes = {} if state else disk_notes.read(self._store, self._uuid)
+        try:
+            self._check_ours(disk, volume, notes)
+        except DisksError as exc:
+            return str(exc)
+        return ""
+
     def _clear(self, files: Sequence[CopyDisk], pools: Sequence[Any]) -> None:
         """Delete what earlier attempts left, or nothing at all. Raises DisksError."""
         notes = {} if self._known_there() else disk_notes.read(self._store, self._uuid)
@@ -150,15 +179,15 @@ class TargetVolumes:
                 f" that copy, delete it there (virsh vol-delete {path})"
             )
 
-    def _known_there(self) -> bool:
+    def _known_there(self) -> str:
         """Is the VM defined on the target? Then what is there is in use, whatever a note says."""
         try:
-            self._conn.lookupByUUIDString(self._uuid)
+            dom = self._conn.lookupByUUIDString(self._uuid)
+            return _RUNS if dom.isActive() else _DEFINED
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                 raise
-            return False
-        return True
+            return ""
 
     def _pool_for(self, disk: CopyDisk) -> Any:
         folder = os.path.dirname(disk.path)

@@ -47,7 +47,7 @@ _CPU_ANSWERS = frozenset(
 class PoolFacts:
     """An active storage pool. `source`: what it stands on (host, directory, name), as text.
 
-    Two pools of a network type with the same source hold the same volumes.
+    Two pools of a network type with the same source hold the same volumes. hosts: who serves it.
     available: bytes.
     """
 
@@ -56,6 +56,7 @@ class PoolFacts:
     target: str = ""
     source: str = ""
     available: int = 0
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,7 @@ def parse_pool(xml: str) -> PoolFacts:
         target=(root.findtext("target/path") or "").rstrip("/"),
         source=" ".join(sorted(part for part in parts if not part.endswith("="))),
         available=int(root.findtext("available") or 0),
+        hosts=tuple(host.get("name", "") for host in root.findall("source/host[@name]")),
     )
 
 

@@ -18,16 +18,19 @@ from .blockers import qemu_blockers
 from .cold import cold_findings, tpm_state
 from .connection import HostUnreachable, libvirt
 from .device_sight import missing_devices
+from .disk_facts import with_chains, with_obstacles
 from .disk_moves import disks_to_copy, migration_method, shared_disks
-from .disk_sight import DiskSight, local_sights, path_is_shared_fs, path_shared, target_sights
+from .disk_sight import DiskSight, local_sights, path_shared, target_sights
 from .document import vm_document
 from .domain_spec import DomainSpec
 from .domain_xml import parse_domain
 from .foreign import parse_xml
 from .host import DomainNow, Host, HostNow, read_metadata
 from .host_facts import compare_cpu
+from .host_files import missing_files
 from .metadata import is_marked, needs_of
 from .migratable import Runtime, save_findings, source_findings, target_findings
+from .mounts import path_is_shared_fs
 
 Refusals = Mapping[str, "tuple[Finding, ...]"]
 # Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
@@ -113,9 +116,11 @@ def read_vm_facts(
         needs = needs_of(spec.declared.other)
     except PolicyError as exc:  # where it may be is not known, so it goes nowhere
         return unreadable(source, domain, f"{domain.name}: {exc}")
+    spec = with_chains(dom, spec, source.facts)
     runtime = _runtime(dom, spec, domain)
     sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
-    asking = _Question(source, spec, runtime, sights, _boots_anywhere(dom, spec, runtime))
+    boots = _boots_anywhere(dom, spec, runtime)
+    asking = _Question(source, spec, runtime, sights, boots, domain.job is None)
     answers = _ask_peers(asking, peers, reads)
     return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
 
@@ -166,13 +171,15 @@ def _facts(
 
 @dataclass(frozen=True)
 class _Question:
-    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds."""
+    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds.
+    still: no job runs on it, so what is on a peer is not of one that is under way."""
 
     source: Host
     spec: DomainSpec
     runtime: Runtime
     sights: Mapping[str, DiskSight]
     any_cpu: bool
+    still: bool = True
 
 
 class _Answers(NamedTuple):
@@ -215,17 +222,21 @@ def _refusal(
     """
     spec, here, there = asking.spec, asking.source.facts, peer.facts
     seen = target_sights(asking.sights, spec, there, peer.conn)
+    # Where there is a claim for it, files may be of an attempt that is under way.
+    if asking.still and spec.uuid not in {claim.vm for claim in now.reservations}:
+        seen = with_obstacles(spec, seen, peer)
     cpu = compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
     others = (domain for domain in now.domains.values() if domain.uuid != spec.uuid)
     taken = {port: domain.name for domain in others for port in domain.ports}
     devices = missing_devices(peer.conn, spec, there, taken)
+    files = missing_files(peer.conn, spec, there)
     live = target_findings(
         spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices
     )
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
     cpu_there = [] if asking.any_cpu else cpu
     cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)
-    return live, cold
+    return (*live, *files), (*cold, *files)
 
 
 def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:

@@ -225,6 +225,7 @@ PLANTS: dict[Check, Plant] = {
     Check.GRAPHICS: refused(Reason.GRAPHICS),
     Check.NAME_TAKEN: refused(Reason.NAME_TAKEN),
     Check.SECRET: refused(Reason.SECRET),
+    Check.FILE_MISSING: refused(Reason.FILE_MISSING),
     Check.HUGEPAGES: refused(Reason.HUGEPAGES),
     Check.PINNING: refused(Reason.PINNING),
     Check.TPM_STATE: refused(Reason.TPM_STATE),

@@ -99,7 +99,9 @@ class Pool:
 
 
 class FakeHost:
-    """A connection to a host with one pool, its store and its domains (name -> XML)."""
+    """A connection to a host with one pool, its store and its domains (name -> XML).
+
+    `running`: those that are not off."""
 
     def __init__(self, binding: Any, folder: str) -> None:
         self.binding = binding
@@ -108,10 +110,12 @@ class FakeHost:
         self.whole, self.writes_left, self.torn = 0, -1, False
         self.pool = Pool(self, folder)
         self.domains: dict[str, str] = {}
+        self.running: set[str] = set()
 
-    def lookupByUUIDString(self, uuid: str) -> None:  # noqa: N802 - libvirt's name
+    def lookupByUUIDString(self, uuid: str) -> Any:  # noqa: N802 - libvirt's name
         if uuid not in self.domains:
             raise fakes.LibvirtError(uuid, self.binding.VIR_ERR_NO_DOMAIN)
+        return SimpleNamespace(isActive=lambda: uuid in self.running)
 
     def listAllDomains(self, _flags: int) -> list[Any]:  # noqa: N802 - libvirt's name
         return [

@@ -87,13 +87,24 @@ def test_what_is_not_on_shared_storage_stays(domain: DomainSpec, reason: Reason)
         (spec(interfaces=(InterfaceSpec("vdpa", device="/dev/v"),)), Runtime(), Reason.INTERFACE),
         (spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),)), Runtime(), Reason.TPM_STATE),
         (disk(type="nvme"), Runtime(), Reason.DISKS),
-        (disk(type="network", bound_to_host="the address ::1"), Runtime(), Reason.DISKS),
     ],
 )
 def test_what_stays_whatever_is_shared(
     domain: DomainSpec, runtime: Runtime, reason: Reason
 ) -> None:
     assert reasons(domain, runtime, True, True) == [reason]
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [
+        DiskSight(False, held="is served at the address ::1 of its host"),
+        DiskSight(None, doubt="stands on /base, which is on this host alone"),
+    ],
+)
+def test_what_a_disk_stands_on_stays_too(sight: DiskSight) -> None:
+    (finding,) = cold_findings(disk(), Runtime(), {"vda": sight}, lambda _path: True)
+    assert finding.message == f"Disk vda (/x) {sight.held or sight.doubt}."
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,59 +15,21 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import disk_sight
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_sight import (
     DiskSight,
+    HereView,
     covering_pool,
     local_sights,
-    path_is_shared_fs,
     path_on_target,
     target_sights,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain_spec import (
     DiskSpec,
     DomainSpec,
+    SourceSpec,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
     HostFacts,
     PoolFacts,
 )
-
-MOUNTS = """\
-22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/root rw
-30 22 0:40 / /srv/nfs rw - nfs4 nas-1:/export rw
-31 30 0:41 / /srv/nfs/deep rw - tmpfs none rw
-32 22 0:42 / /srv/with\\040space rw shared:2 master:1 - ceph ceph-1:/ rw
-33 22 0:43 / /srv/gluster rw - fuse.glusterfs g:/v rw
-34 22 0:44 / /srv/sshfs rw - fuse.sshfs h:/ rw
-35 22 0:45 / /srv/over rw - ext4 /dev/x rw
-36 35 0:46 / /srv/over rw - nfs nas:/y rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "shared"),
-    [
-        ("/var/lib/libvirt/images/a.qcow2", False),
-        ("/srv/nfs/a.qcow2", True),
-        ("/srv/nfs", True),
-        ("/srv/nfs-local/a.qcow2", False),  # not below /srv/nfs
-        ("/srv/nfs/deep/a.qcow2", False),
-        ("/srv/nfs/not/there/yet/a.qcow2", True),
-        ("/srv/with space/a.qcow2", True),
-        ("/srv/gluster/a.qcow2", True),
-        ("/srv/sshfs/a.qcow2", None),
-        ("/srv/over/a.qcow2", True),  # the later mount lies on top
-    ],
-)
-def test_file_system(path: str, shared: bool | None) -> None:
-    assert path_is_shared_fs(path, MOUNTS) is shared
-
-
-def test_links_are_resolved(tmp_path: Any) -> None:
-    (tmp_path / "link").symlink_to("/srv/nfs")
-    assert path_is_shared_fs(str(tmp_path / "link" / "a.qcow2"), MOUNTS) is True
-
-
-def test_this_machine_has_a_file_system() -> None:
-    assert path_is_shared_fs("/proc/self/status") is None  # proc: neither list
 
 
 def spec(*disks: DiskSpec) -> DomainSpec:
@@ -78,17 +41,39 @@ SOURCE = HostFacts(
         "nfs": PoolFacts("nfs", "netfs", "/srv/nfs"),
         "default": PoolFacts("default", "dir", "/images"),
         "vg0": PoolFacts("vg0", "logical", "/dev/vg0"),
+        "san": PoolFacts("san", "iscsi", "/dev/disk/by-path", hosts=("nas-1",)),
+        "own": PoolFacts("own", "iscsi", "/dev/disk/by-path", hosts=("host-a",)),
     }
 )
-FILE_SYSTEMS = {"/images": False, "/srv": True, "/odd": None}
+FILE_SYSTEMS = {"/images": False, "/srv": True, "/odd": None, "/declared": None}
 
 
 def fake_fs(path: str) -> bool | None:
     return FILE_SYSTEMS["/" + path.split("/")[1]]
 
 
+VIEW = HereView(
+    shared_fs=fake_fs,
+    servers=lambda path: ("host-a",) if path.startswith("/srv/own") else ("nas-1",),
+    own={"nas-1": False, "nas-2": False, "host-a": True, "10.0.0.1": True, "gone": None}.get,
+    libvirt_shares=lambda path: path.startswith("/declared/known"),
+)
+
+
 def file_disk(path: str, *backing: str) -> DiskSpec:
-    return DiskSpec("vda", source=path, path=path, backing=backing)
+    below = tuple(SourceSpec(source=base, path=base) for base in backing)
+    return DiskSpec("vda", source=path, path=path, backing=below)
+
+
+def net(*hosts: str, socket: str = "", below: str = "") -> DiskSpec:
+    disk = file_disk("", below) if below else file_disk("")
+    sockets = (socket,) if socket else ()
+    return replace(disk, type="network", source="nbd://x", hosts=hosts, sockets=sockets)
+
+
+def volume(pool: str, name: str = "a", below: str = "") -> DiskSpec:
+    disk = file_disk("", below) if below else file_disk("")
+    return replace(disk, type="volume", source=f"{pool}/{name}", pool=pool, volume=name)
 
 
 def block_disk(path: str) -> DiskSpec:
@@ -117,17 +102,93 @@ def block_disk(path: str) -> DiskSpec:
         (block_disk("/dev/disk/by-path/ip-10.0.0.1:3260-iscsi-iqn.x-lun-1"), True),
         (block_disk("/dev/mapper/3600508b400105e210000900000490000"), True),
         (DiskSpec("vda", type="network", source="rbd://c/x"), True),
-        (DiskSpec("vda", type="network", source="nbd://localhost/x", bound_to_host="x"), False),
-        (DiskSpec("vda", type="volume", source="nfs/a", pool="nfs", volume="a"), True),
-        (DiskSpec("vda", type="volume", source="default/a", pool="default", volume="a"), False),
-        (DiskSpec("vda", type="volume", source="vg0/a", pool="vg0", volume="a"), None),
-        (DiskSpec("vda", type="volume", source="gone/a", pool="gone", volume="a"), None),
+        (net("nas-1"), True),
+        (net("nas-1", below="/srv/base"), True),
+        (net("nas-1", below="/images/base"), None),  # the VM would read another base
+        (net("nas-1", below="/odd/base"), None),
+        (volume("nfs"), True),
+        (volume("nfs", below="/images/base"), None),
+        (volume("san"), True),
+        (volume("san", below="/images/base"), None),
+        (volume("default"), False),
+        (volume("default", below="/images/base"), False),
+        (volume("vg0"), None),
+        (volume("gone"), None),
         (DiskSpec("vda", type="vhostuser", source="/tmp/s"), False),
     ],
 )
 def test_as_the_source_sees_it(disk: DiskSpec, shared: bool | None) -> None:
-    sights = local_sights(spec(disk), SOURCE, ("/declared/",), shared_fs=fake_fs)
-    assert sights == {"vda": DiskSight(shared)}
+    sight = local_sights(spec(disk), SOURCE, ("/declared/",), view=VIEW)["vda"]
+    assert (sight.source_shared, sight.held) == (shared, "")
+
+
+@pytest.mark.parametrize(
+    ("disk", "names"),
+    [
+        (net("127.0.0.2"), "127.0.0.2"),
+        (net("::ffff:127.0.0.3"), "::ffff:127.0.0.3"),
+        (net("localhost.localdomain"), "localhost.localdomain"),
+        (net("0.0.0.0"), "0.0.0.0"),
+        (net("10.0.0.1"), "10.0.0.1, which is this host itself"),
+        (net("host-a"), "host-a, which is this host itself"),
+        (net("gone"), "cannot be resolved"),
+        (net("nas-1", "localhost"), "localhost"),  # there it is another one
+        (net(socket="/run/nbd.sock"), "/run/nbd.sock"),
+        (file_disk("/srv/own/a"), "host-a"),  # NFS that this host serves to itself
+        (volume("own"), "host-a"),
+    ],
+)
+def test_what_this_host_serves_to_itself_is_not_shared(disk: DiskSpec, names: str) -> None:
+    sight = local_sights(spec(disk), SOURCE, ("/declared/",), view=VIEW)["vda"]
+    assert names in sight.held
+    assert not sight.source_shared
+    below = SourceSpec(
+        disk.type, "the base", disk.path, hosts=disk.hosts, sockets=disk.sockets, pool=disk.pool
+    )
+    over = replace(net("nas-1"), backing=(below,))
+    sight = local_sights(spec(over), SOURCE, (), view=VIEW)["vda"]
+    assert "stands on the base, which" in sight.held
+    assert names in sight.held
+
+
+@pytest.mark.parametrize(
+    "disk", [net("host-a", "nas-1"), net("gone", "nas-2"), net("nas-1", "nas-2")]
+)
+def test_one_of_several_servers_that_is_elsewhere_is_enough(disk: DiskSpec) -> None:
+    assert local_sights(spec(disk), SOURCE, (), view=VIEW)["vda"] == DiskSight(True)
+
+
+@pytest.mark.parametrize(
+    ("disk", "names"),
+    [
+        (net("nas-1", below="/images/base"), "/images/base, which is on this host alone"),
+        (file_disk("/srv/a", "/srv/b", "/odd/c"), "/odd/c, which may be on this host alone"),
+        (file_disk("/images/a", "/srv/base"), "/srv/base"),
+        (replace(net("nas-1"), backing=(SourceSpec("unknown", "json:{}"),)), "json:{}"),
+    ],
+)
+def test_the_layer_that_keeps_it_is_named(disk: DiskSpec, names: str) -> None:
+    assert names in local_sights(spec(disk), SOURCE, (), view=VIEW)["vda"].doubt
+
+
+@pytest.mark.parametrize(
+    ("disk", "unsafe"),
+    [
+        (file_disk("/declared/a"), True),
+        (file_disk("/declared/known/a"), False),
+        (file_disk("/srv/a"), False),
+        (replace(file_disk("/declared/a"), read_only=True), False),
+        (file_disk("/dev/declared/a"), False),
+        (replace(file_disk("/dev/declared/a"), type="block"), False),
+    ],
+)
+def test_a_file_that_only_the_administrator_knows_as_shared(disk: DiskSpec, unsafe: bool) -> None:
+    declared = ("/declared", "/dev/declared")
+    files = {**FILE_SYSTEMS, "/declared": False}
+    view = replace(VIEW, shared_fs=lambda path: files["/" + path.split("/")[1]])
+    sight = local_sights(spec(disk), SOURCE, declared, view=view)["vda"]
+    assert sight.source_shared is True
+    assert ("shared_filesystems" in sight.unsafe) is unsafe
 
 
 class FakeError(Exception):
@@ -194,9 +255,34 @@ def test_all_layers_of_a_shared_disk_must_be_there() -> None:
     conn = Target({"/images/a"})
     disk = file_disk("/images/a", "/images/base")
     seen = target_sights({"vda": DiskSight(True)}, spec(disk), TARGET, conn)
-    assert seen["vda"] == DiskSight(True, False)
+    assert seen["vda"] == DiskSight(True, False, lacks="stands on /images/base, which is not on")
     seen = target_sights({"vda": DiskSight(False, None, 7)}, spec(disk), TARGET, conn)
     assert seen["vda"] == DiskSight(False, True, 7)
+
+
+def test_a_copied_disk_needs_what_its_definition_names() -> None:
+    conn = Target({"/images/a"})
+    disk = file_disk("/images/a", "/images/base")
+    disk = replace(disk, sent=disk.backing)
+    seen = target_sights({"vda": DiskSight(False)}, spec(disk), TARGET, conn)["vda"]
+    assert seen.lacks == "stands on /images/base, which is not on"
+    conn.known.add("/images/base")
+    assert target_sights({"vda": DiskSight(False)}, spec(disk), TARGET, conn)["vda"].lacks == ""
+
+
+def test_a_network_disk_needs_its_base_too() -> None:
+    disk = net("nas-1", below="/images/base")
+    seen = target_sights({"vda": DiskSight(True)}, spec(disk), TARGET, Target(set()))["vda"]
+    assert (seen.on_target, seen.lacks) == (False, "stands on /images/base, which is not on")
+
+
+@pytest.mark.parametrize(("size", "there"), [(7, True), (8, False)])
+def test_a_read_only_file_of_another_size_is_another_one(size: int, there: bool) -> None:
+    conn = Target({"/images/a"})
+    conn.storageVolLookupByPath = lambda _path: SimpleNamespace(info=lambda: [0, size, 0])  # type: ignore[method-assign]
+    disk = replace(file_disk("/images/a"), read_only=True)
+    seen = target_sights({"vda": DiskSight(False, None, 7)}, spec(disk), TARGET, conn)
+    assert seen["vda"].on_target is there
 
 
 @pytest.mark.parametrize(

@@ -114,11 +114,8 @@ def test_a_live_domain() -> None:
 def test_its_disks() -> None:
     spec = parse_domain(LIVE)
     vda = spec.disk("vda")
-    assert (vda.path, vda.backing, vda.format) == (
-        "/images/db-1.snap",
-        ("/images/db-1.qcow2",),
-        "qcow2",
-    )
+    assert (vda.path, vda.format) == ("/images/db-1.snap", "qcow2")
+    assert [layer.path for layer in vda.backing] == ["/images/db-1.qcow2"]
     assert (vda.cache, vda.bus, vda.read_only) == ("none", "virtio", False)
     vdb = spec.disk("vdb")
     assert (vdb.protocol, vdb.source, vdb.path) == ("rbd", "rbd://ceph-1/vms/db-1", "")

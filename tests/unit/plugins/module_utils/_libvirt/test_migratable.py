@@ -16,6 +16,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_sight import (
     DiskSight,
+    HereView,
+    local_sights,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain_xml import (
     parse_domain,
@@ -83,12 +85,22 @@ DECLARED = (
     "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
     "<v:qemuCommandLine>{}</v:qemuCommandLine></v:vm>"
 )
+LOCAL = domain(disk(kind="volume", source="<source pool='default' volume='web-1.qcow2'/>"))
+NBD = "<source protocol='nbd' name='d'><host name='nas-1' port='10809'/></source>"
+BASE = (
+    "<backingStore type='file'><format type='qcow2'/><source file='/images/base.qcow2'/>"
+    "<backingStore/></backingStore>"
+)
+SLICE = (
+    f"<source file='{IMAGES}/web-1.qcow2'><slices><slice type='storage' offset='512'"
+    " size='1048576'/></slices></source>"
+)
 
 CASES = [
     # Disks
     Case("copying not allowed", Reason.DISKS, "vda", COPY, COPY, block_migration=False,
          good_sight=SHARED),
-    Case("may be shared", Reason.DISKS, "declare", COPY, COPY, sight=DiskSight(None, True)),
+    Case("may be shared", Reason.DISKS, "shared_paths", COPY, COPY, sight=DiskSight(None, True)),
     Case("transient", Reason.DISKS, "transient", domain(disk("<transient/>")), COPY),
     Case("shareable", Reason.DISKS, "shareable", domain(disk("<shareable/>")), COPY),
     Case("encrypted", Reason.DISKS, "encrypted",
@@ -114,6 +126,26 @@ CASES = [
     Case("network disk on a socket", Reason.DISKS, "/run/nbd.sock",
          domain(disk(kind="network", source="<source protocol='nbd' name='d'>"
                      "<host transport='unix' socket='/run/nbd.sock'/></source>"))),
+    Case("network disk on a local file", Reason.DISKS, "/images/base.qcow2, which is on this host",
+         domain(disk(kind="network", source=NBD, inner=BASE)),
+         domain(disk(kind="network", source=NBD))),
+    Case("served here", Reason.DISKS, "10.0.0.1, which is this host itself", COPY, COPY,
+         sight=DiskSight(None, held="is served at 10.0.0.1, which is this host itself")),
+    Case("libvirt does not know it as shared", Reason.DISKS, "shared_filesystems", COPY, COPY,
+         sight=DiskSight(True, True, unsafe="name it in shared_filesystems"), good_sight=SHARED),
+    Case("a part of a file", Reason.DISKS, "slices",
+         domain(disk(source=SLICE)), COPY),
+    Case("a base that the definition names", Reason.DISKS, "/images/base, which is not on host-b",
+         COPY, COPY, sight=DiskSight(False, False, MIB, lacks="stands on /images/base, which is"
+         " not on")),
+    Case("a base that the target lacks", Reason.DISKS, "/images/base, which is not on host-b",
+         COPY, COPY, sight=DiskSight(True, False, lacks="stands on /images/base, which is not on"),
+         good_sight=SHARED),
+    Case("a file in the way", Reason.DISKS, "cannot be copied: /x exists on the target",
+         COPY, COPY, sight=DiskSight(False, True, MIB, in_the_way="/x exists on the target")),
+    Case("another directory", Reason.DISKS, "'default', which is /other on host-b", LOCAL, LOCAL,
+         target=host(pools={"default": PoolFacts("default", "dir", "/other", "", 100 * MIB)}),
+         well=host()),
     Case("CD-ROM from a local path", Reason.DISKS, "eject",
          domain(disk(device="cdrom", source=ISO)), domain(disk(device="cdrom", source=ISO)),
          good_sight=DiskSight(False, True)),
@@ -284,8 +316,9 @@ def all_findings(
     case: Case, xml: str, target: HostFacts, runtime: Runtime, sight: DiskSight, block: bool
 ) -> list[Finding]:
     spec = parse_domain(xml)
-    network = spec.disks and spec.disks[0].type == "network"
-    sights = {"vda": DiskSight(True) if network else sight}
+    sights = {"vda": sight}
+    if spec.disks and spec.disks[0].type == "network":
+        sights = local_sights(spec, case.source, view=HereView(own=lambda _host: False))
     cpu = case.cpu if xml == case.xml and target is case.target and runtime is case.runtime else ()
     found = source_findings(spec, case.source, runtime, sights, block)
     return [

@@ -189,6 +189,12 @@ def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (disk_sight, vm_facts):
         monkeypatch.setattr(module, "path_is_shared_fs", lambda _path: False)
+    view = disk_sight.HereView(
+        shared_fs=lambda path: path.startswith("/srv/shared"),
+        servers=lambda _path: (),
+        own=lambda _name: False,
+    )
+    monkeypatch.setattr(disk_sight, "HERE", view)
     monkeypatch.setattr(preflight, "own_userfaultfd", lambda: 1)
     monkeypatch.setattr(runs_us, "ssh_client", lambda: "192.0.2.7")
     return found

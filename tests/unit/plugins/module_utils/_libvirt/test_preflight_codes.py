@@ -130,6 +130,7 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
         for reason in (
             *(Reason.CPU_MODEL, Reason.MACHINE_TYPE, Reason.NAME_TAKEN, Reason.SECRET),
             *(Reason.HUGEPAGES, Reason.PINNING, Reason.EMULATOR, Reason.GRAPHICS),
+            Reason.FILE_MISSING,
         )
     },
     Check.NOT_RUNNING_NORMALLY: lambda fleet: fleet.vm(state=State.PAUSED),
