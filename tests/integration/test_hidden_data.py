@@ -128,6 +128,7 @@ def _images(place: Place) -> None:
         _overlay(a, f"{IMAGES}/{name}.qcow2", f"{IMAGES}/{name}.raw")
     _overlay(a, f"{place.shared}/pooled.qcow2", f"{IMAGES}/pooled.raw")
     run(["qemu-img", "create", "-q", "-f", "qcow2", str(lab.paths.nbd / "based"), "1M"])
+    run(["truncate", "-s", "4M", str(lab.paths.nbd / "based")])  # over NBD it cannot grow
     a.exec(f"cp {GUEST_IMAGE}/vmlinuz {IMAGES}/kernel-of-a")
     lab.host("host-b").exec(f"echo stranger > {IMAGES}/inway-vda.qcow2")
     for host in lab.hosts.values():
