@@ -168,6 +168,9 @@ certificate:
     vms:
       description: UUID to where the VM is.
       type: dict
+    unread:
+      description: Hosts that did not answer, with why none of the VMs can be there.
+      type: dict
 needs:
   description:
     - Hooks that have to be run before it can go on. Give the list back as O(hooks_done).

@@ -11,11 +11,12 @@ An empty node is also what a crash leaves: so emptiness alone is not enough.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .model import ACTIVE_STATES, Observation, State
 from .record import Ending, NodeRecord, VMRecord
+from .unread import may_have, unread_hosts
 
 ACCOUNTED = frozenset(
     {Ending.MOVED, Ending.STOPPED, Ending.SAVED, Ending.COLD_MOVED, Ending.OFF, Ending.GONE}
@@ -31,7 +32,10 @@ _FINE = {
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was read, and where each VM is. Times: boot-time clock of the node, seconds."""
+    """What was read, and where each VM is. Times: boot-time clock of the node, seconds.
+
+    `unread`: hosts that did not answer at one of the reads, and why none of the VMs is there.
+    """
 
     node: str
     boot_id: str
@@ -39,6 +43,7 @@ class Certificate:
     first_read: float
     second_read: float
     vms: dict[str, str]
+    unread: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,7 +68,15 @@ def certify(
         first_read=first.now,
         second_read=second.now,
         vms={uuid: _account(entry) for uuid, entry in sorted(record.vms.items())},
+        unread=_not_there(record.node, first, second),
     )
+
+
+def _not_there(node: str, *reads: Observation) -> dict[str, str]:
+    """`problems` has found no VM that may be on one of them."""
+    silent = {name: obs.nodes[name].message for obs in reads for name in unread_hosts(obs, node)}
+    proof = "No VM of this maintenance was sent there, and each was found elsewhere or stopped."
+    return {name: f"Not read: {why or 'no answer'}. {proof}" for name, why in silent.items()}
 
 
 def problems(obs: Observation, record: NodeRecord) -> list[str]:
@@ -80,11 +93,14 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
     found += [f"a migration of {uuid} is being carried out" for uuid in sorted(obs.held)]
-    here = {vm.uuid for vm in obs.vms.values() if vm.node == record.node}
-    found += [f"{uuid} is not in the record" for uuid in sorted(here - set(record.vms))]
+    here = {vm.uuid: vm for vm in obs.vms.values() if vm.node == record.node}
+    found += [f"{uuid} is not in the record" for uuid in sorted(set(here) - set(record.vms))]
     for uuid, entry in record.vms.items():
         if not _accounted(obs, uuid, entry):
             found.append(f"{entry.name} is not accounted for ({entry.ending or 'pending'})")
+        hosts = may_have(obs, record.node, entry, here.get(uuid))
+        if hosts:
+            found.append(f"{entry.name} may be on {', '.join(hosts)}, which does not answer")
     return found
 
 

@@ -202,8 +202,9 @@ def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
     obs = step.obs
     sightings = obs.sightings.get(entry.uuid, [])
     target = most_telling(tuple(s.state for s in sightings))
-    if target in (State.ABSENT, State.SHUTOFF) and (not obs.full or step.not_given(entry)):
-        target = State.UNKNOWN
+    if target in (State.ABSENT, State.SHUTOFF):
+        unsure = not obs.full or step.not_given(entry) or step.may_have(entry, vm)
+        target = State.UNKNOWN if unsure else target
     running = [s for s in sightings if s.state is State.RUNNING]
     if len(running) > 1 and not any(s.job for s in running):
         return Situation.TWICE
@@ -302,8 +303,7 @@ def _phase(step: Step) -> NodePhase:
         return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
     left = problems(obs, record)
     if not obs.full:
-        away = ", ".join(n.name for n in obs.nodes.values() if not n.reachable)
-        what = away or obs.nodes[record.node].message or "a host"
+        what = obs.nodes[record.node].message or "a host"
         return _not_yet(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
     if left:
         return _not_yet(step, "; ".join(left))

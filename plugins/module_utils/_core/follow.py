@@ -194,9 +194,9 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     entry.ending = Ending.NONE.value
     if situation is not Situation.UNREADABLE:
         return
-    names = [n.name for n in step.obs.nodes.values() if not n.reachable]
-    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
     vm = step.here.get(entry.uuid)
+    names = step.may_have(entry, vm)
+    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
     if vm is not None and vm.state is State.UNKNOWN:
         names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
@@ -320,7 +320,7 @@ def resume(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
     if not entry.paused_by_us or not vm.resumable:
         return False
-    if not step.obs.full or step.not_given(entry):
+    if not step.obs.full or step.not_given(entry) or step.may_have(entry, vm):
         # On a host that does not answer it may run already.
         wait_for_reading(step, entry, Situation.UNREADABLE)
         return True

@@ -292,7 +292,8 @@ class Observation:
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
     `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
-    it began itself. `silent`: why no holder was heard that is there. `full`: every node was read.
+    it began itself. `silent`: why no holder was heard that is there. `full`: what answers was
+    read whole; a node that does not answer is not reachable (see `unread`).
     `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
     for by us to be asked to stop, and the guest is not known to have got a request.
     """

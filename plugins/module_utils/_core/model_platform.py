@@ -132,7 +132,6 @@ class ModelPlatform:
             machine = self.fleet.machines[name]
             if not self.can_reach(name):
                 obs.nodes[name] = Node(name, reachable=False, message=f"{name} does not answer")
-                obs.full = False
                 continue
             obs.nodes[name] = read_node(self.fleet, machine, OURS)
             seen[name] = self._read_domains(machine, obs)

@@ -17,6 +17,7 @@ from .record import Attempt, Ending, Intent, VMRecord
 from .step import Step
 from .stops import begin_stop, is_saving, stopping, undo_stop
 from .strategy import Choice, Way, choose, choose_asked, strongest
+from .unread import unread_hosts
 from .verdict import Situation
 
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
@@ -45,9 +46,10 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         entry.waiting_since = None  # known: from now on it waits for something else
     vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
-    if refusals and not step.obs.full:
-        # A host that cannot be read might take it: not known yet, so nothing is stopped.
-        vm = replace(vm, migratable=None)
+    silent = _might_take(step, vm) if refusals else []
+    if silent or (refusals and not step.obs.full):
+        # Not known yet, so nothing is stopped.
+        vm, refusals = replace(vm, migratable=None), _with_silent(refusals, silent)
     asked = step.record.intent == Intent.MIGRATED.value
     choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
@@ -69,6 +71,21 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
     else:
         _go(step, vm, entry, choice)
+
+
+def _might_take(step: Step, vm: VM) -> list[str]:
+    """Hosts that do not answer, and that might take what all others refuse."""
+    if vm.migratable is False:
+        return []  # it goes nowhere while it runs, whoever answers
+    return [n for n in unread_hosts(step.obs, step.record.node) if step.record.to in ("", n)]
+
+
+def _with_silent(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
+    """Why nothing takes it, with the hosts that nobody could ask."""
+    if not silent:
+        return refusals
+    text = f"{refusals[0].message} Not asked, since it does not answer: {', '.join(silent)}."
+    return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
 
 
 def _must_run(vm: VM) -> bool:

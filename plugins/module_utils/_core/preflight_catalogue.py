@@ -313,8 +313,12 @@ _PLATFORM: dict[Check, CheckInfo] = {
         "Look at the virt-handler pod of the node.",
         "kubevirt.io/schedulable and the heartbeat, against the other nodes' heartbeats",
     ),
-    Check.PEER_UNREACHABLE: _told(
-        Reason.PEER_UNREACHABLE, _L, "a connection from this host to the peer's URI", _CLUSTER
+    Check.PEER_UNREACHABLE: _new(
+        *(_L, _CLUSTER, _BLOCKER),
+        "A host of the fleet does not answer. It is no target.",
+        "Repair the connection to it (see the message). While nothing depends on it, the drain goes"
+        " on without it, and this is a warning.",
+        "a connection from this host to the peer's URI; the slots, the record of this host",
     ),
     Check.CAPACITY: _new(
         *(_L, _CLUSTER, _WARNING),

@@ -38,7 +38,9 @@ def cluster_findings(facts: Facts) -> Iterator[Found]:
     yield from _stuck(facts)
     for node in facts.observation.nodes.values():
         if not node.reachable and node.name != facts.node:
-            yield Found(Check.PEER_UNREACHABLE, f"host {node.name}", node.message)
+            why = facts.needed.get(node.name, "")
+            text = f"{node.message} {why}".strip()
+            yield Found(Check.PEER_UNREACHABLE, f"host {node.name}", text, soft=not why)
 
 
 def _stuck(facts: Facts) -> Iterator[Found]:

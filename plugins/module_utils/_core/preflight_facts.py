@@ -151,7 +151,8 @@ class Facts:
 
     `targets`: names of the nodes that take VMs at all. `room_mib`: what they have free together,
     None: not known; `room_on`: on which of them, empty: on all. missing: rights that the account
-    lacks. unread: what could not be looked at. left_claims: volumes of runs that are over. pods:
+    lacks. unread: what could not be looked at. needed: hosts that do not answer and that something
+    depends on, with what. left_claims: volumes of runs that are over. pods:
     those that will not go.
     """
 
@@ -168,5 +169,6 @@ class Facts:
     stuck: tuple[StuckWork, ...] = ()
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    needed: Mapping[str, str] = field(default_factory=dict)
     left_claims: tuple[str, ...] = ()
     pods: tuple[PodSeen, ...] = ()

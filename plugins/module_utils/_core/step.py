@@ -16,6 +16,7 @@ from .policy import Policy
 from .reasons import Finding, Reason
 from .record import Ending, NodeRecord, VMRecord
 from .strategy import Choice
+from .unread import may_have
 from .verdict import Situation, most_telling
 
 
@@ -154,6 +155,10 @@ class Step:
         last = entry.last
         told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
         return sorted(name for name in told if name and name not in self.obs.nodes)
+
+    def may_have(self, entry: VMRecord, here: VM | None) -> list[str]:
+        """Nodes that do not answer and may have it."""
+        return may_have(self.obs, self.record.node, entry, here)
 
     def there(self, uuid: str) -> Sighting:
         """The same, where the verdict table says that there is one."""

@@ -112,7 +112,8 @@ class HostUnreachable(LibvirtProblem):
     """A host's libvirt cannot be reached, or the connection to it broke."""
 
     def __init__(self, uri: str, text: str, hint: str = "") -> None:
-        super().__init__(f"{uri}: {text}" + (f". {hint}" if hint else ""))
+        self.why = f"{text}. {hint}" if hint else text
+        super().__init__(f"{uri}: {self.why}")
         self.uri = uri
         self.text = text
         self.hint = hint

@@ -117,15 +117,37 @@ class Host:
         # By (uuid, id), so once a start: the most memory, and the ports of its graphics.
         self._starts: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
+        # Of a peer (see Peers): why it is not asked now; is one refusal enough for that?
+        self.away = ""
+        self.gives_up = False
 
     @property
     def conn(self) -> Any:
-        """The connection; opened again when it was lost. Raises HostUnreachable."""
+        """The connection; opened again when it was lost. Raises HostUnreachable.
+
+        One that is away is not waited for again: `Peers` tries it in the background.
+        """
+        if self.away:
+            raise HostUnreachable(self.config.uri, self.away)
         if self._conn is not None and not self._conn.isAlive():
             self.close()
         if self._conn is None:
-            self._conn = self._opener(self.config.uri)
+            try:
+                self._conn = self.connect()
+            except HostUnreachable as exc:
+                if self.gives_up:
+                    self.away = exc.why
+                raise
         return self._conn
+
+    def connect(self) -> Any:
+        """A new connection, for `take`. Raises HostUnreachable."""
+        return self._opener(self.config.uri)
+
+    def take(self, connection: Any) -> None:
+        """It answers again. The old connection is dropped: closed, it might wait for the dead."""
+        self._conn, self._store, self.away = connection, None, ""
+        self._starts.clear()
 
     @property
     def store(self) -> Store:
@@ -170,6 +192,8 @@ class Host:
     def close(self) -> None:
         """Forget the connection; its objects with it."""
         conn, self._conn, self._store = self._conn, None, None
+        if self.away:
+            return
         self._starts.clear()  # after a reboot of the host its domains' ids begin at 1 again
         if conn is not None:
             with suppress(libvirt.libvirtError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +28,7 @@ from .connection import HostUnreachable, libvirt
 from .cordon import is_ours
 from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
+from .peers import Peers
 from .runs_us import Ourselves
 from .vm_facts import VMFacts, read_vm_facts, unreadable
 
@@ -43,7 +43,9 @@ class Observer:
         boot_id: str,
         keepers: Sequence[str],
         controller_uuid: str = "",
+        noted: str = "",
     ) -> None:
+        """`noted`: where the next slice finds which peers were silent."""
         self._source = source
         self._ourselves = Ourselves(controller_uuid)
         self._peers = list(peers)
@@ -53,13 +55,13 @@ class Observer:
         # only as the VM goes off, and the live definition is not the one it starts with.
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
         self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
-        self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._peers)))
+        self._asked = Peers(self._peers, noted)
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
 
     def close(self) -> None:
         """End the threads that read the peers, without waiting for one that does not answer."""
-        self._pool.shutdown(wait=False)
+        self._asked.close()
 
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
@@ -73,8 +75,8 @@ class Observer:
 
     def read_hosts(self) -> dict[str, HostNow]:
         """One read of every host, the peers at the same time."""
-        waiting = [self._pool.submit(peer.read, True) for peer in self._peers]
-        reads = [self._source.read(True)] + [job.result() for job in waiting]
+        self._asked.ask()
+        reads = [self._source.read(True), *self._asked.answers().values()]
         known: dict[str, str] = {}
         for read in reads:
             other = known.setdefault(read.identity, read.name) if read.identity else read.name
@@ -99,12 +101,11 @@ class Observer:
             vms={},
             outcomes=dict(outcomes),
             held=held,
-            full=not any(read.error or read.unread for read in reads.values()),
+            full=not mine.error and not any(_lacks(read, mine, wanted) for read in reads.values()),
             now=now,
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])
-            obs.full = obs.full and obs.nodes[host.name].reachable
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         taken = {
@@ -214,11 +215,8 @@ class Observer:
         record: NodeRecord | None,
         obs: Observation,
     ) -> None:
-        """Where else the VMs of this node are. An unreadable peer could have any of them."""
+        """Where else the VMs of this node are. Of a peer that was not read nothing is said."""
         if read.error:
-            for uuid in wanted:
-                seen = obs.sightings.setdefault(uuid, [])
-                seen.append(Sighting(peer.name, State.UNKNOWN))
             return
         for uuid in wanted & set(read.domains):
             domain = read.domains[uuid]
@@ -300,6 +298,12 @@ class Observer:
         return self._ourselves.why(
             domain.uuid, domain.name, lambda: self._source.domain(domain.uuid)
         )
+
+
+def _lacks(read: HostNow, mine: HostNow, wanted: AbstractSet[str]) -> bool:
+    """Was a host read in part only, where that matters? One that was not read at all is told by
+    its node."""
+    return bool(read.unread if read is mine else wanted.intersection(read.unread))
 
 
 def _unanswered(facts: VMFacts, readable: AbstractSet[str]) -> bool:

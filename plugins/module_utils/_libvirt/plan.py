@@ -24,7 +24,7 @@ from .._core.report import accounted, rows
 from .cordon import by_others
 from .guest_memory import with_touched
 from .platform import LibvirtPlatform
-from .service import Request, platform_of
+from .service import Request, peers_answer, platform_of
 
 # Limits and turns say when a VM moves, not whether: for a plan they are left aside.
 _NO_LIMITS = Limits(10**6, 10**6, 10**6)
@@ -33,11 +33,13 @@ _NO_LIMITS = Limits(10**6, 10**6, 10**6)
 def plan(request: Request) -> dict[str, Any]:
     """What a run would do now, per VM. Only reads.
 
-    Raises HostUnreachable, RecordError, StoreError.
+    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable as the run does.
     """
     platform = platform_of(request, acts=False)
     try:
-        found, decision, obs, _old = _plan(platform, request)
+        found, decision, obs, old = _plan(platform, request)
+        if old is None:
+            peers_answer(platform, request, platform.observer.reads)
         if request.intent is Intent.DRAINED:
             speeds = speeds_of(request.speeds, LIBVIRT)
             seen = with_touched(obs, request.own.name)

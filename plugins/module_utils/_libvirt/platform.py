@@ -30,6 +30,7 @@ from .holder_mark import delete_marks
 from .host import Host, HostConfig
 from .left_claims import LeftClaims
 from .observe import Observer
+from .peers import open_peer
 from .store import StoreError, VolumeMissing, VolumeTorn
 from .store_names import MadeName, OutcomeName, alive_of, parse_name
 from .told import note_saves, note_silence, note_stops
@@ -37,6 +38,8 @@ from .told import note_saves, note_silence, note_stops
 # After these a VM may be gone from here: its definition is written down before.
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# Beside the lock of the slices: peers that did not answer in the last one.
+SILENT = "/run/virtops/silent-peers.json"
 
 
 class LibvirtPlatform:
@@ -62,7 +65,7 @@ class LibvirtPlatform:
         self._prefix = record_prefix(only) if only else ""
         self._acts = acts
         self.source = Host(own, acts=acts)
-        self.peers = {config.name: Host(config, acts=acts) for config in peers}
+        self.peers = {c.name: Host(c, open_peer, acts=acts) for c in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
         self._whose = dict(whose or {})
         self._claims = Claims(self.hosts, own.name, slots_on, self._whose_claim, self._away)
@@ -75,6 +78,7 @@ class LibvirtPlatform:
             self.boot_id,
             self.keepers,
             controller_uuid,
+            SILENT if acts else "",
         )
         self.left = LeftClaims(self.hosts, own.name, self.keepers, self.now, acts)
         self._written = Written(self.source, self._prefix)

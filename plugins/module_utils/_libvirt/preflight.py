@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._core.claims import are_majority
 from .._core.model import VM, Observation
 from .._core.policy import PolicyError
 from .._core.preflight import check, record_text, result
@@ -24,6 +25,7 @@ from .._core.preflight_facts import (
 )
 from .._core.preflight_words import Check, Platform, Severity
 from .._core.record import NodeRecord
+from .._core.unread import may_have, unread_hosts
 from .connection import HostUnreachable, libvirt
 from .cordon import by_others
 from .disk_moves import MediumMissing
@@ -108,11 +110,33 @@ def gather(
             max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets
         ),
         stuck=_stuck(platform, obs),
+        needed=_needed(platform.keepers, obs, node, record, targets),
         left_claims=(
             *(_left_claims(obs) if record is None else ()),
             *platform.left.elsewhere,
         ),
     )
+
+
+def _needed(
+    keepers: Sequence[str],
+    obs: Observation,
+    node: str,
+    record: NodeRecord | None,
+    targets: Sequence[str],
+) -> dict[str, str]:
+    """Hosts that do not answer and that something depends on: what."""
+    silent = unread_hosts(obs, node)
+    needed: dict[str, list[str]] = {name: [] for name in silent}
+    if not are_majority([name for name in keepers if name not in needed], keepers):
+        for name in needed.keys() & set(keepers):
+            needed[name].append("It is one of the hosts that count the slots.")
+    for uuid, entry in (record.vms if record is not None else {}).items():
+        for name in may_have(obs, node, entry, obs.vms.get(uuid)):
+            needed[name].append(f"{entry.name} may be there.")
+    for name in silent if not targets else ():
+        needed[name].append("No other host takes a VM.")
+    return {name: " ".join(whys) for name, whys in needed.items() if whys}
 
 
 def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VMSeen:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import hooks
+from .._core.claims import are_majority
 from .._core.actions import Do, NodePhase
 from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
@@ -21,7 +22,7 @@ from .._core.policy import Policy
 from .._core.record import Ending, Intent, NodeRecord, RecordError
 from .._core.report import accounted, rows
 from .cordon import by_others
-from .host import HostConfig
+from .host import HostConfig, HostNow
 from .platform import LibvirtPlatform
 
 RUN_DIR = "/run/virtops"
@@ -109,7 +110,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
         return _nothing_to_undo(platform, request)
     if old is None:
-        _peers_answer(platform, request)
+        peers_answer(platform, request, platform.observer.read_hosts())
     record = begin(
         old,
         request.own.name,
@@ -173,21 +174,33 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
         )
 
 
-def _peers_answer(platform: LibvirtPlatform, request: Request) -> None:
-    """Before anything is changed: where a VM goes, and whether it runs there, must be readable.
+def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:
+    """Before anything is changed: the hosts without which no VM can move answer.
 
-    A run that is carried on goes on without such a peer as far as it can.
+    They are the target that was asked for, most of those that count the slots, and any peer at all.
+    One other peer that is off is no target, and holds up nothing. Raises PeerUnreachable.
     """
-    if request.intent not in {Intent.DRAINED, Intent.MIGRATED}:
+    mine = reads.get(request.own.name)
+    if request.intent not in {Intent.DRAINED, Intent.MIGRATED} or mine is None:
         return
-    meant = [request.to] if request.to else [peer.name for peer in request.peers]
-    reads = platform.observer.read_hosts()
-    dead = [f"{name}: {reads[name].error}" for name in meant if name in reads and reads[name].error]
+    if not request.only and not any(domain.active for domain in mine.domains.values()):
+        return
+    needed: dict[str, str] = {}
+    counting = [name for name in platform.keepers if name in reads and not reads[name].error]
+    if not are_majority(counting, platform.keepers):
+        text = f"Most of {', '.join(platform.keepers)}, which count the slots, do not answer"
+        needed = dict.fromkeys(platform.keepers, text)
+    if request.to:
+        needed[request.to] = f"{request.to} is the target"
+    peers = [peer.name for peer in request.peers]
+    if peers and all(name in reads and reads[name].error for name in peers):
+        needed.update(dict.fromkeys(peers, "No peer answers"))
+    dead = {name: why for name, why in needed.items() if name in reads and reads[name].error}
     if dead:
         raise PeerUnreachable(
-            f"{', '.join(n.split(':', 1)[0] for n in dead)} cannot be read, so where a VM runs "
-            f"would not be known. Nothing was changed. Bring it back, mend its URI, or take it out "
-            f"of the peers. {'; '.join(dead)}"
+            f"{', '.join(dead)} cannot be read. {'; '.join(dict.fromkeys(dead.values()))}, so no"
+            f" VM can move. Nothing was changed. Repair the connection, then run again. "
+            f"{'; '.join(f'{name}: {reads[name].error}' for name in dead)}"
         )
 
 

@@ -166,7 +166,7 @@ def hosts(policy: Policy = POLICY, **changes: Any) -> Plant:
 def unreachable() -> tuple[Facts, Policy]:
     facts = clean(L)
     facts.observation.nodes["c"] = Node("c", reachable=False, message="no route to host")
-    return replace(facts, targets=("b",)), POLICY
+    return replace(facts, targets=("b",), needed={"c": "It keeps the slots."}), POLICY
 
 
 def inbound() -> tuple[Facts, Policy]:

@@ -77,6 +77,13 @@ def test_a_wrong_severity_is_one_clear_error() -> None:
         parse_severity({"ClockSkew": "fatal"})
 
 
+def test_a_host_that_does_not_answer_is_a_warning_while_nothing_depends_on_it() -> None:
+    facts, _policy = unreachable()
+    told = result(facts, check(replace(facts, needed={}), POLICY), {})
+    assert (told["blockers"], told["node_blockers"]) == ([], [])
+    assert told["cautions"][0].startswith("WARNING PeerUnreachable host c: no route to host -> ")
+
+
 def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     facts, _policy = unreachable()
     facts.observation.vms["u0"] = replace(
@@ -86,8 +93,8 @@ def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     told = result(facts, check(facts, POLICY), {})
     assert [row["severity"] for row in told["findings"]] == ["blocker", "blocker", "warning"]
     assert told["blockers"] == [
-        "BLOCKER PeerUnreachable host c: no route to host -> "
-        + CATALOGUE[Reason.PEER_UNREACHABLE].remedy,
+        "BLOCKER PeerUnreachable host c: no route to host It keeps the slots. -> "
+        + CHECKS[Check.PEER_UNREACHABLE].remedy,
         "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + CATALOGUE[Reason.DISKS].remedy,
     ]
     assert told["node_blockers"] == told["blockers"][:1]

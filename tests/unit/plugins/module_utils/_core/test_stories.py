@@ -227,10 +227,12 @@ def test_two_domains_that_run_are_told_and_not_touched() -> None:
 
 
 def test_an_unreachable_peer_is_waited_for_and_then_named() -> None:
-    made = two(vm(1, "a", state=State.SHUTOFF))
-    made.machines["b"].reachable = False
+    """It went there before the host fell silent."""
+    made = two(vm(1, "a"))
+    made.at(made.clock + 1.0, lambda: setattr(made.machines["b"], "reachable", False))
     outcome = run(made)
     assert outcome.phase is NodePhase.BLOCKED
+    assert "b cannot be read" in outcome.record.vms["u1"].message
     assert ended(outcome) == ("blocked", "PeerUnreachable")
     made.machines["b"].reachable = True
     assert run(made, name="again").phase is NodePhase.DRAINED

@@ -95,7 +95,7 @@ def test_a_group_that_could_not_be_read_is_not_taken_for_none(
     reads = {"a": HostNow("a"), "b": HostNow("b", domains)}
     monkeypatch.setattr(observer, "read_hosts", lambda: reads)
     first = observer.observe(None, 0.0, frozenset(), {})
-    assert (first.full, first.nodes["b"].reachable) == (False, False)
+    assert (first.full, first.nodes["b"].reachable) == (True, False)
     assert first.nodes["b"].message == "b: the group of web cannot be read: busy"
     second = observer.observe(None, 1.0, frozenset(), {})
     assert (second.full, second.nodes["b"].reachable) == (True, True)
@@ -218,8 +218,8 @@ def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(
 def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(monkeypatch)
     fleet.down = {"c"}
-    assert not fleet.full()
-    assert not fleet.full()
+    assert fleet.full()  # of those that answer
+    assert fleet.full()
     assert fleet.facts_read == 1
     fleet.down = set()
     assert fleet.full()
@@ -270,6 +270,30 @@ def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> Non
     for thread in made:
         thread.join(10)
     assert not made & set(threading.enumerate())
+
+
+def test_of_a_peer_that_is_not_read_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch)
+    fleet.down = {"c"}
+    obs = fleet.observer.observe(None, 0.0, frozenset(), {})
+    assert (obs.nodes["c"].reachable, obs.nodes["c"].message) == (False, "down")
+    assert obs.sightings == {}
+
+
+@pytest.mark.parametrize(("host", "uuid", "full"), [("b", "x", True), ("b", "u1", False)])
+def test_a_job_that_a_peer_cannot_tell_matters_only_for_a_vm_of_this_host(
+    monkeypatch: pytest.MonkeyPatch, host: str, uuid: str, full: bool
+) -> None:
+    fleet = Fleet(monkeypatch)
+    whole = fleet.read
+
+    def read(name: str) -> HostNow:
+        now = whole(name)
+        now.unread = {uuid: "busy"} if name == host else {}
+        return now
+
+    monkeypatch.setattr(fleet, "read", read)
+    assert fleet.full() is full
 
 
 def test_for_one_that_is_off_nobody_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:

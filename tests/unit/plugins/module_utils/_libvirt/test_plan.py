@@ -15,7 +15,10 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+    Observation,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
     ModelPlatform,
 )
@@ -30,8 +33,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     NodeRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import plan, service
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    DomainNow,
+    HostConfig,
+    HostNow,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+    PeerUnreachable,
     Request,
     _slice,
 )
@@ -48,7 +56,7 @@ class Platform(ModelPlatform):
     """The model as far as plans know the platform of libvirt."""
 
     boot_id = "boot"
-    observer: Any = SimpleNamespace(read_hosts=dict)  # every peer answers
+    observer: Any = SimpleNamespace(read_hosts=dict, reads={})  # every peer answers
     warnings: tuple[str, ...] = ()
 
     observed = 0
@@ -99,6 +107,25 @@ def test_check_mode_writes_nothing_on_top_of_a_run(made: Fleet, intent: Intent) 
     Engine(platform, ALLOWED, record).run(platform.now() + 100)
     assert made.machines["a"].record
     unchanged(made, lambda: plan.plan(request(intent)))
+
+
+@pytest.mark.parametrize("to", ["", "b"])
+def test_check_mode_answers_as_the_run_does_where_no_peer_does(
+    made: Fleet, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    reads = {
+        "a": HostNow("a", {"u1": DomainNow("u1", "vm1", State.RUNNING, 1024)}),
+        "b": HostNow("b", error="x://b: no route to host"),
+    }
+    silent = SimpleNamespace(read_hosts=lambda: reads, reads=reads)
+    monkeypatch.setattr(Platform, "observer", silent)
+    asked = request(Intent.MIGRATED if to else Intent.DRAINED, to=to)
+    with pytest.raises(PeerUnreachable) as run:
+        _slice(Platform(made, "a"), asked)
+    with pytest.raises(PeerUnreachable) as check:
+        unchanged(made, lambda: plan.plan(asked))
+    assert str(check.value) == str(run.value)
+    assert "no route to host" in str(run.value)
 
 
 def test_check_mode_tells_what_would_be_done(made: Fleet) -> None:

@@ -35,6 +35,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+    NodeRecord,
+    VMRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.disk_moves import (
     MediumMissing,
 )
@@ -70,7 +74,8 @@ def target(reason: Reason) -> Callable[[Fleet], Any]:
 
 
 def unreachable(fleet: Fleet) -> None:
-    fleet.obs.nodes["c"] = Node("c", reachable=False, message="no route to host")
+    """It keeps the slots."""
+    fleet.obs.nodes["b"] = Node("b", reachable=False, message="no route to host")
 
 
 def inbound(fleet: Fleet) -> None:
@@ -217,6 +222,22 @@ def test_what_is_planted_is_found(fleet: Fleet, member: Check) -> None:
         told = WITH[member](fleet)
     assert member in told, sorted(told)
     assert told[member]["severity"] == CHECKS[member].severity.value
+
+
+def dead(fleet: Fleet, name: str) -> str:
+    fleet.obs.nodes[name] = Node(name, reachable=False, message="no route to host")
+    found = fleet.look()[Check.PEER_UNREACHABLE]
+    return f"{found['severity']} {found['message']}"
+
+
+def test_a_dead_host_blocks_only_what_depends_on_it(fleet: Fleet) -> None:
+    assert dead(fleet, "c") == "warning no route to host"
+    fleet.record = NodeRecord("a", "r1", vms={UUID(0): VMRecord(UUID(0), "web", at="c")})
+    assert dead(fleet, "c") == "blocker no route to host web may be there."
+    fleet.record = None
+    assert "No other host takes a VM." in dead(fleet, "b")
+    fleet.obs.nodes["c"].reachable = True
+    assert dead(fleet, "b") == "blocker no route to host It keeps the slots of the fleet."
 
 
 def test_a_clean_fleet_has_none(fleet: Fleet) -> None:

@@ -84,7 +84,7 @@ class Platform(ModelPlatform):
     """The model as far as these functions know the platform of libvirt."""
 
     boot_id = "boot"
-    observer: Any = SimpleNamespace(read_hosts=dict)  # every peer answers
+    observer: Any = SimpleNamespace(read_hosts=dict, reads={})  # every peer answers
     warnings: tuple[str, ...] = ()
     store: Any = Volumes()
     running: tuple[NodeRecord, ...] = ()

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Ended
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
     Intent,
@@ -19,7 +20,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.record i
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    DomainNow,
+    HostConfig,
+    HostNow,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     PeerUnreachable,
     Request,
@@ -117,39 +122,53 @@ class Began(Exception):
     """The engine was asked for."""
 
 
+RUNS = {"u": DomainNow("u", "web", State.RUNNING, 1024)}
+ALL = ("host-b", "host-c")
+
+
 @pytest.mark.parametrize(
-    ("intent", "to", "old", "refused"),
+    ("intent", "to", "dead", "refused"),
     [
-        (Intent.DRAINED, "", False, True),
-        (Intent.DRAINED, "", True, False),  # carried on: what can move still moves
-        (Intent.CORDONED, "", False, False),  # asks nothing of a peer
-        (Intent.MIGRATED, "", False, True),
-        (Intent.MIGRATED, "host-c", False, True),
-        (Intent.MIGRATED, "host-b", False, False),
+        (Intent.DRAINED, "", ["host-c"], ""),  # host-b takes its VMs
+        (Intent.DRAINED, "", ["host-b"], "host-b keeps the slots"),
+        (Intent.DRAINED, "", ALL, "No peer answers"),
+        (Intent.CORDONED, "", ALL, ""),  # asks nothing of a peer
+        (Intent.MIGRATED, "", ["host-c"], ""),
+        (Intent.MIGRATED, "host-c", ["host-c"], "host-c is the target"),
+        (Intent.MIGRATED, "host-b", ["host-c"], ""),
+        (Intent.MIGRATED, "host-c", ["host-b"], "host-b keeps the slots"),
     ],
 )
-def test_a_drain_does_not_begin_while_a_peer_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch, intent: Intent, to: str, old: bool, refused: bool
+@pytest.mark.parametrize("carried_on", [False, True])  # then what can move still moves
+@pytest.mark.parametrize("active", [False, True])  # of an empty host nothing depends on peers
+def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+    intent: Intent,
+    to: str,
+    dead: list[str],
+    refused: str,
+    carried_on: bool,
+    active: bool,
 ) -> None:
     def begins(*unused_args: Any, **unused_more: Any) -> None:
         raise Began
 
     monkeypatch.setattr(service, "begin", begins)
-    reads = {
-        "host-a": SimpleNamespace(error=""),
-        "host-b": SimpleNamespace(error=""),
-        "host-c": SimpleNamespace(error="qemu+tls://c/system: no route to host"),
-    }
+    reads = {name: HostNow(name, error="no route" if name in dead else "") for name in ALL}
+    reads["host-a"] = HostNow("host-a", RUNS if active else {})
     platform: Any = SimpleNamespace(
-        load=lambda: NodeRecord("host-a", "run-0") if old else None,
+        load=lambda: NodeRecord("host-a", "run-0") if carried_on else None,
         now=lambda: 0.0,
         wall=lambda: "",
         boot_id="boot",
+        slots_on="host-b",
         observer=SimpleNamespace(read_hosts=lambda: reads),
     )
     peers = [HostConfig("host-b", "b"), HostConfig("host-c", "c")]
-    request = Request(HostConfig("host-a", "a"), peers, Policy(), intent, "run-1", to=to)
-    with pytest.raises(PeerUnreachable if refused else Began) as told:
+    only = "u" if intent is Intent.MIGRATED else ""
+    request = Request(HostConfig("host-a", "a"), peers, Policy(), intent, "run-1", only=only, to=to)
+    begun = carried_on or not (active or only) or not refused
+    with pytest.raises(Began if begun else PeerUnreachable) as told:
         _slice(platform, request)
-    assert not refused or str(told.value).startswith("host-c cannot be read")
-    assert not refused or "Nothing was changed" in str(told.value)
+    assert begun or refused in str(told.value)
+    assert begun or "Nothing was changed" in str(told.value)
