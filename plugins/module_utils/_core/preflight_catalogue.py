@@ -315,7 +315,7 @@ _PLATFORM: dict[Check, CheckInfo] = {
     ),
     Check.PEER_UNREACHABLE: _new(
         *(_L, _CLUSTER, _BLOCKER),
-        "A host of the fleet does not answer. It is no target.",
+        CATALOGUE[Reason.PEER_UNREACHABLE].sentence,
         "Repair the connection to it (see the message). While nothing depends on it, the drain goes"
         " on without it, and this is a warning.",
         "a connection from this host to the peer's URI; the slots, the record of this host",

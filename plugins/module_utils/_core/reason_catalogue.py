@@ -198,8 +198,8 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Mend the link and wait. Never destroy either domain: both are needed.",
     ),
     Reason.PEER_UNREACHABLE: _c(
-        "The other host cannot be read, so where the VM runs is not known.",
-        "Mend the connection to the host (see the message), then run again.",
+        "A host does not answer. It is no target, and a VM that may be there waits for it.",
+        "Repair the connection to the host (see the message), then run again.",
     ),
     Reason.ATTEMPTS_USED_UP: _d(
         "All attempts to migrate failed; the request was withdrawn.",

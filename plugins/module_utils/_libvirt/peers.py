@@ -23,7 +23,7 @@ from .connection import HostUnreachable, open_connection
 from .host import Host, HostNow
 
 # Seconds. For a peer that answered before, or of which nothing is known.
-PATIENCE = 8.0
+PATIENCE = 12.0
 # For one that did not answer in the slice before: a healthy one needs less.
 _KNOWN_SILENT = 1.0
 # Between two tries to connect in the background.

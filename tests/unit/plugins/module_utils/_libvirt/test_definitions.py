@@ -145,7 +145,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made, binding = World(), fakes.Binding()
     for module in (act, copies, definitions, platform):
         monkeypatch.setattr(module, "libvirt", binding)
-    monkeypatch.setattr(platform, "Host", lambda config, **_more: made.hosts[config.name])
+    monkeypatch.setattr(platform, "Host", lambda config, *_a, **_k: made.hosts[config.name])
     return made
 
 
