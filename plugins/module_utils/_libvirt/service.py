@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import hooks
-from .._core.claims import are_majority
 from .._core.actions import Do, NodePhase
+from .._core.claims import are_majority
 from .._core.engine import Ended, Engine, Slice, begin
 from .._core.picture import diff, picture
 from .._core.policy import Policy

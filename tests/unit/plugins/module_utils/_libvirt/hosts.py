@@ -112,7 +112,7 @@ class Fleet:
             observer=observer,
             source=hosts["a"],
             hosts=hosts,
-            keepers=("b", "c"),
+            keepers=("b", "c", "a"),
             left=Reader(elsewhere=self.elsewhere),
         )
         own = HostConfig("a", "qemu:///system")

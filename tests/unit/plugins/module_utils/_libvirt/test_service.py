@@ -130,13 +130,13 @@ ALL = ("host-b", "host-c")
     ("intent", "to", "dead", "refused"),
     [
         (Intent.DRAINED, "", ["host-c"], ""),  # host-b takes its VMs
-        (Intent.DRAINED, "", ["host-b"], "host-b keeps the slots"),
+        (Intent.DRAINED, "", ["host-b"], "Most of host-b, which count the slots, do not"),
         (Intent.DRAINED, "", ALL, "No peer answers"),
         (Intent.CORDONED, "", ALL, ""),  # asks nothing of a peer
         (Intent.MIGRATED, "", ["host-c"], ""),
         (Intent.MIGRATED, "host-c", ["host-c"], "host-c is the target"),
         (Intent.MIGRATED, "host-b", ["host-c"], ""),
-        (Intent.MIGRATED, "host-c", ["host-b"], "host-b keeps the slots"),
+        (Intent.MIGRATED, "host-c", ["host-b"], "Most of host-b, which count the slots, do not"),
     ],
 )
 @pytest.mark.parametrize("carried_on", [False, True])  # then what can move still moves
@@ -161,7 +161,7 @@ def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
         now=lambda: 0.0,
         wall=lambda: "",
         boot_id="boot",
-        slots_on="host-b",
+        keepers=("host-b",),
         observer=SimpleNamespace(read_hosts=lambda: reads),
     )
     peers = [HostConfig("host-b", "b"), HostConfig("host-c", "c")]
