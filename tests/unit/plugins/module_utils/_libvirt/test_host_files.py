@@ -28,7 +28,11 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._li
 BOOT = "/srv/boot"
 TARGET = HostFacts(
     hostname="host-b",
-    pools={"boot": PoolFacts("boot", "dir", BOOT), "nvram": PoolFacts("nvram", "dir", "/nvram")},
+    pools={
+        "boot": PoolFacts("boot", "dir", BOOT),
+        "nvram": PoolFacts("nvram", "dir", "/nvram"),
+        "dev": PoolFacts("dev", "dir", "/dev"),  # it lists no character devices
+    },
 )
 NVRAM = f"<nvram template='{BOOT}/vars.fd'>/nvram/web.fd</nvram>"
 
