@@ -36,6 +36,7 @@ MINE, OTHERS = 0xA, 0xB  # whose disk it is: what host-a has, and what host-b ha
 ALIAS = "store.lab"  # in /etc/hosts of every host: its own
 GIVEN = [("given", 1)]
 SLOWLY = 4000  # so that for minutes it reads what was there when it started
+FINE = "cluster_size=4096"  # one of the guest's blocks: a write brings no other one up from below
 BOOTED = "11111111-2222-3333-4444-555555555511"
 
 
@@ -127,7 +128,7 @@ def _images(place: Place) -> None:
     for name in ("named", "copied", "copied-b"):
         _overlay(a, f"{IMAGES}/{name}.qcow2", f"{IMAGES}/{name}.raw")
     _overlay(a, f"{place.shared}/pooled.qcow2", f"{IMAGES}/pooled.raw")
-    run(["qemu-img", "create", "-q", "-f", "qcow2", str(lab.paths.nbd / "based"), "1M"])
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-o", FINE, str(lab.paths.nbd / "based"), "1M"])
     run(["truncate", "-s", "4M", str(lab.paths.nbd / "based")])  # over NBD it cannot grow
     a.exec(f"cp {GUEST_IMAGE}/vmlinuz {IMAGES}/kernel-of-a")
     lab.host("host-b").exec(f"echo stranger > {IMAGES}/inway-vda.qcow2")
@@ -142,7 +143,7 @@ def _write(host: Host, path: str, data: bytes) -> None:
 
 
 def _overlay(host: Host, path: str, below: str) -> None:
-    host.exec(f"qemu-img create -q -f qcow2 -b {below} -F raw {path}")
+    host.exec(f"qemu-img create -q -f qcow2 -o {FINE} -b {below} -F raw {path}")
 
 
 def _serve(host: Host, path: str, where: str) -> None:
