@@ -101,6 +101,8 @@ BREAKS = {
     "a moved VM that runs at two hosts": (
         lambda obs, rec: obs.sightings["moved"].append(Sighting("c", State.RUNNING)),
         "not accounted"),
+    "a host that was not read and may have a VM": (
+        lambda obs, rec: setattr(obs.nodes["b"], "reachable", False), "may be on b"),
     "a stopped VM that runs elsewhere": (
         lambda obs, rec: obs.sightings.update(stopped=[Sighting("b", State.RUNNING)]),
         "not accounted"),
