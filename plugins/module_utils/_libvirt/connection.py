@@ -84,7 +84,7 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("permission denied", "access denied", "authentication", "polkit", "authorization"),
-        "The user may not manage libvirt: use root, or the group libvirt.",
+        "The user may not manage libvirt: use root, or the group libvirt (docs/security.md).",
     ),
     (
         ("keepalive", "socket is closed", "end of file", "broken pipe", "reset by peer"),

@@ -12,13 +12,13 @@ there, and an address that no libvirt network has, are not known to libvirt.
 from __future__ import annotations
 
 import ipaddress
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .._core.reasons import Finding, Reason
 from .connection import ERR_CONFIG_UNSUPPORTED, ERR_INTERNAL, ERR_SYSTEM, is_lost, libvirt
 from .domain_spec import DomainSpec, GraphicsSpec
+from .foreign import parse_xml
 from .host_facts import HostFacts
 
 _ACTIVE = 2  # virConnectListAllNetworksFlags
@@ -94,7 +94,7 @@ def _network_addresses(conn: Any) -> frozenset[str]:
         texts.extend(network.XMLDesc(0) for network in conn.listAllNetworks(_ACTIVE))
 
     _error(read)  # what could not be read is not known to be there
-    found = (ip.get("address", "") for text in texts for ip in ET.fromstring(text).findall("ip"))
+    found = (ip.get("address", "") for text in texts for ip in parse_xml(text).findall("ip"))
     return frozenset(found)
 
 

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from .domain_spec import GraphicsSpec
+from .foreign import parse_xml
 
 QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
 _PORTS = ("port", "tlsPort", "websocket")
@@ -38,7 +39,7 @@ def graphics_of(devices: ET.Element) -> Iterator[GraphicsSpec]:
 def ports_in_use(xml: str) -> frozenset[int]:
     """TCP ports on which a running domain's graphics listen. Raises ValueError."""
     try:
-        root = ET.fromstring(xml)
+        root = parse_xml(xml)
     except ET.ParseError as exc:
         raise ValueError(f"malformed XML: {exc}") from exc
     found = (_port(e.get(key)) for e in root.findall("devices/graphics") for key in _PORTS)

@@ -37,7 +37,10 @@ def as_failed() -> Iterator[None]:
     try:
         yield
     except PermissionError as exc:
-        text = f"{exc}: the module needs root on the host (become)"
+        text = (
+            f"{exc}: the module needs root on the host (become), or what docs/security.md has for"
+            " another user"
+        )
         raise Failed(text, type(exc).__name__) from exc
     except (*TOLD, OSError, ValueError, ET.ParseError) as exc:
         raise Failed(str(exc), type(exc).__name__) from exc

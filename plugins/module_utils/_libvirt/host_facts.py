@@ -207,7 +207,7 @@ def _device_name(device: Any) -> str:
     if plain:
         return plain.group(1)
     xml = _or_none(functools.partial(device.XMLDesc, 0))
-    return (ET.fromstring(xml).findtext("capability/interface") or "") if xml else ""
+    return (parse_xml(xml).findtext("capability/interface") or "") if xml else ""
 
 
 def _texts(root: ET.Element, path: str) -> Iterator[str]:

@@ -27,7 +27,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 
 PASSWORD = "s3cr%65t-of-ann"
 PLAIN = "s3cret-of-ann"
-MODULES = Path(__file__).resolve().parents[4] / "plugins" / "modules"
+ROOT = Path(__file__).resolve().parents[4]
+MODULES = ROOT / "plugins" / "modules"
 # Runs a module as Ansible does, and shows what it would have given to syslog or the journal.
 RUN = """
 import json, runpy, sys
@@ -55,7 +56,7 @@ def test_a_password_in_a_uri_is_refused_without_being_shown(
     module: str, given: dict[str, Any], says: str
 ) -> None:
     code = [sys.executable, "-c", RUN, str(MODULES / f"{module}.py"), json.dumps(given)]
-    env = {**os.environ, "PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "collections")}
     done = subprocess.run(code, capture_output=True, text=True, check=False, env=env)
     said = done.stdout + done.stderr
     assert "LOG Invoked with" in said, said
