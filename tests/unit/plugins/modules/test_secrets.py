@@ -33,7 +33,8 @@ MODULES = ROOT / "plugins" / "modules"
 RUN = """
 import json, runpy, sys
 import ansible.module_utils.basic as basic
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[2])}).encode()
+args = {**json.loads(sys.argv[2]), "_ansible_inject_invocation": True}
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": args}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, msg, log_args=None: print("LOG", msg, log_args)
 runpy.run_path(sys.argv[1], run_name="__main__")
@@ -60,6 +61,7 @@ def test_a_password_in_a_uri_is_refused_without_being_shown(
     done = subprocess.run(code, capture_output=True, text=True, check=False, env=env)
     said = done.stdout + done.stderr
     assert "LOG Invoked with" in said, said
+    assert '"invocation"' in said
     result = json.loads(said.splitlines()[-1])
     assert result["failed"]
     assert says in result["msg"]
