@@ -82,7 +82,8 @@ options:
         default: []
   slots_on:
     description:
-      - Name of the host that keeps the migration slots of the cluster.
+      - Name of one of the hosts that count the migration slots of the cluster. The next two in
+        order of their names count them too, and a majority has to answer.
       - Default is the first of all names in order. All runs of a fleet must use the same one.
     type: str
     default: ''

@@ -200,7 +200,8 @@ def _hosts(
 
 
 def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]:
-    """Slots whose VM is not being migrated. What is so in one read only may just be starting.
+    """Slots of an older version whose VM is not being migrated: the others a drain removes by
+    itself, with their claims. What is so in one read only may just be starting.
 
     Not those of this host whose claim stands: a run of ours was killed, and the next one, for
     which this is the preflight, carries on with them or gives them back.
@@ -224,7 +225,7 @@ def stale_slots(
     found = []
     for slot, where in stands.items():
         source = reads.get(slot.source)
-        if source is None or source.error or slot.vm in held:
+        if slot.id or source is None or source.error or slot.vm in held:
             continue
         domain = source.domains.get(slot.vm)
         if domain is not None and domain.job is not None:
