@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -109,7 +108,6 @@ def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there
     targets = {place.split(":")[0] for place in left if ":resv." in place}
     assert len([place for place in left if ":slot." in place]) == 3 * len(NAMES)
     target = min(targets)
-    began = time.monotonic()
     ended = plays.run(lab, "drain", {"maintenance_hosts": target})
     assert ended.code == 0, ended.text
     assert ended.last["phase"] == "Drained"
@@ -118,7 +116,6 @@ def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there
         whose = rf"Removed the claim on host-[ab] of {name} from host-c \(run \S+ of ann@ctl since"
         assert re.search(whose, said), ended.text
     assert traces.claims(lab) == []
-    assert time.monotonic() - began < 60
     assert traces.running(lab.host("host-c")) == NAMES
     # The drain that had died is carried on, and is not hurt by what was removed.
     assert plays.run(lab, "restore", {"maintenance_hosts": target}).code == 0
