@@ -499,9 +499,10 @@ vms:
       type: str
 warnings:
   description:
+    - VMs that others deleted or stopped during the maintenance, a sentence for each one.
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not tell
+  returned: when there is one
   type: list
   elements: str
 error:

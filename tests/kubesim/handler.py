@@ -43,7 +43,9 @@ class Handler:
     def _down(self, *names: str) -> bool:
         for name in names:
             node = self._store.find(NODES, "", name)
-            if node is None or words.knob("down", "", node) == "true":
+            if node is None:
+                continue  # its agents run on: nothing but the object was deleted
+            if words.knob("down", "", node) == "true":
                 return True
             if words.knob("virt-handler-down", "", node) == "true":
                 return True
@@ -186,7 +188,6 @@ class Handler:
             obj["status"]["nodeName"] = state["targetNode"]
             obj["status"].pop("evacuationNodeName", None)
             obj["metadata"]["labels"][words.NODE_NAME] = state["targetNode"]
-            obj["metadata"].get("annotations", {}).pop("kubevirt.io/eviction-source", None)
 
         self._store.change(VMIS, namespace, name, edit)
         node = vmi["status"]["migrationState"]["targetNode"]

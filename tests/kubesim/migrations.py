@@ -18,6 +18,7 @@ from .world import World
 PRIORITY = {"system-critical": 100, "user-triggered": 50, "system-maintenance": 20}
 KEPT = 5
 _ABORT = "migrationAbortRequested"
+_SHUT_DOWN = "Migration failed vmi shutdown during migration."
 UNSCHEDULABLE = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 PENDING = "kubevirt.io/migrationPendingPodTimeoutSeconds"
 
@@ -37,6 +38,8 @@ class MigrationController:
                 self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
             if change.type == "DELETED" or words.final(change.obj):
                 self._world.enqueue(self.all_pending)
+        elif change.kind is VMIS and change.type == "DELETED":
+            self._world.enqueue(self.orphans, meta["namespace"], meta["name"])
         elif change.kind is VMIS:
             for migration in unfinished(self._world, change.obj):
                 name = migration["metadata"]["name"]
@@ -47,6 +50,17 @@ class MigrationController:
                 self._world.enqueue(self.reconcile, meta["namespace"], job)
         elif change.kind is QUOTAS:
             self._world.enqueue(self.all_pending)
+
+    def orphans(self, namespace: str, name: str) -> None:
+        """Migrations go with their VMI, those that have ended too."""
+        for migration in list(self._store.all(VMIMS, namespace)):
+            if migration["spec"]["vmiName"] != name:
+                continue
+            if not words.final(migration):
+                self._fail(migration, _SHUT_DOWN)
+                self._finish(self._store.get(VMIMS, namespace, migration["metadata"]["name"]))
+            if self._store.find(VMIMS, namespace, migration["metadata"]["name"]) is not None:
+                self._store.delete(VMIMS, namespace, migration["metadata"]["name"])
 
     def all_pending(self) -> None:
         """Those that wait for a slot, by their priority."""
@@ -65,7 +79,7 @@ class MigrationController:
             return
         vmi = self._store.find(VMIS, namespace, migration["spec"]["vmiName"])
         if vmi is None or words.final(vmi):
-            self._fail(migration, "vmi shutdown during migration")
+            self._fail(migration, _SHUT_DOWN)
             return
         if migration["metadata"].get("deletionTimestamp") and self._cancel(migration, vmi):
             return
@@ -213,7 +227,7 @@ class MigrationController:
     def _scheduling(self, migration: Obj, vmi: Obj) -> None:
         pod = self.target_pod(migration)
         if pod is None:
-            self._fail(migration, "target pod disappeared")
+            self._fail(migration, "Migration target pod was removed during active migration.")
             return
         if words.is_true(migration, "migrationRejectedByResourceQuota"):
             self._condition_gone(migration)

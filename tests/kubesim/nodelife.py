@@ -18,6 +18,7 @@ UNKNOWN = 42.0  # the node controller's grace period, and its round
 UNRESPONSIVE = 325.0  # virt-controller takes virt-handler for dead
 # Seconds after that
 TOLERATED = 300.0  # what every pod tolerates by default
+ORPHANED = 45.0  # pod garbage collection, after the Node object was deleted
 COLLECTED = 9.5  # pod garbage collection, after the out-of-service taint
 
 
@@ -35,6 +36,16 @@ class NodeLifecycle:
     def _look(self, change: Change) -> None:
         if change.kind is NODES and change.type != "DELETED":
             self._world.enqueue(self.reconcile, change.obj["metadata"]["name"])
+        elif change.kind is NODES:
+            self._world.later(ORPHANED, self.orphaned, change.obj["metadata"]["name"])
+
+    def orphaned(self, name: str) -> None:
+        """Pod GC: pods of a Node that is not there any more."""
+        if self._store.find(NODES, "", name) is None:
+            for vmi in self._vmis(name):
+                text = f"virt-handler on node {name} is not responsive, marking VMI as failed"
+                self._world.event(vmi, "NodeUnresponsive", text)
+            self.collect(name)
 
     def reconcile(self, name: str) -> None:
         node = self._store.find(NODES, "", name)

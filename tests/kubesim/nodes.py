@@ -44,7 +44,7 @@ class NodeAgent:
 
     def down(self, name: str) -> bool:
         node = self._store.find(NODES, "", name)
-        return node is None or words.knob("down", "", node) == "true"
+        return node is not None and words.knob("down", "", node) == "true"
 
     def beat(self, name: str) -> None:
         """The heartbeat."""
@@ -185,4 +185,12 @@ class NodeAgent:
                     vmi["metadata"]["name"],
                     lambda o: words.enter(o, phase, stamp),
                 )
-        self._store.delete(PODS, namespace, name)
+                # The guest has ended; its pod stays a moment longer.
+                linger = float(words.knob("linger-seconds", "0.1", vmi))
+                self._world.agent(linger, self._removed, namespace, name)
+                return
+        self._removed(namespace, name)
+
+    def _removed(self, namespace: str, name: str) -> None:
+        if self._store.find(PODS, namespace, name) is not None:
+            self._store.delete(PODS, namespace, name)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""virt-api's subresources: evacuate/cancel, start, stop, migrate, version."""
+"""virt-api's subresources: evacuate/cancel, start, stop, restart, migrate, version."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def put(world: World, namespace: str, plural: str, name: str, sub: str, body: An
     body = body if isinstance(body, dict) else {}
     if sub == "evacuate/cancel" and world.version >= (1, 7):
         return _cancel(world, namespace, plural, name, body)
-    if plural == "virtualmachines" and sub in ("start", "stop", "migrate"):
+    if plural == "virtualmachines" and sub in ("start", "stop", "restart", "migrate"):
         vm = world.store.find(VMS, namespace, name)
         if vm is None:
             raise _missing("virtualmachine", name)
-        return {"start": _start, "stop": _stop, "migrate": _migrate}[sub](world, vm, body)
+        does = {"start": _start, "stop": _stop, "restart": _restart, "migrate": _migrate}
+        return does[sub](world, vm, body)
     raise status(404, "the server could not find the requested resource", "NotFound")
 
 
@@ -124,6 +125,18 @@ def _stop(world: World, vm: Obj, _body: Obj) -> int:
         _set_strategy(world, vm, "Halted")
     else:
         _request(world, vm, {"action": "Stop", "uid": vmi["metadata"]["uid"]})
+    return 202
+
+
+def _restart(world: World, vm: Obj, _body: Obj) -> int:
+    name, vmi = vm["metadata"]["name"], _vmi(world, vm)
+    if vm["spec"].get("runStrategy", "Halted") in ("Halted", "Once"):
+        text = f"{vm['spec'].get('runStrategy', 'Halted')} does not support manual restart requests"
+        raise _refused(name, text)
+    if vmi is None or words.final(vmi):
+        raise _refused(name, "VM is not running")
+    stop = {"action": "Stop", "uid": vmi["metadata"]["uid"]}
+    _request(world, vm, stop, {"action": "Start"})
     return 202
 
 

@@ -43,12 +43,36 @@ class VMController:
             if vmi is not None and _owned(vmi):  # what the garbage collector does
                 self._store.delete(VMIS, namespace, name)
             return
+        if vm["metadata"].get("deletionTimestamp"):
+            self._end(vm, vmi)
+            return
+        if _CONTROLLER not in (vm["metadata"].get("finalizers") or []):
+            self._finalizers(vm, [_CONTROLLER])
         wanted = self._requests(vm, vmi) or self._strategy(vm, vmi)
         if wanted == "start" and vmi is None:
             self._start(vm)
         elif wanted == "stop" and vmi is not None:
             self._store.delete(VMIS, namespace, name)
         self._tell(namespace, name)
+
+    def _end(self, vm: Obj, vmi: Obj | None) -> None:
+        """It is deleted: its instance first, and it stays until that is gone."""
+        meta = vm["metadata"]
+        if vmi is not None and vmi["metadata"].get("deletionTimestamp") is None:
+            self._store.delete(VMIS, meta["namespace"], meta["name"])
+        if vmi is not None:
+            self._tell(meta["namespace"], meta["name"])
+        else:
+            self._finalizers(vm, [])
+
+    def _finalizers(self, vm: Obj, wanted: list[str]) -> None:
+        meta = vm["metadata"]
+        self._store.change(
+            VMS,
+            meta["namespace"],
+            meta["name"],
+            lambda o: o["metadata"].update(finalizers=wanted),
+        )
 
     def _requests(self, vm: Obj, vmi: Obj | None) -> str:
         requests = vm.get("status", {}).get("stateChangeRequests") or []
@@ -147,6 +171,8 @@ class VMController:
         if vmi is None or words.final(vmi):
             later = self._not_before.get(uid, 0.0) > self._world.clock.now()
             shown = "CrashLoopBackOff" if later else "Stopped"
+        elif vm["metadata"].get("deletionTimestamp"):
+            shown = "Terminating"
         elif vmi["metadata"].get("deletionTimestamp"):
             shown = "Stopping"
         elif words.phase(vmi) != "Running":
@@ -190,6 +216,7 @@ class VMIController:
             self._end(vmi, pods, live)
             return
         if words.phase(vmi) == "":
+            self._hold(vmi)
             self._phase(vmi, "Pending")
         elif words.phase(vmi) == "Pending" and not live:
             try:
@@ -202,11 +229,37 @@ class VMIController:
         elif _lost(vmi, live):
             self._phase(vmi, "Failed")
         self._mark(namespace, name, live)
+        self._ready(namespace, name, live)
+
+    def _ready(self, namespace: str, name: str, live: list[Obj]) -> None:
+        """Its pod was asked to end: that is told before the guest has shut down."""
+        vmi = self._store.get(VMIS, namespace, name)
+        node = vmi.get("status", {}).get("nodeName")
+        ending = [
+            p
+            for p in live
+            if p["spec"].get("nodeName") == node and p["metadata"].get("deletionTimestamp")
+        ]
+        if words.phase(vmi) != "Running" or not ending:
+            return
+        more = {"reason": "PodTerminating", "message": "virt-launcher pod is terminating"}
+        self._store.change(
+            VMIS, namespace, name, lambda o: words.set_condition(o, "Ready", "False", **more)
+        )
+
+    def _hold(self, vmi: Obj) -> None:
+        """One that nobody's VirtualMachine made has the finalizers of all others too."""
+        meta = vmi["metadata"]
+        both = [_CONTROLLER, _FOREGROUND]
+        self._store.change(
+            VMIS, meta["namespace"], meta["name"], lambda o: o["metadata"].update(finalizers=both)
+        )
 
     def _end(self, vmi: Obj, pods: list[Obj], live: list[Obj]) -> None:
         if vmi["metadata"].get("deletionTimestamp"):
             for pod in live:
                 self._world.delete_pod(pod)
+            self._ready(vmi["metadata"]["namespace"], vmi["metadata"]["name"], live)
             if not live:
                 meta = vmi["metadata"]
 

@@ -31,6 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons 
     CATALOGUE,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.words import WORDS
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import errors
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
@@ -70,6 +71,16 @@ def reasons() -> str:
     for reason in Reason:
         info = CATALOGUE[reason]
         lines.append(f"| `{reason.value}` | {info.plane.value} | {info.sentence} | {info.remedy} |")
+    lines += [
+        "\n## On KubeVirt\n",
+        "The same reasons, where KubeVirt has other words for them.\n",
+        "| reason | it means | what to do |",
+        "|---|---|---|",
+    ]
+    for reason in Reason:
+        if reason in WORDS:
+            sentence, remedy = WORDS[reason]
+            lines.append(f"| `{reason.value}` | {sentence} | {remedy} |")
     return "\n".join(lines) + "\n\n" + run_errors() + "\n" + preflight()
 
 

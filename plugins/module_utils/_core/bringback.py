@@ -33,7 +33,10 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     waiting, failed = bool(strays), False
     for uuid in step.order():
         entry = record.vms[uuid]
-        if step.situations[uuid] in in_flight:
+        if uuid in step.obs.ending:
+            follow.ending_here(step, uuid)
+            pending = entry.ending == Ending.NONE.value
+        elif step.situations[uuid] in in_flight:
             _withdraw(step, uuid, step.situations[uuid])
             pending = entry.ending == Ending.NONE.value
         else:
@@ -82,9 +85,9 @@ def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) ->
     last.abort_requested, last.abort_status = True, "Failed"
     if entry.finding is not None:
         return  # worse: post-copy is broken
-    here, where = step.here.get(entry.uuid), last.target or "another host"
+    here, where = step.here.get(entry.uuid), last.target or "its target"
     if here is not None and here.state in (State.INCOMING, State.POSTCOPY):
-        text = f"it comes to {here.node}; it can be aborted on the host that it leaves."
+        text = f"it comes to {here.node}; it can be aborted where it comes from."
     else:
         post = situation is Situation.POSTCOPY
         how = "post-copy runs" if post else "it is being switched over"
@@ -96,10 +99,16 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
     What somebody else asked for is left to them, unless this one VM was named."""
     entry = step.record.vms[uuid]
+    refused = follow.denied(entry)
+    if refused is not None:  # it goes on, and asking again changes nothing
+        entry.end(Ending.BLOCKED, step.record.node, refused)
+        return
     follow.follow(step, uuid, situation)
-    last = entry.last
+    last, seen = entry.last, step.sighting(uuid)
     if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
+    if seen is not None and seen.restarted:
+        return  # no migration: it was stopped, and is started anew elsewhere
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:
             last.abort_requested, last.abort_status = True, "Aborting"

@@ -235,6 +235,9 @@ def _one(step: Step, uuid: str) -> None:
     """One VM of a node that shall be empty."""
     entry = step.record.vms[uuid]
     situation = step.situations[uuid]
+    if uuid in step.obs.ending:
+        follow.ending_here(step, uuid)
+        return
     if situation in IN_FLIGHT:
         follow.follow(step, uuid, situation)
         return

@@ -332,6 +332,8 @@ def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> No
         entry.forget_stop()
         entry.start_tries = 0
         entry.ending = Ending.NONE.value
+    if entry.reason == Reason.FORBIDDEN.value:
+        entry.note(None)  # it may have been granted since
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
         if entry.reason == Reason.SHUTDOWN_TIMED_OUT.value and restored:
             entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf

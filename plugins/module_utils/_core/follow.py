@@ -34,7 +34,7 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
     job = vm.job if vm is not None else None
     if job is None or job.finding is None or job.finding.reason in PATIENT:
         entry.waiting_since = None
-    entry.note(job.finding if job is not None else None)
+    entry.note(denied(entry) or (job.finding if job is not None else None))
     if seen is not None and seen.restarted:
         # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
         if step.late():
@@ -124,9 +124,18 @@ def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
 def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
     """Withdraw it, and remember why: it is not asked for again in this run."""
     finding = job.finding or Finding(Reason.DEADLINE)
+    refused = denied(entry)
     last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
-    entry.note(finding)
+    entry.note(refused or finding)
     step.must(Do.UNMARK, entry.uuid, "", finding.reason)
+
+
+def denied(entry: VMRecord) -> Finding | None:
+    """Why what was asked for could not be taken back: a right is missing, and stays so."""
+    last, told = entry.last, entry.finding
+    if last is None or not (last.abort_requested or last.gave_up):
+        return None
+    return told if told is not None and told.reason is Reason.FORBIDDEN else None
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
@@ -187,6 +196,16 @@ def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
             work=job.work if job is not None else "",
         )
     )
+
+
+def ending_here(step: Step, uuid: str) -> None:
+    """Others are ending it: no attempt of ours has failed. What comes of it is waited for."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    text = step.obs.ending[uuid]
+    entry.note(Finding(Reason.STOPPED_BY_ITSELF, text))
+    if step.late():
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.DEADLINE, text))
 
 
 def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:

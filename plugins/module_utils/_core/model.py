@@ -296,6 +296,9 @@ class Observation:
     read whole; a node that does not answer is not reachable (see `unread`).
     `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
     for by us to be asked to stop, and the guest is not known to have got a request.
+    `complete`: what is in no list does not exist, so no node is missing from what was read.
+    `ended`: what others did to a VM that is off or gone (stopped it, deleted it), by UUID.
+    `ending`: VMs on the draining nodes that others are ending right now, and how, by UUID.
     """
 
     nodes: dict[str, Node]
@@ -309,6 +312,9 @@ class Observation:
     silent: str = ""
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()
+    complete: bool = False
+    ended: dict[str, Finding] = field(default_factory=dict)
+    ending: dict[str, str] = field(default_factory=dict)
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True

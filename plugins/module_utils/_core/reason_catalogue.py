@@ -202,11 +202,11 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Repair the connection to the host (see the message), then run again.",
     ),
     Reason.ATTEMPTS_USED_UP: _d(
-        "All attempts to migrate failed; the request was withdrawn.",
+        "All attempts to migrate failed.",
         "See the message of the last attempt, mend the cause, then run again.",
     ),
     Reason.DEADLINE: _c(
-        "The node was not empty within drain_timeout; what had not started was withdrawn.",
+        "The node was not drained or restored within drain_timeout.",
         "Run again to carry on, or raise drain_timeout.",
     ),
     Reason.SHUTDOWN_TIMED_OUT: _d(

@@ -19,6 +19,10 @@ from .strategy import Choice
 from .unread import may_have
 from .verdict import Situation, most_telling
 
+# Of a migration that prepares its target an abort is put off; what ends it then comes last.
+WITHDRAWALS = 3
+WITHDRAWAL_PAUSE = 2.0
+
 
 class Step:
     """The step's inputs, the situations judged so far, and the actions collected."""
@@ -97,8 +101,12 @@ class Step:
         entry = self.record.vms[uuid]
         key = f"{what.value} {target}".strip()
         count, when = entry.tries.get(key, [0, 0.0])
-        used_up = count >= self.policy.max_attempts
-        pause = self.policy.backoff * 2 ** (count - 1) if count else 0.0
+        most, least = self.policy.max_attempts, self.policy.backoff
+        if what is Do.UNMARK:  # it takes more than one request, and its time
+            most, least = max(most, WITHDRAWALS), max(least, WITHDRAWAL_PAUSE)
+        denied = count > 0 and entry.reason == Reason.FORBIDDEN.value
+        used_up = count >= most or denied
+        pause = least * 2 ** (count - 1) if count and not denied else 0.0
         if self.obs.now - when >= pause and not used_up:
             self.do(what, uuid, target)
             count, when = count + 1, self.obs.now
@@ -152,6 +160,8 @@ class Step:
 
     def not_given(self, entry: VMRecord) -> list[str]:
         """Nodes to which the record says that it went or may have gone, and that nobody reads."""
+        if self.obs.complete:
+            return []
         last = entry.last
         told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
         return sorted(name for name in told if name and name not in self.obs.nodes)
@@ -179,7 +189,7 @@ class Step:
         here = self.here.get(uuid)
         places = [f"{here.state.value} on {here.node}"] if here else []
         places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
-        return ", ".join(places) or "on no host"
+        return ", ".join(places) or "nowhere"
 
     def refused_long(self, entry: VMRecord) -> bool:
         """Has every claim for it been refused for longer than pending_timeout?"""

@@ -184,7 +184,8 @@ def off_here(step: Step, uuid: str) -> None:
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
     elif not entry.asked_to_stop:
-        entry.end(Ending.GONE, vm.node, Finding(Reason.STOPPED_BY_ITSELF))
+        why = step.obs.ended.get(uuid, Finding(Reason.STOPPED_BY_ITSELF))
+        entry.end(Ending.GONE, vm.node, why)
     elif entry.stop_way == Way.COLD_MIGRATE.value:
         if vm.managed_save:
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
@@ -260,9 +261,12 @@ def _said_late(entry: VMRecord, before: str) -> bool:
 
 
 def nowhere(step: Step, uuid: str) -> None:
-    """On no host, in two full reads."""
+    """Nowhere, in two full reads."""
     entry = step.record.vms[uuid]
-    if entry.asked_to_stop and not entry.persistent:
+    ended = step.obs.ended.get(uuid)
+    if ended is not None and (entry.persistent or not entry.asked_to_stop):
+        entry.end(Ending.GONE, "", ended)
+    elif entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
             step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:

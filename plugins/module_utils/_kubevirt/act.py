@@ -126,12 +126,15 @@ class Actor:
         return None
 
     def _forget(self, _action: Action, _record: NodeRecord) -> Finding | None:
-        """The label goes from the VMs that we moved; the annotation stays, it says who did it."""
+        """Nothing of ours stays on the VMs that we moved; who did it, an Event says."""
         label = f"{names.FROM_NODE}={names.label(self._observer.node)}"
         moved, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
         for vmi in moved:
             path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
-            gone = {"metadata": {"labels": {names.FROM_NODE: None}}}
+            meta: Obj = {"labels": {names.FROM_NODE: None}}
+            if facts.request(vmi).get("node") == self._observer.node:  # else of a later run
+                meta["annotations"] = {names.REQUEST: None}
+            gone = {"metadata": meta}
             self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
         self._observer.watches.nodes.put(self._records.forget())
         return None

@@ -13,14 +13,19 @@ from .._core.reasons import Finding, Reason
 from . import facts, names
 
 Obj = dict[str, Any]
+# In our signature: the source of an eviction before ours, noted when we signed.
+SOURCE_BEFORE = "source_before"
 _VOLUME_UPDATE = "kubevirt.io/volume-update-migration"
 
 
 def eviction_source(vmi: Obj) -> str:
     """Who asked for its eviction, as KubeVirt notes it; empty for most.
 
-    A VMI that had no annotations gets the key escaped.
+    A VMI that had no annotations gets the key escaped. The note stays after the migration: what
+    stood there before we asked (see Signature) is of an eviction that is over.
     """
+    if SOURCE_BEFORE in facts.request(vmi):
+        return ""
     notes = facts.annotations(vmi)
     keys = (names.EVICTION_SOURCE, names.EVICTION_SOURCE.replace("/", "~1"))
     return next((notes[key] for key in keys if notes.get(key)), "")

@@ -13,7 +13,7 @@ from typing import Any
 from .._core.model import VM, Observation, Outcome, Sighting, State
 from .._core.reasons import Finding, Reason
 from .._core.record import Attempt, VMRecord
-from . import facts, migration_api, names
+from . import deletion, facts, migration_api, names
 from .client import Client
 from .records import Instance
 from .watches import Watches
@@ -85,8 +85,10 @@ class Away:
                 )
             vm = None
             moving = vmi is not None and _HINT in vmi
+            if vmi is not None and not moving and facts.identity(vmi) != uuid:
+                vmi = None  # another VM has its name by now
             if not moving and (vmi is None or facts.phase(vmi) != "Running"):
-                vm = self.machine(found)
+                vm = self.machine(uuid)
             self._away[uuid] = (vmi, vm)
 
     def _settled(self, uuid: str) -> bool:
@@ -132,15 +134,18 @@ class Away:
         }
         return {"metadata": meta, "spec": {}, "status": status, _HINT: True}
 
-    def machine(self, found: Instance) -> Obj | None:
-        """The VirtualMachine; None where there is none."""
+    def machine(self, uuid: str) -> Obj | None:
+        """The VirtualMachine; None where there is none, or another one has its name."""
+        found = self._instances()[uuid]
         if found.bare:
             return None
-        return self._client.find(names.kubevirt(found.namespace, "virtualmachines", found.name))
+        path = names.kubevirt(found.namespace, "virtualmachines", found.name)
+        vm = self._client.find(path)
+        return vm if vm is not None and vm["metadata"]["uid"] == uuid else None
 
     def comes_back(self, uuid: str, vmi: Obj) -> bool:
         """Will KubeVirt by itself start anew what has ended?"""
-        vm = self.machine(self._instances()[uuid])
+        vm = self.machine(uuid)
         return vm is not None and facts.restarts(vm, facts.phase(vmi))
 
     def sight(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
@@ -155,8 +160,13 @@ class Away:
             state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
             obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
             return
+        if uuid in self._away and deletion.is_deleted(vmi, vm, known.bare):
+            obs.ended[uuid] = deletion.told(known)
+            return
         if vmi is None and vm is None:
             return
+        if vm is not None:
+            obs.ended[uuid] = deletion.stopped(vm)
         ended = facts.phase(vmi) if vmi is not None else "Succeeded"
         if vm is not None and facts.restarts(vm, ended):
             obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]

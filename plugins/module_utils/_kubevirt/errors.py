@@ -47,7 +47,13 @@ class AccessDenied(KubeError):
 
     def __init__(self, code: int, message: str, verb: str, resource: str) -> None:
         super().__init__(code, message, f"{verb} {resource}")
-        if code == 401:
+        if code == 401 and not message and "/" in resource:
+            # So virt-api refuses an account that has the short name of the subresource alone.
+            self.text = (
+                f"Not allowed: {verb} {resource} (401 with an empty answer). Grant {verb} on the "
+                "whole path of the subresource."
+            )
+        elif code == 401:
             self.text = (
                 f"The API does not accept the credentials ({verb} {resource}: 401 {message}). "
                 "Renew the token, or grant the verb on the whole subresource path."

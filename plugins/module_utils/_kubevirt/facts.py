@@ -276,6 +276,8 @@ def launcher_of(vmi: Obj, pods: Sequence[Obj]) -> Obj | None:
 
 def restarts(vm: Obj, ended: str) -> bool:
     """Does KubeVirt start this VM anew after its instance ended so?"""
+    if deleted(vm):
+        return False
     spec, requests = vm.get("spec") or {}, status(vm).get("stateChangeRequests") or []
     if any(r.get("action") == "Start" for r in requests):
         return True

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .client import Client
+from .client import Client, only
 from .errors import KubeError, LockHeld, Superseded
 from .facts import annotations, labels
-from .names import LEASES
+from .names import LEASE, LEASES
+from .outlive import OURS
 
 T = TypeVar("T")
 # On the Lease: who waits for it.
@@ -50,7 +51,9 @@ class Lock:
     ) -> None:
         self._client = client
         self._path = f"{LEASES}/namespaces/{namespace}/leases"
-        self.name = f"virtops-maintenance-{node}"
+        self.name = f"{LEASE}{node}"
+        # What stands on it as annotations, made anew when it is taken.
+        self.remember: Callable[[dict[str, str]], dict[str, str]] = dict
         self.namespace = namespace
         self._drains = drains
         self._holder = holder
@@ -194,6 +197,36 @@ class Lock:
         except KubeError:
             return
 
+    def look(self) -> dict[str, Any] | None:
+        """The Lease as it is; None where there is none."""
+        return self._client.find(f"{self._path}/{self.name}")
+
+    def note(self, notes: dict[str, str]) -> None:
+        """Annotations besides those that stand there. Raises KubeError."""
+        if self._held is not None:
+            meta = self._held["metadata"]
+            meta = {**meta, "annotations": {**annotations(self._held), **notes}}
+            self._update({**self._held, "metadata": meta}, True)
+
+    def remove(self) -> None:
+        """The node is restored: nothing of its maintenance stays.
+
+        Where somebody waits for it, or the right is missing, it is given back without our notes.
+        """
+        lease, self._since = self._held, None
+        if lease is None:
+            return
+        meta = lease["metadata"]
+        body = only(lease)
+        body["preconditions"]["resourceVersion"] = meta["resourceVersion"]
+        try:
+            self._client.request("DELETE", f"{self._path}/{self.name}", body, retry=False)
+            return
+        except KubeError:
+            notes = {key: text for key, text in annotations(lease).items() if key not in OURS}
+            self._held = {**lease, "metadata": {**meta, "annotations": notes}}
+        self.give_back()
+
     def _release(self, holder: str) -> None:
         """Who waits has written to it: if it still is `holder`'s, it is given back as it is now."""
         lease = self._client.find(f"{self._path}/{self.name}")
@@ -208,7 +241,11 @@ class Lock:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self.name, "labels": self._labels({})},
+            "metadata": {
+                "name": self.name,
+                "labels": self._labels({}),
+                "annotations": self.remember({}),
+            },
             "spec": self._spec(True),
         }
         return self._won("POST", self._path, body, True)
@@ -221,6 +258,7 @@ class Lock:
             same = before.split(" ")[0] == self._holder.split(" ")[0]  # a slice of the same run
             gone = (WANTED,) if same else (WANTED, WAITING)
             notes = {key: text for key, text in annotations(lease).items() if key not in gone}
+            notes = self.remember(notes)
             marks = self._labels(labels(lease))
             body["metadata"] = {**lease["metadata"], "annotations": notes, "labels": marks}
         return self._won("PUT", f"{self._path}/{self.name}", body, held, retry)

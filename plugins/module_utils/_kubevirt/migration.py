@@ -33,6 +33,7 @@ from .migration_model import (
 )
 from .migration_read import Reader, target_refuses
 from .migration_report import foreseen, result
+from .words import on_kubevirt
 
 Obj = dict[str, Any]
 # Seconds: between the two reads after which an end is believed, and the longest sleep.
@@ -185,7 +186,8 @@ class Migrator:
         asked = read_asked(view.vmi, self._request.run_id) if view.vmi is not None else None
         moved = asked is not None and bool(view.node) and view.node != asked.source
         found = result(self._request, view, asked, step, first)
-        return {**found, "changed": self._changed or moved}
+        told: dict[str, Any] = on_kubevirt({**found, "changed": self._changed or moved})
+        return told
 
     def _asked(self, view: View) -> Asked | None:
         """Raises Superseded: a run that another one has taken over must stop."""

@@ -13,6 +13,9 @@ KUBEVIRT = "/apis/kubevirt.io/v1"
 SUBRESOURCES = "/apis/subresources.kubevirt.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1"
 
+# The Lease of a node is named so, and then as the node.
+LEASE = "virtops-maintenance-"
+
 # KubeVirt's
 NODE_NAME = "kubevirt.io/nodeName"
 VMI_NAME = "kubevirt.io/vmi-name"
@@ -31,6 +34,8 @@ INSTANCES = "virtops.maintenance/vms"
 CORDON = "virtops.maintenance/cordon"
 NUDGE = "virtops.maintenance/nudge"
 PODS = "virtops.maintenance/pods"
+# Ours, on the Lease of a node: the Node's UID, and the runs that worked on it since it was restored
+RUNS = "virtops.maintenance/runs"
 # Ours, on VMIs and migrations: who asked, when, why, for which node
 REQUEST = "virtops.maintenance/request"
 # Ours, a label on VMIs: one selector finds all that a run moved, wherever they are

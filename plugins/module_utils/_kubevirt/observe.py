@@ -17,7 +17,7 @@ from typing import Any
 from .._core.model import VM, Node, Observation, Reservation, State
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord, VMRecord
-from . import askers, facts, names, tolerations
+from . import askers, deletion, facts, names, outlive, tolerations
 from .away import ANYWHERE, Away
 from .client import Client
 from .cluster import Cluster, read_cluster, without_place
@@ -99,7 +99,7 @@ class Observer:
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
         self.waits.look([m for m in self.watches.migrations() if not facts.final(m)])
-        obs = Observation(nodes={}, vms={}, now=now)
+        obs = Observation(nodes={}, vms={}, now=now, complete=True)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
         if self._any_place(vmis):
@@ -142,7 +142,7 @@ class Observer:
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
-            return Node(self.node, reachable=False, message=f"there is no node {self.node}")
+            return Node(self.node, reachable=False, message=outlive.message(self.node))
         ready = facts.condition(node, "Ready") or {}
         spec, notes = node.get("spec") or {}, facts.annotations(node)
         info = facts.status(node).get("nodeInfo") or {}
@@ -247,7 +247,11 @@ class Observer:
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)
-        gone = facts.final(vmi) and not self._away.comes_back(uuid, vmi)
+        back = facts.final(vmi) and self._away.comes_back(uuid, vmi)
+        gone = facts.final(vmi) and not back
+        ending = deletion.ending(vmi, back)
+        if ending and (entry is None or not entry.asked_to_stop):
+            obs.ending[uuid] = ending
         namespace, name = facts.key(vmi)
         cluster = self.cluster
         obs.vms[uuid] = VM(
@@ -282,7 +286,7 @@ class Observer:
     def _machine(self, uuid: str) -> Obj | None:
         """The VirtualMachine behind a VMI, read once in a slice."""
         if self._reads_machines and uuid not in self._machines:
-            self._machines[uuid] = self._away.machine(self._instances()[uuid])
+            self._machines[uuid] = self._away.machine(uuid)
         return self._machines.get(uuid)
 
     def _hidden(self, uuid: str, entry: VMRecord | None, newest: Obj) -> bool:

@@ -17,13 +17,14 @@ from .._core.model import Observation
 from .._core.policy import Limits, Policy
 from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
-from . import unmet
+from . import outlive, unmet
 from .act import Actor
 from .carry import Carry, slim
 from .client import Client
 from .cluster import Cluster
 from .course import course
-from .errors import NodeUnknown
+from .errors import KubeError, NodeUnknown
+from .lock import Lock
 from .metrics import Source
 from .observe import Observer
 from .policies import Policies, foresee
@@ -67,8 +68,9 @@ class KubeVirtPlatform:
         self._policy = policy or Policy()
         self._record: NodeRecord | None = None
         self._nudged = 0.0
-        self.boot_id = ""
+        self.boot_id = self._uid = ""
         self._node_read = self._cluster_read = self.now()
+        self.lock: Lock | None = None
         self.turns: Turns | None = None  # nobody asks for anything without the node's Lease
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
@@ -101,8 +103,16 @@ class KubeVirtPlatform:
         gaps = [uuid for uuid, since in self.observer.gaps.items() if now - since > _GAP]
         if gaps and now - self._nudged > _GAP:
             self._nudged = now
-            self._actor.nudge(gaps)
+            self._nudge(gaps)
         self.observer.wait(seconds)
+
+    def _nudge(self, uuids: Sequence[str]) -> None:
+        try:
+            self._actor.nudge(uuids)
+        except KubeError as exc:
+            if exc.code != 404 or self._record is None:
+                raise
+            self._node_gone(self._record)
 
     # The record
 
@@ -117,8 +127,26 @@ class KubeVirtPlatform:
         self._look_at(node)
         return node
 
+    def outlived(self, lease: dict[str, Any] | None, run_id: str) -> NodeRecord | None:
+        """As `load`, of the Node that had this name before. Raises RecordError."""
+        if lease is None:
+            return None
+        return outlive.outlived(lease, self.records, self._uid, run_id)
+
+    def remember(self, notes: dict[str, str], run_id: str) -> dict[str, str]:
+        """What stands on the Lease, and this run."""
+        return outlive.with_run(notes, self._uid, run_id)
+
+    def _node_gone(self, record: NodeRecord) -> None:
+        """Its Lease keeps what stood on it, and the next look tells. Raises KubeError."""
+        self.boot_id = record.boot_id
+        self.observer.watches.nodes.refresh()
+        if self.lock is not None:
+            self.lock.note(self.records.notes(record))
+
     def _look_at(self, node: dict[str, Any]) -> None:
         self.boot_id = ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", "")
+        self._uid = str(node["metadata"]["uid"])
         self.observer.watches.nodes.give(node)
         self._node_read = self.now()
 
@@ -140,7 +168,10 @@ class KubeVirtPlatform:
             self._look_at(carry.node)
             self._node_read = carry.read
         else:
-            self._read_node()
+            try:
+                self._read_node()
+            except NodeUnknown:
+                self._node_gone(NodeRecord.from_json(carry.record))
         return NodeRecord.from_json(carry.record)
 
     def hand_over(self, lease: dict[str, Any], record: str, saved: tuple[str, float]) -> Carry:
@@ -164,7 +195,12 @@ class KubeVirtPlatform:
         )
 
     def save(self, record: NodeRecord) -> None:
-        self.observer.watches.nodes.put(self.records.save(record))
+        try:
+            self.observer.watches.nodes.put(self.records.save(record))
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+            self._node_gone(record)
         self._node_read = self.now()
 
     # Observe, claim, apply

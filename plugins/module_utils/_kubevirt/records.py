@@ -56,7 +56,7 @@ class Records:
         self.pods: dict[str, dict[str, Any]] = {}  # namespace/name of those that had to go
 
     def load(self, node: dict[str, Any]) -> NodeRecord | None:
-        """From the Node object."""
+        """From the Node object, or from the Lease that keeps what outlives it."""
         notes = annotations(node)
         text = notes.get(names.RECORD)
         if text is None:
@@ -77,10 +77,14 @@ class Records:
 
     def save(self, record: NodeRecord) -> dict[str, Any]:
         """The Node as it then is."""
+        return self._note(self.notes(record))
+
+    def notes(self, record: NodeRecord) -> dict[str, str]:
+        """The annotations in which all of it stands."""
         notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._told()}
         if self.pods:
             notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
-        return self._note(notes)
+        return notes
 
     def nudge(self, uuids: Sequence[str], wall: str) -> dict[str, Any]:
         """Any write to the Node wakes KubeVirt's evacuation controller; nothing else may.

@@ -12,7 +12,7 @@ from typing import Any
 from .._core import hooks
 from .._core.engine import Slice
 from .._core.model import Observation
-from .._core.record import NodeRecord
+from .._core.record import Ending, NodeRecord
 from .._core.report import rows
 from . import unmet
 from .records import Instance
@@ -28,6 +28,12 @@ def vm_rows(
         own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
         found.append({**row, **own, "unmet_settings": unmet.rows(one)})
     return found
+
+
+def warnings(record: NodeRecord) -> list[str]:
+    """What others did to the VMs of the run, as a sentence each."""
+    gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
+    return [f"{entry.name}: {told.message}" for entry in gone if (told := entry.finding)]
 
 
 def nudges(vms: Sequence[Mapping[str, Any]]) -> int:

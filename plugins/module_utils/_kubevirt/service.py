@@ -32,8 +32,9 @@ from .others import Others, PodDrain
 from .platform import KubeVirtPlatform
 from .pods import PodOptions
 from .records import Instance
-from .report import needs, nudges, vm_rows
+from .report import needs, nudges, vm_rows, warnings
 from .turns import Turns
+from .words import on_kubevirt
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.
@@ -111,13 +112,14 @@ def run_slice(request: Request) -> dict[str, Any]:
     lease = int(request.seconds) + 20
     drains = request.intent is Intent.DRAINED
     lock = Lock(client, request.lock_namespace, request.node, holder, lease, drains)
+    platform.lock, lock.remember = lock, lambda notes: platform.remember(notes, request.run_id)
     platform.turns = Turns(Board(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
     try:
         if drains:
             refuse_own_node(client, request.node)
         undo = request.intent is Intent.ACTIVE and not request.begun
-        if undo and platform.load() is None:
+        if undo and platform.load() is None and not platform.outlived(lock.look(), request.run_id):
             return _nothing_to_undo(platform, request)
         carry = unpack(request.cursor) if request.begun else None
         saved = ("", float("-inf"))
@@ -126,6 +128,8 @@ def run_slice(request: Request) -> dict[str, Any]:
             saved = (carry.record if carry.saved else "", carry.saved_at)
         else:
             old = lock.take(lease + 5.0, platform.load)
+            if old is None:
+                old = platform.outlived(lock.held, request.run_id)
             if old is not None and request.begun:
                 saved = (old.to_json(), platform.now())
         try:
@@ -133,9 +137,12 @@ def run_slice(request: Request) -> dict[str, Any]:
         except BaseException:
             lock.give_back()
             raise
-        if "cursor" not in found:
+        if found["phase"] == NodePhase.ACTIVE.value:
+            lock.remove()
+        elif "cursor" not in found:
             lock.give_back()
-        return found
+        told: dict[str, Any] = on_kubevirt(found)
+        return told
     finally:
         platform.close()
 
@@ -166,8 +173,11 @@ def _slice(
     outcome, others, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
-    found.update(platform.observer.rates.told)
-    if request.cursor is not None and found["ended"] == Ended.OUT_OF_TIME.value:
+    told = platform.observer.rates.told
+    warned = [*warnings(outcome.record), *told.get("warnings", ())]
+    found.update({**told, "warnings": warned} if warned else told)
+    goes_on = found["ended"] == Ended.OUT_OF_TIME.value and platform.observer.own() is not None
+    if request.cursor is not None and goes_on:
         text = outcome.record.to_json()
         found["cursor"] = pack(platform.hand_over(lock.held, text, saved))
     return found
@@ -350,7 +360,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
         **platform.observer.rates.told,
     }
-    return found, (old, obs)
+    return on_kubevirt(found), (old, obs)
 
 
 __all__ = ["FAILURES", "Request", "connect", "plan_now", "refuse_own_node", "run_slice"]

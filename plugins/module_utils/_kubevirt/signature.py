@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.record import NodeRecord
-from . import facts, names
+from . import askers, facts, names
 from .client import JSON_PATCH, MERGE, Client
 from .errors import AccessDenied, KubeError
 from .watches import Watches
@@ -59,7 +59,11 @@ class Signature:
         old = facts.request(vmi)
         if (old.get("run"), old.get("what")) == (record.run_id, what):
             return vmi
-        note = json.dumps(self.request(record, what, priority, marks), sort_keys=True)
+        asked = self.request(record, what, priority, marks)
+        before = askers.eviction_source(vmi) or old.get(askers.SOURCE_BEFORE)
+        if before and not facts.mark(vmi):
+            asked[askers.SOURCE_BEFORE] = before
+        note = json.dumps(asked, sort_keys=True)
         patch = {
             "metadata": {
                 "annotations": {names.REQUEST: note},

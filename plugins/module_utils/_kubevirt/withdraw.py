@@ -10,11 +10,12 @@ import time
 from typing import Any
 
 from .._core.actions import Action
-from .._core.reasons import Finding
+from .._core.reasons import Finding, Reason
 from .._core.record import NodeRecord
 from . import askers, facts, migration_api
 from .client import Client
 from .cluster import can_cancel
+from .errors import AccessDenied
 from .observe import Observer
 from .records import Records, instance_of
 from .signature import Signature
@@ -38,13 +39,24 @@ class Withdrawal:
         self._records = records
         self._signature = signature
         self._asked: dict[str, float] = {}  # UUID of a VM -> when
+        self._refused: dict[str, Finding] = {}  # UUID of a VM -> why, until it is asked again
         self._deleted: dict[str, float] = {}  # UID of a migration -> when we deleted it
 
     def withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
         """Only what is ours. What others asked for stays, the descheduler's mark too."""
         if time.monotonic() - self._asked.get(action.vm, -1e9) < _ASK_AGAIN:
-            return None
+            return self._refused.get(action.vm)
         self._asked[action.vm] = time.monotonic()
+        self._refused.pop(action.vm, None)
+        try:
+            refused = self._withdraw(action, record)
+        except AccessDenied as exc:
+            refused = Finding(Reason.FORBIDDEN, str(exc))
+        if refused is not None:
+            self._refused[action.vm] = refused
+        return refused
+
+    def _withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
         known = self._records.instances[action.vm]
         vmi = instance_of(self._client, known)
         marked, node = False, self._observer.node

@@ -50,7 +50,8 @@ class Moves:
 
 def running(uid: str, node: str) -> dict[str, Any]:
     """Its VMI."""
-    meta = {"name": "web", "namespace": "shop", "uid": uid}
+    owner = {"kind": "VirtualMachine", "name": "web", "uid": "u1"}
+    meta = {"name": "web", "namespace": "shop", "uid": uid, "ownerReferences": [owner]}
     return {"metadata": meta, "spec": {}, "status": {"phase": "Running", "nodeName": node}}
 
 

@@ -1,0 +1,147 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Owners go on with their VMs: they delete, stop and restart them in any phase of a drain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
+from kubesim.kinds import NODES, PODS, VMIS, VMS
+from kubesim.reading import clean, row
+from kubesim.virtapi import put
+
+LIVES_LONG = {"migrate_seconds": "60", "linger_seconds": "17"}
+
+
+def delete(sim, name: str = "vm", kind=VMS) -> None:
+    sim.call(lambda: sim.world.store.delete(kind, "default", name))
+
+
+def ask(sim, what: str, name: str = "vm") -> None:
+    """virtctl stop, restart"""
+    sim.call(lambda: put(sim.world, "default", "virtualmachines", name, what, {}))
+
+
+def until_gone(sim, name: str = "vm") -> None:
+    sim.until(lambda: sim.world.store.find(VMIS, "default", name) is None)
+
+
+def begin(sim, operator, phase: str = "Running", **policy) -> Callable[[], dict]:
+    """A drain whose migration is in this phase; carries it on to its end, as a module would."""
+    request = operator.request(Intent.DRAINED, "begun", 0.3, **policy)
+    service.run_slice(request)
+    sim.until(lambda: phase in phases(sim))
+
+    def go_on() -> dict:
+        for _slice in range(15):
+            found = service.run_slice(replace(request, begun=True, seconds=2.0))
+            if found["ended"] == "final":
+                return found
+        raise AssertionError(f"not final: {found}")
+
+    return go_on
+
+
+def tells_of_its_end(found: dict, name: str = "vm") -> None:
+    told = row(found, name)
+    assert (told["verdict"], told["reason"]) == ("gone", "VMVanished")
+    assert "was deleted" in told["message"]
+    assert [text for text in found["warnings"] if f"default/{name}" in text and "deleted" in text]
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["VirtualMachine", "bare instance"])
+def test_a_vm_deleted_after_it_moved_is_gone_and_the_node_is_restored(sim, operator, bare) -> None:
+    sim.add_vm("vm", "n1", run_strategy="" if bare else "Always")
+    assert operator.drain()["phase"] == "Drained"
+    delete(sim, kind=VMIS if bare else VMS)
+    until_gone(sim)
+    found = operator.restore()
+    assert found["phase"] == "Active"
+    tells_of_its_end(found)
+    assert clean(sim) and operator.restore()["phase"] == "Active"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Scheduling", "Running"])
+@pytest.mark.parametrize("bare", [False, True], ids=["VirtualMachine", "bare instance"])
+def test_a_vm_deleted_while_it_migrates_is_gone_and_the_node_is_drained(
+    sim, operator, bare, phase
+) -> None:
+    knobs = {"target_pod": "hang"} if phase == "Scheduling" else {}
+    if phase == "Pending":
+        sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    sim.add_vm("vm", "n1", run_strategy="" if bare else "Always", **LIVES_LONG, **knobs)
+    go_on = begin(sim, operator, phase)
+    delete(sim, kind=VMIS if bare else VMS)
+    found = go_on()
+    assert found["phase"] == "Drained"
+    tells_of_its_end(found)
+    assert "VMLost" not in str(found)
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_a_vm_deleted_and_made_anew_under_its_name_is_another_one(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    assert operator.drain()["phase"] == "Drained"
+    delete(sim)
+    until_gone(sim)
+    sim.until(lambda: sim.world.store.find(VMS, "default", "vm") is None)
+    sim.add_vm("vm", "n2")
+    found = operator.restore()
+    assert found["phase"] == "Active"
+    tells_of_its_end(found)
+
+
+@pytest.mark.parametrize("when", ["before its migration", "while it migrates", "after it moved"])
+def test_a_vm_that_its_owner_stops_is_reported_as_stopped(sim, operator, when) -> None:
+    sim.add_vm("vm", "n1", **{**LIVES_LONG, "migrate_seconds": "5"})
+    go_on = operator.drain
+    if when == "before its migration":
+        ask(sim, "stop")
+    elif when == "while it migrates":
+        go_on = begin(sim, operator, max_attempts=1)
+        ask(sim, "stop")
+    found = go_on()
+    assert found["phase"] == "Drained"
+    if when == "after it moved":
+        ask(sim, "stop")
+        found = operator.drain()
+    assert row(found, "vm")["verdict"] in ("gone", "off")
+    assert row(found, "vm")["reason"] in ("StoppedByItself", "")
+    assert found["phase"] == "Drained"
+    assert operator.restore()["phase"] == "Active"
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(
+    sim, operator, attempts
+) -> None:
+    """virtctl restart: for a while the old instance has ended, and is still there."""
+    sim.add_vm("vm", "n1", **LIVES_LONG)
+    go_on = begin(sim, operator, max_attempts=attempts)
+    ask(sim, "restart")
+    found = go_on()
+    assert found["phase"] == "Drained"
+    vm = row(found, "vm")
+    assert (vm["verdict"], vm["at"]) == ("cold_moved", sim.node_of("vm"))
+    assert sim.node_of("vm") in ("n2", "n3")
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_a_vm_that_another_client_evicts_is_not_called_blocked(sim, operator) -> None:
+    """Its instance still runs, and then has ended, before it is started anew elsewhere."""
+    more = {"not_migratable_reason": "DisksNotLiveMigratable", "shutdown_seconds": "15"}
+    sim.add_vm("vm", "n1", "LiveMigrateIfPossible", linger_seconds="17", **more)
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    pod = sim.all(PODS)[0]
+    sim.call(lambda: sim.world.delete_pod(pod))
+    found = operator.drain(max_attempts=1)
+    assert found["phase"] == "Drained", row(found, "vm")
+    assert row(found, "vm")["verdict"] == "cold_moved" and sim.node_of("vm") != "n1"

@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Withdrawals that the account may not make, and those that KubeVirt puts off."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
+from kubesim.kinds import VMIMS, VMIS
+from kubesim.reading import clean, row
+
+CANCEL = "virtualmachineinstances/evacuate/cancel"
+EVACUATE = "virtualmachineinstances/evacuate"
+MIGRATIONS = "virtualmachineinstancemigrations"
+
+
+def forbid(sim, verb: str, *resources: str) -> None:
+    rules = []
+    for rule in documented_rules():
+        if verb in rule["verbs"]:
+            kept = [other for other in rule["verbs"] if other != verb]
+            denied = [r for r in rule["resources"] if r in resources]
+            rest = [r for r in rule["resources"] if r not in resources]
+            rules += [{**rule, "resources": rest}] if rest else []
+            rules += [{**rule, "resources": denied, "verbs": kept}] if denied and kept else []
+        else:
+            rules.append(rule)
+    sim.api.access.rules[TOKEN] = rules
+
+
+@pytest.mark.parametrize(
+    ("verb", "denied", "told"),
+    [
+        ("delete", (MIGRATIONS,), f"delete {MIGRATIONS}.kubevirt.io"),
+        ("update", (CANCEL,), f"update {CANCEL}"),
+        ("update", (EVACUATE,), f"update {CANCEL}"),
+        ("update", (CANCEL, EVACUATE), f"update {CANCEL}"),
+    ],
+    ids=["no delete", "the short name alone", "the long name alone", "neither name"],
+)
+def test_a_withdrawal_without_a_right_names_it_and_ends(sim, operator, verb, denied, told) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    operator.slice(Intent.DRAINED, 0.5)
+    sim.until(lambda: "Running" in phases(sim))
+    forbid(sim, verb, *denied)
+    begun = time.monotonic()
+    found = operator.restore()
+    assert time.monotonic() - begun < 15
+    vm = row(found, "vm")
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "Forbidden")
+    assert told in vm["message"]
+    assert "withdrawn" not in str(found["vms"]) + str(found["findings"])
+    sim.api.access.rules[TOKEN] = documented_rules()
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_migration_that_is_given_up_leaves_its_slot_whatever_the_back_off(
+    sim, operator, attempts
+) -> None:
+    """It is stuck in the preparation of its target: an abort alone is put off for ever."""
+    sim.add_vm("vm", "n1", prepare="hang")
+    found = operator.drain(max_attempts=attempts, pending_timeout=2.0, backoff=0.1)
+    assert found["phase"] == "Blocked"
+    assert row(found, "vm")["reason"] == "TargetPreparation"
+    left = [m["status"]["phase"] for m in sim.all(VMIMS) if m["status"]["phase"] != "Failed"]
+    assert left == [] and sim.leftovers() == []
+
+
+def test_what_the_descheduler_left_on_a_vm_is_not_taken_for_its_work(sim, operator) -> None:
+    """The annotation of its eviction stays after the migration, and lowers the priority of ours."""
+    sim.add_vm("vm", "n1")
+    sim.edit(
+        VMIS,
+        "vm",
+        lambda o: o["metadata"]["annotations"].update(
+            {"kubevirt.io/eviction-source": "descheduler", "lab/migrate-seconds": "20"}
+        ),
+        "default",
+    )
+    found = operator.slice(Intent.DRAINED, 1.5, run_id="mine")
+    assert row(found, "vm")["reason"] not in ("TwoLoops", "AdoptedMigration"), row(found, "vm")
+    assert [m["spec"]["priority"] for m in sim.all(VMIMS)] == ["system-maintenance"]
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+    assert sim.node_of("vm") == "n1"  # it was ours, so it was withdrawn
