@@ -78,6 +78,17 @@ def test_pods_of_a_node_that_does_not_come_back_are_collected(sim, operator) -> 
         operator.restore()
 
 
+def test_an_uncordon_of_others_is_not_undone_in_silence(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    operator.slice(Intent.DRAINED, 1.0, run_id="mine")
+    for times in ("once", "2 times"):
+        sim.edit(NODES, "n1", lambda o: o["spec"].pop("unschedulable"))
+        found = operator.slice(Intent.DRAINED, 1.0, run_id="mine")
+        assert sim.find(NODES, "n1")["spec"]["unschedulable"]
+        assert any(f"somebody else uncordoned it {times}" in text for text in found["warnings"])
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
 @pytest.mark.parametrize("may", [True, False], ids=["may delete", "may not delete"])
 def test_a_restore_leaves_nothing_of_the_maintenance(sim, operator, may) -> None:
     if not may:

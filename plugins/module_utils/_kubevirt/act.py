@@ -100,6 +100,7 @@ class Actor:
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
             return
         mine = {**self._signature.request(record), "before": {"unschedulable": False}}
+        mine[facts.AGAIN] = facts.cordoned_again(node) + (names.CORDON in facts.annotations(node))
         version = node["metadata"]["resourceVersion"]
         patch = {
             "metadata": {

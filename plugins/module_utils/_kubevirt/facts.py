@@ -17,6 +17,7 @@ from .._core.reasons import Finding, Reason
 from . import names
 
 Obj = dict[str, Any]
+AGAIN = "again"  # in our note on a cordon
 FINAL = ("Succeeded", "Failed")
 # Phases of a migration whose target is not ready; an abort waits for their end.
 PREPARING = ("PreparingTarget", "TargetReady")
@@ -151,6 +152,15 @@ def request(obj: Obj) -> Obj:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def cordoned_again(node: Obj) -> int:
+    """How often somebody else uncordoned it under our cordon, as our note on it tells."""
+    try:
+        found = json.loads(annotations(node).get(names.CORDON, "{}"))
+        return int(found.get(AGAIN, 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0
 
 
 def state_of(vmi: Obj, migration: Obj) -> Obj:

@@ -14,7 +14,7 @@ from .._core.engine import Slice
 from .._core.model import Observation
 from .._core.record import Ending, NodeRecord
 from .._core.report import rows
-from . import unmet
+from . import facts, unmet
 from .records import Instance
 
 
@@ -30,10 +30,18 @@ def vm_rows(
     return found
 
 
-def warnings(record: NodeRecord) -> list[str]:
-    """What others did to the VMs of the run, as a sentence each."""
+def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
+    """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
     gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
-    return [f"{entry.name}: {told.message}" for entry in gone if (told := entry.finding)]
+    found = [f"{entry.name}: {told.message}" for entry in gone if (told := entry.finding)]
+    again = facts.cordoned_again(dict(node)) if node else 0
+    if again:
+        times = "once" if again == 1 else f"{again} times"
+        found.append(
+            f"{record.node}: somebody else uncordoned it {times} during the maintenance, and it was "
+            "cordoned again. To stop the maintenance, restore the node."
+        )
+    return found
 
 
 def nudges(vms: Sequence[Mapping[str, Any]]) -> int:

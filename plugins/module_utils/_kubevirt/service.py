@@ -174,7 +174,7 @@ def _slice(
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, others, known, gone, changed)
     told = platform.observer.rates.told
-    warned = [*warnings(outcome.record), *told.get("warnings", ())]
+    warned = [*warnings(outcome.record, platform.observer.own()), *told.get("warnings", ())]
     found.update({**told, "warnings": warned} if warned else told)
     goes_on = found["ended"] == Ended.OUT_OF_TIME.value and platform.observer.own() is not None
     if request.cursor is not None and goes_on:

@@ -347,6 +347,8 @@ def _slots(known: Known) -> str:
 
 
 def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
+    if limit < 0:
+        return f"The limit of {what} is {limit}, so none begins."
     more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
     held = ", ".join(holder.text() for holder in by[:_SHOWN])
     return f"{len(by)} of {limit} {what} are taken{': ' if by else ''}{held}{more}."
