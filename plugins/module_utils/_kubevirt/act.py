@@ -126,14 +126,14 @@ class Actor:
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
         return None
 
-    def _forget(self, _action: Action, _record: NodeRecord) -> Finding | None:
+    def _forget(self, _action: Action, record: NodeRecord) -> Finding | None:
         """Nothing of ours stays on the VMs that we moved; who did it, an Event says."""
         label = f"{names.FROM_NODE}={names.label(self._observer.node)}"
         moved, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
         for vmi in moved:
             path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
             meta: Obj = {"labels": {names.FROM_NODE: None}}
-            if facts.request(vmi).get("node") == self._observer.node:  # else of a later run
+            if facts.request(vmi).get("run") in record.runs:  # else another one has signed since
                 meta["annotations"] = {names.REQUEST: None}
             gone = {"metadata": meta}
             self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
