@@ -14,6 +14,10 @@ from typing import Any
 from .._core.reasons import CATALOGUE, Reason
 
 WORDS: dict[Reason, tuple[str, str]] = {
+    Reason.DISKS: (
+        "A volume of the VM cannot be used by two nodes at a time.",
+        "Put it on a claim with ReadWriteMany, or choose on_not_migratable.",
+    ),
     Reason.INTERFACE: (
         "An interface of the VM has a binding that cannot migrate.",
         "Give the interface a binding that can migrate (masquerade), or choose on_not_migratable.",

@@ -45,6 +45,8 @@ def test_the_catalogue_of_reasons_is_current() -> None:
 def test_every_reason_is_in_it() -> None:
     assert set(CATALOGUE) == set(Reason)
     reasons, rest = tool.reasons().split("## Errors")
+    reasons, on_kubevirt = reasons.split("## On KubeVirt")
+    assert set(_names(on_kubevirt)) <= set(_names(reasons))
     for text, members in ((reasons, Reason), (rest.split("## Preflight")[1], Check)):
         assert _names(text) == [member.value for member in members]
 
