@@ -36,7 +36,8 @@ class ActionModule(ActionBase):
             return {"failed": True, "changed": False, "error": "PeerUnreachable", "msg": text}
         failed = os.environ["FAULT"] == f"{host} {step} failed"
         found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
-        return {"failed": failed, "msg": "said by the step", **found}
+        # As the modules do: a result that is as wanted has no message.
+        return {"failed": failed, **({"msg": "said by the step"} if failed else {}), **found}
 """
 
 
