@@ -149,6 +149,7 @@ def test_what_the_module_is_told_reaches_the_request(
         def __init__(self, argument_spec: dict[str, Any], **_more: Any) -> None:
             self.params = {key: spec.get("default") for key, spec in argument_spec.items()}
             self.params.update(node="a", controller_uuid=UUID)
+            self.no_log_values: set[str] = set()
 
     def ask(request: Any, *_more: Any) -> None:
         asked.append(request)
