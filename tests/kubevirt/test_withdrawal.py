@@ -11,7 +11,11 @@ import time
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
+    TOKEN,
+    documented_rules,
+    rules_without,
+)
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import VMIMS, VMIS
 from kubesim.reading import clean, row
@@ -19,20 +23,6 @@ from kubesim.reading import clean, row
 CANCEL = "virtualmachineinstances/evacuate/cancel"
 EVACUATE = "virtualmachineinstances/evacuate"
 MIGRATIONS = "virtualmachineinstancemigrations"
-
-
-def forbid(sim, verb: str, *resources: str) -> None:
-    rules = []
-    for rule in documented_rules():
-        if verb in rule["verbs"]:
-            kept = [other for other in rule["verbs"] if other != verb]
-            denied = [r for r in rule["resources"] if r in resources]
-            rest = [r for r in rule["resources"] if r not in resources]
-            rules += [{**rule, "resources": rest}] if rest else []
-            rules += [{**rule, "resources": denied, "verbs": kept}] if denied and kept else []
-        else:
-            rules.append(rule)
-    sim.api.access.rules[TOKEN] = rules
 
 
 @pytest.mark.parametrize(
@@ -49,7 +39,7 @@ def test_a_withdrawal_without_a_right_names_it_and_ends(sim, operator, verb, den
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     operator.slice(Intent.DRAINED, 0.5)
     sim.until(lambda: "Running" in phases(sim))
-    forbid(sim, verb, *denied)
+    sim.api.access.rules[TOKEN] = rules_without(verb, *denied)
     begun = time.monotonic()
     found = operator.restore()
     assert time.monotonic() - begun < 15

@@ -1,0 +1,219 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The documented ClusterRole grants nothing that is not needed.
+
+Each verb is taken away, one at a time: the preflight names it, or what a user sees changes. A verb
+that neither notices does not belong into the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
+    DeclareRequest,
+    declare,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+    AccessDenied,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting_read import (
+    InfoRequest,
+    waiting,
+)
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
+    TOKEN,
+    documented_rules,
+    rules_without,
+)
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
+from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import (
+    COUNT,
+    drains_elsewhere,
+)
+from kubesim import Kubesim
+from kubesim.kinds import BY_PLURAL, VMIS
+from kubesim.reading import add_pod, evictions, row
+
+VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
+ONE_NODE = "ReadWriteOnce"
+GRANTED = sorted(
+    (verb, resource)
+    for rule in documented_rules()
+    for resource in rule["resources"]
+    for verb in rule["verbs"]
+)
+
+
+# What the preflight says: on a cluster that stands still, with a VM, its volume and another pod.
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Still]:
+    with Kubesim() as sim:
+        still = Still(sim, tmp_path_factory.mktemp("quiet"))
+        root = {"name": "root", "persistentVolumeClaim": {"claimName": "root"}}
+        still.vm(vmi={"spec": {"volumes": [root]}})
+        add_pod(sim, "web", "n1")
+        yield still
+
+
+def _preflight(still: Still) -> str:
+    found = still.look(allow_stop=True, pods=PodOptions(disable_eviction=True))
+    return " ".join(row["message"] for row in found["findings"])
+
+
+# What else a user sees. Each returns it as text.
+
+
+@dataclass
+class Scene:
+    sim: Kubesim
+    operator: Any
+    one: One
+    folder: Path
+    patch: pytest.MonkeyPatch
+
+
+def _refusal(what: Callable[[], Any]) -> str:
+    try:
+        return str(what())
+    except AccessDenied as exc:
+        return str(exc)
+
+
+def _from_a_pod(scene: Scene) -> str:
+    """Is it on the node that is drained?"""
+    add_pod(scene.sim, "job", "n2")
+    (scene.folder / "namespace").write_text("default", encoding="ascii")
+    scene.patch.setattr(service, "NAMESPACE_FILE", str(scene.folder / "namespace"))
+    scene.patch.setenv("HOSTNAME", "job")
+    return _refusal(lambda: scene.operator.slice(Intent.DRAINED, 0.5))
+
+
+def _agent(scene: Scene) -> str:
+    """A pod whose DaemonSet is there stays; one whose DaemonSet is gone is in the way."""
+    scene.sim.add("daemonsets", {"metadata": {"name": "agent", "namespace": "default"}})
+    add_pod(scene.sim, "agent-x", "n1", owner="DaemonSet/agent")
+    return _refusal(lambda: scene.operator.slice(Intent.DRAINED, 2.0))
+
+
+def _claims(scene: Scene) -> str:
+    """What to expect of a VM of which KubeVirt has not said whether it can migrate."""
+    sim = scene.sim
+    meta = {"name": "disk", "namespace": "default"}
+    sim.add("persistentvolumeclaims", {"metadata": meta, "spec": {"accessModes": [ONE_NODE]}})
+    sim.add_vm("vm", "n1", wait=False, start_seconds="1000")
+    sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is not None)
+    disk = {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}
+    sim.edit(VMIS, "vm", lambda o: o["spec"].update(volumes=[disk]), "default")
+    sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["status"].get("nodeName"))
+    said = str(row(scene.operator.slice(Intent.DRAINED, 1.0), "vm")["message"])
+    return said if ONE_NODE in said else f"{said} (not known)"
+
+
+def _why_it_waits(scene: Scene) -> str:
+    """All that the module for one migration reads."""
+    sim = scene.sim
+    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    sim.add_vm("vm", "n1")
+    sim.add("migrationpolicies", {"metadata": {"name": "slow"}, "spec": {"selectors": {}}})
+    _migration_by_hand(sim)
+    asked = InfoRequest(scene.operator.auth, name="vm", namespace="default")
+    return " ".join(waiting(asked)["not_read"])
+
+
+def _migration_by_hand(sim: Kubesim) -> None:
+    meta = {"name": "m", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
+    sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "vm"}})
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", "m").get("status"))
+
+
+def _restored(scene: Scene) -> str:
+    """Nothing of a maintenance stays."""
+    scene.operator.drain()
+    scene.operator.restore()
+    return " ".join(o["metadata"]["name"] for o in scene.sim.all(BY_PLURAL["leases"]))
+
+
+def _others_drain(scene: Scene) -> str:
+    """Drains of several nodes at once share what KubeVirt can move; who is alone asks for all."""
+    for number in range(COUNT):
+        seconds = "2" if number < 3 else "600"
+        scene.sim.add_vm(f"vm{number}", "n1", migrate_seconds=seconds)
+    drains_elsewhere(scene.sim, "n2", "n3")
+    scene.operator.slice(Intent.DRAINED, 5.0)
+    return "alone" if len(evictions(scene.sim)) == COUNT else "not all are asked for"
+
+
+def _others_drain_unstreamed(scene: Scene) -> str:
+    """The same, of an API server that cannot list and watch in one request."""
+    scene.sim.api.streams_lists = False
+    return _others_drain(scene)
+
+
+def _declares(scene: Scene) -> str:
+    scene.sim.add_vm("vm", "n1")
+    asked = DeclareRequest(scene.operator.auth, "External", names=["vm"], namespace="default")
+    return _refusal(lambda: declare(asked))
+
+
+def _one_migration(scene: Scene) -> str:
+    scene.sim.add_vm("vm", "n1")
+    return _refusal(scene.one.migrate)
+
+
+# What the preflight does not name: where it shows, and what is said there without it.
+SHOWS: dict[tuple[str, str], tuple[Callable[[Scene], str], str]] = {
+    ("get", "pods"): (_from_a_pod, "get pods"),
+    ("get", "daemonsets"): (_agent, "get daemonsets"),
+    ("get", "namespaces"): (_why_it_waits, "get namespaces"),
+    ("list", "migrationpolicies"): (_why_it_waits, "list migrationpolicies"),
+    ("list", "events"): (_why_it_waits, "list events"),
+    ("get", "persistentvolumeclaims"): (_claims, "not known"),
+    ("delete", "leases"): (_restored, "virtops-maintenance-n1"),
+    ("list", "leases"): (_others_drain_unstreamed, "alone"),
+    ("watch", "leases"): (_others_drain, "alone"),
+    ("patch", "virtualmachines"): (_declares, "patch virtualmachines"),
+    ("create", VMIMS.plural): (_one_migration, f"create {VMIMS.plural}"),
+}
+
+
+@pytest.mark.parametrize(("verb", "resource"), [one for one in GRANTED if one not in SHOWS])
+def test_the_preflight_names_what_is_missing(quiet: Still, verb: str, resource: str) -> None:
+    rules = quiet.sim.api.access.rules
+    rules[TOKEN] = documented_rules()
+    assert _preflight(quiet) == ""
+    rules[TOKEN] = rules_without(verb, resource)
+    assert f"{verb} {resource}" in _preflight(quiet)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["there", "missing"])
+@pytest.mark.parametrize(("verb", "resource"), SHOWS)
+def test_what_is_missing_shows(
+    sim: Kubesim,
+    operator: Any,
+    one: One,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    resource: str,
+    missing: bool,
+) -> None:
+    where, text = SHOWS[verb, resource]
+    assert (verb, resource) in GRANTED
+    if missing:
+        sim.api.access.rules[TOKEN] = rules_without(verb, resource)
+    said = where(Scene(sim, operator, one, tmp_path, monkeypatch))
+    assert (text in said) == missing, said
