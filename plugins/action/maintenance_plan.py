@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.maintenance_plan"
@@ -27,5 +28,5 @@ class ActionModule(ActionBase):
         )
         display = Display()
         for line in result.get("table", []):
-            display.display(line)
+            display.display(plain(line))
         return {**base, **result}

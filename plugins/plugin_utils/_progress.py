@@ -2,10 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Progress lines: one for each change, and a heartbeat when nothing changed for a while."""
+"""Progress lines: one for each change, and a heartbeat when nothing changed for a while.
+
+Each line passes `plain` once: where it is shown, or where lines become one message.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -46,6 +50,26 @@ _WOULD = {
 }
 
 
+def plain(text: str) -> str:
+    """The text with what a terminal would obey written out: a name is no line and no colour.
+
+    Line ends, escape sequences, marks that turn the direction of writing, and undecodable bytes
+    become \\n, \\x1b, \\u202e and so on. Letters of every script stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or _is_blank(c) else _code(c) for c in text)
+
+
+def _is_blank(char: str) -> bool:
+    """A space of another width: harmless, though Python does not call it printable."""
+    return unicodedata.category(char) == "Zs"
+
+
+def _code(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
 class Progress:
     """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
 
@@ -81,7 +105,7 @@ class Progress:
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
         for line in lines:
-            self._show(line)
+            self._show(plain(line))
         if lines:
             self._last = self._clock()
 
@@ -222,7 +246,7 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
         text = f"{finding['reason']}: {finding['message']} {finding['remedy']}"
         if not any(line.endswith(text) for line in lines):  # a VM said it already
             lines.append(text)
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def unanswered(result: Mapping[str, Any], wanted: str) -> str:
@@ -234,7 +258,7 @@ def unanswered(result: Mapping[str, Any], wanted: str) -> str:
         f"The role {state} runs them. Without it: run the tasks for each of `needs`, then call "
         f"again with run_id={result['run_id']}, begun=true, and hooks_done as `needs` is."
     )
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def _in_the_way(vms: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

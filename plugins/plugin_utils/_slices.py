@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, duration, foreseen, summary, unanswered, would_not
+from ._progress import Progress, duration, foreseen, plain, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -81,10 +81,10 @@ def _report_forecast(display: Display, result: Mapping[str, Any], wanted: str) -
     """What would be done; and a warning if it would not be enough. A forecast is no failure."""
     for line in (*foreseen(result), duration(result)):
         if line:
-            display.display(line)
+            display.display(plain(line))
     text = would_not(result, wanted)
     if text:
-        display.warning(text)
+        display.warning(plain(text))
 
 
 def _reach(call: Call, module_args: dict[str, Any], display: Display) -> dict[str, Any]:
