@@ -22,6 +22,8 @@ from .watches import Watches
 
 Obj = dict[str, Any]
 COMPONENT = "virtops.maintenance"
+# Of an Event's message, in bytes: the limit that the newer Events API has for a note.
+_MESSAGE_BYTES = 1024
 
 
 class Signature:
@@ -93,7 +95,7 @@ class Signature:
                 "uid": vmi["metadata"]["uid"],
             },
             "reason": reason,
-            "message": text,
+            "message": shortened(text),
             "type": "Normal",
             "count": 1,
             "firstTimestamp": now,
@@ -146,6 +148,14 @@ class Signature:
             raise
         except KubeError:
             return
+
+
+def shortened(text: str) -> str:
+    """As an Event may hold it. The whole reason stands in the annotation."""
+    raw = text.encode()
+    if len(raw) <= _MESSAGE_BYTES:
+        return text
+    return raw[: _MESSAGE_BYTES - 3].decode(errors="ignore") + "..."
 
 
 def _pointer(what: str, key: str) -> str:
