@@ -1,0 +1,206 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Secrets of VMs on real hosts: they are where they have to be, and nowhere else.
+
+Three are planted: the passwords of two consoles, one in an argument of QEMU, the passphrase of an
+encrypted disk. A VM is stopped and started, another one migrates and comes back, all of it at -vvvv
+with --diff. Everything that was said and every file of the hosts is searched after each step.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from demo import plays, traces
+
+from lab import GuestSpec, Host, Lab, need_lab
+from lab.names import lab_name
+
+pytestmark = pytest.mark.lab
+
+HERE = {"maintenance_hosts": "host-a"}
+STOP = [{"name": "job", "when": "name == 'job'", "strategy": "None", "allow_stop": True}]
+LOUD = ("-vvvv", "--diff")
+POOL = "/var/lib/libvirt/virtops"
+JOB, WEB = "s3cr-job", "s3cr-web"  # VNC takes eight characters
+ARGUMENT, PHRASE = "s3cret-of-qemu", "s3cret-of-the-disk"
+ENCODED = base64.b64encode(PHRASE.encode()).decode()
+SECRETS = (JOB, WEB, ARGUMENT, PHRASE, ENCODED)
+# libvirt's and QEMU's own: definitions, states, secrets, and the command line in QEMU's log.
+THEIRS = ("/etc/libvirt/", "/run/libvirt/", "/var/log/libvirt/qemu/", "/var/lib/libvirt/qemu/")
+SEARCHED = "/etc /home /root /run /tmp /var/lib/libvirt /var/log /var/tmp /dev/shm"
+UUID = "5ec2e700-0000-4000-8000-000000000001"
+SECRET = f"""<secret ephemeral='no' private='yes'><uuid>{UUID}</uuid>
+<usage type='volume'><volume>/var/lib/libvirt/images/sealed.img</volume></usage></secret>"""
+SEALED = f"""<disk type='file' device='disk'><driver name='qemu' type='raw'/>
+<source file='/var/lib/libvirt/images/sealed.img'><encryption format='luks'>
+<secret type='passphrase' uuid='{UUID}'/></encryption></source>
+<target dev='vda' bus='virtio'/></disk>"""
+PORTABLE = (
+    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
+    "<v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
+)
+PAST_LIBVIRT = (
+    "<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>"
+    "<qemu:arg value='-fw_cfg'/>"
+    f"<qemu:arg value='name=opt/org.example/key,string={ARGUMENT}'/></qemu:commandline>"
+)
+# What Ansible's modules write to the system's log arrives there.
+SYSLOG = "/var/log/syslog"
+LISTEN = f"""
+import os, socket
+log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+log.bind("/dev/log")
+if os.fork() == 0:
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    with open("{SYSLOG}", "ab", buffering=0) as stream:
+        while True:
+            stream.write(log.recv(1 << 20) + b"\\n")
+"""
+# Which ways of logging in the console of a VM offers: 1 is none at all, 2 a password.
+GREETING = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20) as console:
+    stream = console.makefile("rwb")
+    stream.write(stream.readline())
+    stream.flush()
+    print(list(stream.read(stream.read(1)[0])))
+"""
+
+
+def _vnc(password: str) -> str:
+    graphics = f"<graphics type='vnc' listen='127.0.0.1' autoport='yes' passwd='{password}'/>"
+    return f"{graphics}<video><model type='vga'/></video>"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    need_lab()
+    name = f"{lab_name()[:20]}-secrets"
+    Lab.down(name)
+    try:
+        lab = Lab.up(name, 2)
+        for host in lab.hosts.values():
+            host.exec(["/usr/bin/python3", "-c", LISTEN])
+        _seal(lab.host("host-a"))
+        sealed = [("given", 1)]
+        job = GuestSpec("job", persistent=False, disks=sealed, devices_xml=SEALED + _vnc(JOB))
+        web = GuestSpec(
+            "web",
+            fill_mib=8,
+            devices_xml=_vnc(WEB),
+            metadata_xml=PORTABLE,
+            extra_xml=PAST_LIBVIRT,
+        )
+        lab.run("host-a", job)
+        lab.run("host-a", web)
+        lab.wait_ticking(["job", "web"], 180)
+        yield lab
+    finally:
+        Lab.down(name)
+
+
+def _seal(host: Host) -> None:
+    """An encrypted disk, whose passphrase libvirt keeps."""
+    host.exec(["tee", "/run/secret.xml"], stdin=SECRET)
+    host.virsh("secret-define", "/run/secret.xml")
+    host.virsh("secret-set-value", UUID, "--base64", ENCODED)
+    host.exec(
+        f"qemu-img create -q -f luks --object secret,id=phrase,data={PHRASE}"
+        " -o key-secret=phrase,iter-time=10 /var/lib/libvirt/images/sealed.img 4M"
+    )
+
+
+def _files(host: Host) -> list[str]:
+    """Files of the host in which one of them stands, but for libvirt's own."""
+    words = "".join(f" -e {secret}" for secret in SECRETS)
+    found = host.exec(f"grep -rlaF -D skip{words} {SEARCHED} 2>/dev/null", check=False).stdout
+    return sorted(path for path in found.split() if not path.startswith(THEIRS))
+
+
+def _clean(ended: plays.Ended) -> None:
+    said = ended.text + json.dumps(ended.drains)
+    assert "Traceback" not in said
+    for secret in SECRETS:
+        assert secret not in said, said[max(0, said.index(secret) - 300) :][:400]
+
+
+def _kept(host: Host, kind: str) -> None:
+    """Only in volumes of definitions, which only root can read."""
+    found = _files(host)
+    assert found, "the search is blind, or nothing is kept"
+    for path in found:
+        assert path.startswith(f"{POOL}/{kind}."), path
+        assert host.exec(["stat", "-c", "%a %U %G", path]).stdout.split() == ["600", "root", "root"]
+
+
+def _definition(host: Host, name: str) -> str:
+    return host.virsh("dumpxml", "--security-info", name)
+
+
+def _ways_in(host: Host, name: str) -> str:
+    display = host.virsh("domdisplay", name).rpartition(":")[2]
+    port = str(5900 + int(display))
+    return host.exec(["/usr/bin/python3", "-c", GREETING, port]).stdout.strip()
+
+
+def test_before_anything_moves_nothing_is_said_or_kept(lab: Lab, tmp_path: Path) -> None:
+    """Check mode, the plan and its file, and the modules that only read."""
+    plan = tmp_path / "plan.json"
+    asked = {**HERE, "drain_rules": STOP, "maintenance_rules": STOP}
+    _clean(plays.run(lab, "drain", asked, "--check", *LOUD))
+    ended = plays.run(lab, "plan", {**asked, "maintenance_plan_file": str(plan)}, *LOUD)
+    _clean(ended)
+    assert plan.exists(), ended.text
+    text = plan.read_text(encoding="utf-8")
+    assert not [secret for secret in SECRETS if secret in text]
+    reads = [
+        {"virtops.maintenance.virt_host_info": {}, "register": "host"},
+        {"virtops.maintenance.virt_migration_info": {}, "register": "migrations"},
+        {"ansible.builtin.debug": {"var": "host"}},
+        {"ansible.builtin.debug": {"var": "migrations"}},
+    ]
+    book = tmp_path / "read.yml"
+    book.write_text(json.dumps([{"hosts": "host-a", "gather_facts": False, "tasks": reads}]))
+    ended = plays.run(lab, str(book), {}, *LOUD)
+    assert ended.code == 0, ended.text
+    _clean(ended)
+    for host in lab.hosts.values():
+        assert _files(host) == []
+
+
+def test_a_drain_and_a_restore_keep_secrets_and_tell_none(lab: Lab) -> None:
+    a, b = lab.host("host-a"), lab.host("host-b")
+    assert _ways_in(a, "job") == _ways_in(a, "web") == "[2]"
+    lab.announce_stop("job")
+    ended = plays.run(lab, "drain", {**HERE, "drain_rules": STOP}, *LOUD)
+    assert ended.code == 0, ended.text
+    _clean(ended)
+    assert ended.vm("job")["verdict"] == "stopped" and ended.vm("web")["verdict"] == "moved"
+    assert (traces.defined(a), traces.running(b)) == ([], ["web"])
+    _kept(a, "definitions")
+    _kept(b, "copy")
+    there = _definition(b, "web")
+    assert f"passwd='{WEB}'" in there and ARGUMENT in there
+    assert _ways_in(b, "web") == "[2]"
+    _clean(plays.run(lab, "restore", HERE, "--check", *LOUD))
+    ended = plays.run(lab, "restore", HERE, *LOUD)
+    assert ended.code == 0, ended.text
+    _clean(ended)
+    lab.wait_ticking(["job", "web"], 180)
+    # The console has its password again, and the disk its passphrase.
+    assert f"passwd='{JOB}'" in _definition(a, "job")
+    assert _ways_in(a, "job") == "[2]"
+    for host in lab.hosts.values():
+        assert _files(host) == []
+        logged = host.exec(["cat", SYSLOG]).stdout
+        assert "virt_drain" in logged or host is b
