@@ -81,8 +81,8 @@ TEST_PARTS ?= "lint sanity unit" kubevirt "integration sabotage"
 test: deps ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
-LINTS := lint-python lint-shell lint-types lint-layers lint-yaml lint-roles lint-docs lint-licences lint-importer
-lint: venv ## style, types, layers, YAML, roles, docs, licences, and what Galaxy checks on import
+LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences lint-importer
+lint: venv ## style, types, layers, the map, YAML, roles, docs, licences, and what Galaxy checks on import
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
 lint-python: venv
@@ -94,10 +94,13 @@ lint-shell: venv
 		if head -n 1 "$$file" 2>/dev/null | grep -qaE '^#!.*[/ ](ba)?sh( |$$)'; then echo "$$file"; fi; done)
 
 lint-types: venv
-	mypy --package $(PACKAGE).plugins.module_utils._core
+	mypy --package $(PACKAGE).plugins.module_utils._core --package fleetsim
 
 lint-layers: venv
 	@$(PY) $(TOOLS)/check_layers.py
+
+map: venv ## each package with its files, lines and imports; fails on a circle and on what is too large
+	@$(PY) $(TOOLS)/map_rooms.py
 
 lint-yaml: venv
 	yamllint --strict .

@@ -9,13 +9,11 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
     OnNotMigratable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
-    Policy,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.choice import (
     choice_for,
 )

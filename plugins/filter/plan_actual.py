@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_actual import compare
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare
 
 DOCUMENTATION = r"""
 name: plan_actual

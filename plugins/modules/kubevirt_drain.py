@@ -514,23 +514,27 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
-    SPEEDS_SPEC,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     PolicyError,
     slice_seconds,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
+    SPEEDS_SPEC,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
+    plan,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,

@@ -112,13 +112,17 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     read_fleet,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import FAILURES

@@ -143,14 +143,16 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     FAILURES,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting_read import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
 )

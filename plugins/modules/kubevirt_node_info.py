@@ -345,22 +345,30 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import look
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.unsupported import (  # noqa: E501
+    lines,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
+    look,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
     Request,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.unmet import lines
 
 
 def main() -> None:

@@ -150,20 +150,24 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
-    parse_severity,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
+    parse_severity,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.auth import AUTH_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (

@@ -381,16 +381,22 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
+    text as plan_text,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
     SPEEDS,
     SPEEDS_SPEC,
     speeds_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
+    options as plan_options,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
     JMESPathMissing,

@@ -140,21 +140,25 @@ import socket
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
-    HostUnreachable,
-    LibvirtMissing,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.declare import (
     DeclareError,
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    HostConfig,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
 
 

@@ -400,13 +400,13 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import look
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import look
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
 
 

@@ -155,14 +155,16 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import (
+    migrations,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.plan import migrations
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
 
 

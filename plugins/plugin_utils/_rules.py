@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
     PolicyError,
 )

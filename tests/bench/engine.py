@@ -25,8 +25,8 @@ def load(name: str) -> Any:
 def main() -> None:
     collections, node, peers, numbers = sys.argv[1:5]
     sys.path.insert(0, collections)
-    host, service = load("_libvirt.host"), load("_libvirt.service")
-    policy, record = load("_core.policy"), load("_core.record")
+    host, service = load("_libvirt.observe.host"), load("_libvirt.service")
+    policy, record = load("_core.model.policy"), load("_core.model.record")
 
     def run(intent: str) -> dict[str, Any]:
         limits = policy.Limits(*(int(number) for number in numbers.split(",")))

@@ -28,8 +28,8 @@ def load(name: str) -> Any:
 def main() -> None:
     collections, kubeconfig, state, *nodes = sys.argv[1:]
     sys.path.insert(0, collections)
-    auth, options = load("_kubevirt.auth"), load("_kubevirt.options")
-    service, record = load("_kubevirt.service"), load("_core.record")
+    auth, options = load("_kubevirt.api.auth"), load("_kubevirt.options")
+    service, record = load("_kubevirt.service"), load("_core.model.record")
     specs = {**options.POLICY_SPEC, **options.STOP_SPEC, **options.COURSE_SPEC}
     params = {key: spec.get("default") for key, spec in specs.items()}
     seconds = float(options.SLICE_SPEC["slice"]["default"])

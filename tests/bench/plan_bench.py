@@ -17,16 +17,21 @@ from bench.plan_fleets import Instance, make
 from bench.plan_replay import violations
 from bench.plan_rivals import Fifo, bound
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_model
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, Node
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import Speeds
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    Node,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     Placing,
     Policy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
+    model as plan_model,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.transfers import Speeds
 
 WIDTHS = (2, 4, 8)
 SEED = 20260121

@@ -27,9 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_actual import (  # noqa: E402
-    compare,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare  # noqa: E402
 from lab.fleet import Lab  # noqa: E402
 from lab.guest import GuestSpec  # noqa: E402
 

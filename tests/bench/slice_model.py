@@ -20,28 +20,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build" / "collections"))
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    begin,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import (
-    Fleet,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
-    Domain,
-    Machine,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
-    VM,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
-    Policy,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Domain, Machine
+from fleetsim.platform import ModelPlatform
 
 HOSTS, VMS, ROUNDS = 1000, 20, 5
 NODE = "host-0000"

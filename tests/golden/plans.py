@@ -18,20 +18,22 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core import plan_text
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_time import Speeds
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     Placing,
     Policy,
     Profile,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
+    text as plan_text,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.transfers import Speeds
 
 HERE = Path(__file__).parent / "plans"
 HEAD = """\

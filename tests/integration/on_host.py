@@ -18,10 +18,10 @@ PRELUDE = f"""
 import json, sys, time
 sys.dont_write_bytecode = True
 sys.path.insert(0, {str(ROOT / "build" / "collections")!r})
-from {PACKAGE} import disk_notes
-from {PACKAGE}.connection import open_connection
-from {PACKAGE}.holder_client import HolderClient, HolderError, ensure_holder
-from {PACKAGE}.store import Store
+from {PACKAGE}.store import copied_disks
+from {PACKAGE}.host.connection import open_connection
+from {PACKAGE}.holder.client import HolderClient, HolderError, ensure_holder
+from {PACKAGE}.store.volumes import Store
 def until(client, uuids, seconds=90):
     left, told, end = set(uuids), {{}}, time.monotonic() + seconds
     while left and time.monotonic() < end:

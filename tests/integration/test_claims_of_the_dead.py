@@ -32,10 +32,10 @@ GUESTS = [GuestSpec(name, memory_mib=192, fill_mib=96) for name in ("web-1", "we
 NAMES = [guest.name for guest in GUESTS]
 SLOW = 8  # Mbit/s: a migration takes minutes
 CLAIMS = f"""
-from {PACKAGE}.claims import Claims
-from {PACKAGE}.host import Host, HostConfig
-from {PACKAGE.replace("_libvirt", "_core")}.actions import Action, Do
-from {PACKAGE.replace("_libvirt", "_core")}.policy import Limits
+from {PACKAGE}.records.claims import Claims
+from {PACKAGE}.observe.host import Host, HostConfig
+from {PACKAGE.replace("_libvirt", "_core")}.decision.actions import Action, Do
+from {PACKAGE.replace("_libvirt", "_core")}.model.policy import Limits
 hosts = {{name: Host(HostConfig(name, uri, 4096)) for name, uri in uris.items()}}
 claims = Claims(hosts, own, whose=lambda: {{"run": "r"}}, away=lambda: away)
 wanted = [Action(Do.MIGRATE, own, uuid, "vm", target, memory_mib=64) for uuid in uuids]

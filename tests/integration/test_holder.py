@@ -156,7 +156,7 @@ def test_what_a_killed_holder_did_not_note_is_noted_later(
         lab,
         "host-b",
         "conn = open_connection('qemu:///system')\n"
-        "disk_notes.write(Store(conn), uuid, {path: disk_notes.NEW})\n"
+        "copied_disks.write(Store(conn), uuid, {path: copied_disks.NEW})\n"
         "pool = conn.storagePoolLookupByName('default')\n"
         "pool.createXML('<volume><name>orphan-vda.qcow2</name><capacity unit=\"MiB\">16</capacity>'"
         "'<target><format type=\"qcow2\"/></target></volume>', 0)\n"
@@ -167,13 +167,13 @@ def test_what_a_killed_holder_did_not_note_is_noted_later(
     assert told["ok"], told["message"]
     unnoted = (
         "conn = open_connection('qemu:///system')\n"
-        "disk_notes.note_copies_left(conn, uuid, [path])\n"
+        "copied_disks.note_copies_left(conn, uuid, [path])\n"
         "result = 0"
     )
     on(lab, "host-a", unnoted, **notes)
     told = on(lab, "host-b", MOVE, orders=[back])[0]
     assert told["reason"] == "DisksNotLiveMigratable", told
-    stamp = "disk_notes.stamp_copies_left(open_connection('qemu:///system'), uuid)\nresult = 0"
+    stamp = "copied_disks.stamp_copies_left(open_connection('qemu:///system'), uuid)\nresult = 0"
     on(lab, "host-a", stamp, **notes)
     told = on(lab, "host-b", MOVE, orders=[{**back, "attempt": 2}])[0]
     assert told["ok"], told["message"]

@@ -57,7 +57,7 @@ store.write_record("copy.host-a", json.dumps(raw))
 result = evil != xml
 """
 PLANT = """
-from PACKAGE.store import pack
+from PACKAGE.store.volumes import pack
 import os
 conn = open_connection("qemu:///system")
 store = Store(conn)

@@ -23,10 +23,10 @@ import pytest
 from demo import plays, preflights, traces
 from demo.preflights import Seen
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
     CHECKS,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
     Platform,
 )
 from lab import GuestSpec, Lab, need_lab

@@ -68,7 +68,7 @@ def test_store_twelve_at_once(lab: Lab, uri: str) -> None:
 
 def test_store_tells_a_torn_volume(lab: Lab) -> None:
     code = """
-from PACKAGE.store import VolumeMissing, VolumeTorn
+from PACKAGE.store.volumes import VolumeMissing, VolumeTorn
 conn = open_connection("qemu:///system")
 store = Store(conn)
 store.write_record("record", "whole")

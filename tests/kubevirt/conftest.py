@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    auth,
-    options,
-    service,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
+    Source,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import Source
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
+    PodOptions,
+)
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays

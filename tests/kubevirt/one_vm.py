@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     Want,
 )

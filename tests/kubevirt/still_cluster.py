@@ -9,19 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
-    Check,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
+    PodOptions,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    auth,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules

@@ -10,19 +10,24 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Action,
+    Do,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     LockHeld,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import Lock
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
     KubeVirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
+    Lock,
 )
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.reading import clean, evictions, row

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     OnNotMigratable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import eviction
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS
 from kubesim.reading import add_budget, evictions, row
 

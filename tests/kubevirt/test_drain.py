@@ -12,13 +12,9 @@ import time
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    names,
-    plan_check,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, add_budget, clean, evictions, row
 
@@ -161,12 +157,12 @@ def test_what_is_on_its_way_here_is_waited_for_and_moved_on(sim, operator) -> No
 def test_a_plan_only_reads(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     before = len(sim.log)
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
     assert [step["do"] for step in found["planned"]] == ["cordon", "migrate"]
     writes = [call for call in sim.log[before:] if call.method != "GET"]
     assert [(call.method, call.query) for call in writes] == [("POST", "dryRun=All")]
     assert "evacuationNodeName" not in sim.find(VMIS, "vm")["status"]
-    seen = plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))
+    seen = check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))
     assert seen["kubevirt"]["parallel_outbound_migrations_per_node"] == 2
     assert seen["target_exists"] and not seen["cordoned"]
 
@@ -268,18 +264,18 @@ def test_a_plan_tells_what_only_the_server_knows(sim, operator) -> None:
     sim.add_vm("well", "n1")
     sim.add_vm("silent", "n1", strategy="None", labels={"tier": "db"})
     add_budget(sim, "strict", 1, tier="db")
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert row(found, "well")["reason"] == ""
     assert row(found, "silent")["reason"] == "DisruptionBudget"
     sim.world.virt_api_down = True
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert row(found, "well")["reason"] == "WebhookUnavailable"
     sim.world.virt_api_down = False
     rules = sim.api.access.rules["maintenance"]
     sim.api.access.rules["maintenance"] = [
         r for r in rules if "pods/eviction" not in r["resources"]
     ]
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert [f["reason"] for f in found["findings"]] == ["Forbidden"]
     assert "create pods/eviction" in found["findings"][0]["message"]
     assert clean(sim) and sim.node_of("well") == "n1"

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
+    AccessDenied,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    AccessDenied,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     VMNotHere,
 )
 from kubesim import Kubesim

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import DISKS, clean

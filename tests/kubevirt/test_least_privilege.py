@@ -17,19 +17,21 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
+    AccessDenied,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    AccessDenied,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting_read import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
+    PodOptions,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
     TOKEN,

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    plan_check,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.metrics import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     Source,
     source_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_check import plan
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
+    plan,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     read_fleet,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
@@ -61,7 +61,7 @@ def asked(sim: Kubesim) -> list[str]:
 
 
 def look(operator: Any, source: Source | None, rules: Any = ()) -> dict[str, Any]:
-    return plan_check.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
+    return check_mode.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
 
 
 def rates(found: dict[str, Any]) -> dict[str, float | None]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
     One,
     full,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     plan_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     Want,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (

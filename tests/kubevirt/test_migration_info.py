@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     VMNotHere,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting_read import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
 )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     AccessDenied,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRefused,
     VMNotHere,
 )

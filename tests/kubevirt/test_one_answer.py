@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     Want,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting_read import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
 )

@@ -13,26 +13,28 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_actual import compare
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_input import request_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan_speeds import KUBEVIRT
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     Placing,
     Policy,
     PolicyError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import plan_roll
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    options,
-    plan_options,
-    preflight_facts,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import KUBEVIRT
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
+    options as plan_options,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     fleet_of,
     read_fleet,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+    read as preflight_read,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
@@ -263,7 +265,7 @@ def test_a_vm_under_migration_counts_on_both_nodes(sim, operator) -> None:
     """Its target pod requests memory there, which nobody else gets."""
     sim.add_vm("vm", "n1", memory="512Mi")
     client = Client(operator.auth)
-    found = preflight_facts.read(client)
+    found = preflight_read.read(client)
     client.close()
     (pod,) = [p for p in found.pods if p["metadata"]["name"].startswith("virt-launcher")]
     there = json.loads(json.dumps(pod))

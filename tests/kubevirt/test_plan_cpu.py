@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    preflight_facts,
-    preflight_limits,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan_fleet import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quotas
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     fleet_of,
     read_fleet,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+    read as preflight_read,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import plan
 from kubesim import Kubesim, templates
@@ -71,7 +71,7 @@ def test_cpu_that_nobody_has_free_is_named(sim, operator) -> None:
 def test_a_vm_under_way_requests_its_cpu_on_both_nodes(sim, operator) -> None:
     cpus(sim, "db", "8")
     client = Client(operator.auth)
-    found = preflight_facts.read(client)
+    found = preflight_read.read(client)
     client.close()
     (pod,) = [p for p in found.pods if p["metadata"]["name"].startswith("virt-launcher")]
     there = json.loads(json.dumps(pod))
@@ -90,7 +90,7 @@ def test_what_a_pod_requests_is_what_the_scheduler_counts() -> None:
 
     def needs(*init: dict[str, Any], **more: Any) -> float:
         spec = {"containers": [container("1"), container("500m")], "initContainers": [*init]}
-        return round(preflight_limits.pod_needs({"spec": {**spec, **more}})["cpu"], 6)
+        return round(quotas.pod_needs({"spec": {**spec, **more}})["cpu"], 6)
 
     log = container("250m", restartPolicy="Always")
     assert needs() == 1.5 and needs(container("1")) == 1.5 and needs(container("2")) == 2

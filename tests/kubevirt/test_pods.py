@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_check
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
+    PodOptions,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from kubesim.kinds import NODES, PDBS, PODS
@@ -218,7 +220,7 @@ def test_the_preflight_tells_of_a_pod_what_the_drain_then_tells(
 def test_a_plan_tells_the_pods_and_only_reads(sim, operator) -> None:
     add_pod(sim, "web", "n1")
     before = len(sim.log)
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0), {})
     assert pod_row(found, "web")["verdict"] == "pending"
     assert {call.method for call in sim.log[before:]} == {"GET"}
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")

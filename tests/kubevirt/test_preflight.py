@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
-    Check,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    names,
-    runs_us,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods import PodOptions
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
+    control_node,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
+    PodOptions,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
@@ -40,7 +40,7 @@ def test_our_own_pod_and_our_own_machine(still: Still, monkeypatch, tmp_path: Pa
     still.vm(vmi=firmware)
     assert still.told() == {}
     uuid = "11111111-2222-3333-4444-555555555555"
-    monkeypatch.setattr(runs_us, "own_uuid", lambda: uuid)
+    monkeypatch.setattr(control_node, "own_uuid", lambda: uuid)
     row = still.told()[Check.RUNS_THE_MAINTENANCE]
     assert "VM default/vm is the machine" in row["message"]
     assert row["severity"] == "warning"  # the drain moves it last

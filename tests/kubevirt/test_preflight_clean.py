@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still

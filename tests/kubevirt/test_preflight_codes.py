@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import OnNotMigratable
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    NodeRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
     CHECKS,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
     Check,
     Platform,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    names,
-    options,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
 from kubesim.kinds import PODS, VMIS
 from kubesim.reading import add_budget, add_pod
@@ -317,7 +317,7 @@ PLANTS: dict[Check, Plant] = {
 # Where they are planted instead.
 ELSEWHERE = {
     Check.RUNS_THE_MAINTENANCE: "test_preflight.py::test_our_own_pod_and_our_own_machine",
-    Check.UNDECIDED: "rules: tests/unit/plugins/module_utils/_core/test_preflight_codes.py",
+    Check.UNDECIDED: "rules: tests/unit/plugins/module_utils/_core/preflight/test_codes.py",
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim.kinds import VMIS
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    lock,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
     KubeVirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import (
+    lease as lock,
 )
 from kubesim import words
 from kubesim.kinds import BY_PLURAL, NODES

@@ -13,12 +13,12 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
     eviction_strategy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    options,
-    plan_check,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
 from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets import ready
 from kubesim.kinds import VMIS, VMS
@@ -67,7 +67,9 @@ def test_higher_priority_has_the_slots_first(sim, operator) -> None:
 
 
 def test_a_limit_asks_for_fewer_at_once(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Limits
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+        Limits,
+    )
 
     for name in ("a", "b"):
         sim.add_vm(name, "n1", migrate_seconds="300")
@@ -103,7 +105,7 @@ def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> No
     if default:
         sim.configure(evictionStrategy=default)
     rules = [{"name": "not these", "when": "name == 'silent-stuck'", "priority": 1}]
-    found = plan_check.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
+    found = check_mode.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
     told = {vm["name"].split("/")[1]: (vm["way"], vm["decided_by"]) for vm in found["vms"]}
     rows = eviction_strategy(found, rules)
     assert {one["name"]: (one["way"], one["decided_by"]) for one in rows} == told
@@ -113,7 +115,7 @@ def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> No
 def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     sim.add_vm("vm", "n1", labels={"tier": "web"})
     request = operator.request(Intent.DRAINED, "r", 1.0)
-    (document,) = plan_check.look(request)["documents"]
+    (document,) = check_mode.look(request)["documents"]
     assert set(document) == set(FIELDS)
     assert (document["namespace"], document["name"], document["node"]) == ("default", "vm", "n1")
     assert (document["run_strategy"], document["autostart"]) == ("Always", True)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
     act,
-    plan_check,
-    runs_us,
+    control_node,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from kubesim.kinds import VMIS
 from kubesim.reading import DISKS, evictions, row
 
@@ -33,7 +33,7 @@ def is_ours(sim: Any, name: str) -> None:
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process runs on the machine with that UUID."""
-    monkeypatch.setattr(runs_us, "own_uuid", lambda: UUID)
+    monkeypatch.setattr(control_node, "own_uuid", lambda: UUID)
 
 
 def test_it_is_evicted_when_all_others_have_gone(sim, operator, inside, monkeypatch) -> None:
@@ -73,7 +73,7 @@ def test_the_controller_is_known_by_what_its_action_plugin_says(sim, operator) -
     is_ours(sim, "ops")
     request = operator.request(Intent.DRAINED, "r", 5.0, allow_stop=True)
     for given, verdict in (("", "pending"), (UUID, "blocked")):
-        found = plan_check.plan(replace(request, controller_uuid=given), {})
+        found = check_mode.plan(replace(request, controller_uuid=given), {})
         assert row(found, "ops")["verdict"] == verdict
 
 
@@ -81,6 +81,6 @@ def test_check_mode_shows_its_eviction_beside_the_others(sim, operator, inside) 
     sim.add_vm("first", "n1")
     sim.add_vm("vm0", "n1")
     is_ours(sim, "first")
-    found = plan_check.plan(operator.request(Intent.DRAINED, "r", 5.0), {})
+    found = check_mode.plan(operator.request(Intent.DRAINED, "r", 5.0), {})
     moving = [one["vm"] for one in found["planned"] if one["do"] == "migrate"]
     assert sorted(moving) == ["default/first", "default/vm0"]

@@ -17,13 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 NODES, EACH = 100, 20
 LOOK = """
 import resource, sys, time
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    auth, options, plan_check, service)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
+    check_mode)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 began = time.monotonic()
 settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
-found = plan_check.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
+found = check_mode.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
 took = time.monotonic() - began
 mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(len(found["vms"]), took, mib)

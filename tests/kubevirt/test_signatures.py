@@ -9,25 +9,27 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.watches import (
+    Watches,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
+    KubeVirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     Want,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.platform import (
-    KubeVirtPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.signature import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
     Signature,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.watches import Watches
 from kubesim import admission
 from kubesim.answers import ApiError
 from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS

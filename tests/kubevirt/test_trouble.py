@@ -12,22 +12,18 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import (
-    act,
-    eviction,
-    plan_check,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.cache import Cache
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cache import Cache
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     AccessDenied,
     KubeError,
     NodeUnknown,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import act
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod, evictions, row
@@ -138,11 +134,11 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
     monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))
     monkeypatch.setenv("HOSTNAME", host)
     before = len(sim.log)
-    for run in (service.run_slice, lambda request: plan_check.plan(request, {})):
+    for run in (service.run_slice, lambda request: check_mode.plan(request, {})):
         with pytest.raises(service.RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
             run(operator.request(Intent.DRAINED, "r", 1.0))
     assert {call.method for call in sim.log[before:]} <= {"GET"}
-    assert plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
+    assert check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
     monkeypatch.setenv("HOSTNAME", "elsewhere")
     add_pod(sim, "elsewhere", "n2")
     assert operator.drain()["phase"] == "Drained"
@@ -151,7 +147,7 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
 def test_no_server_is_one_clear_error(operator, tmp_path) -> None:
     nowhere = {**operator.auth, "kubeconfig": None, "host": "http://127.0.0.1:9", "api_key": "x"}
     with pytest.raises(KubeError, match="no answer"):
-        plan_check.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere), {})
+        check_mode.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere), {})
 
 
 @pytest.mark.parametrize("version", [(1, 6), (1, 8)])

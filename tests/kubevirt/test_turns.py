@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import board, service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.lock import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
     DRAINS,
     WAITING,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import (
+    other_drains,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from kubesim.kinds import BY_PLURAL, VMIMS
@@ -92,7 +95,7 @@ def test_what_an_ended_drain_has_left_holds_nobody_up(sim, operator, eight) -> N
 
 def test_that_a_drain_elsewhere_died_is_seen_over_slices(sim, operator, eight, monkeypatch) -> None:
     """No slice lasts as long as its Lease would."""
-    monkeypatch.setattr(board, "_MARGIN", 0.0)
+    monkeypatch.setattr(other_drains, "_MARGIN", 0.0)
     drains_elsewhere(sim, "n2", "n3", lasts=4)
     found: dict[str, Any] = {"cursor": ""}
     for number in range(5):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import documented_rules
 from kubesim.cluster import Kubesim
 from kubesim.kinds import VMIMS, VMIS

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import plan_check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, row
@@ -80,7 +78,7 @@ def dedicated(sim, *nodes: str) -> None:
 
 
 def exists(operator) -> bool:
-    return bool(plan_check.look(operator.request(Intent.DRAINED, "r", 1.0))["target_exists"])
+    return bool(check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))["target_exists"])
 
 
 def test_a_taint_keeps_those_away_that_do_not_tolerate_it(sim, operator) -> None:
@@ -195,7 +193,9 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> Non
 
 
 def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import waiting
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import (
+        causes,
+    )
 
     told = [{"type": "PodScheduled", "status": "False"}]
     told[0]["message"] = (
@@ -208,7 +208,7 @@ def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
     pod = {"metadata": {**meta, "labels": labels}, "spec": spec, "status": status}
     migration = {"metadata": {**meta, "uid": "m"}, "status": {"phase": "Scheduling"}}
     vmi = {"metadata": meta, "spec": {}}
-    finding = waiting.first(waiting.Known(vmi, [migration], 0.0, pods=[pod]))
+    finding = causes.first(causes.Known(vmi, [migration], 0.0, pods=[pod]))
     assert finding.reason.value == "HostModelNotElsewhere" and "Skylake" in finding.message
 
 

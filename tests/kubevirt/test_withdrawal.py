@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
     TOKEN,
     documented_rules,

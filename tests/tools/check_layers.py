@@ -5,8 +5,9 @@
 
 import-linter holds the contracts in pyproject.toml. It looks at packages, and a collection has
 no __init__.py in most directories, so it is shown a copy that has them. What it cannot say is
-checked here: the core imports the standard library and itself, nothing else; one file knows
-jmespath; only modules and action plugins know AnsibleModule and end it.
+checked here: pure packages know themselves, the core and what of the standard library touches
+nothing outside the process; the fleet for tests knows the core alone; one file knows jmespath;
+only modules and action plugins know AnsibleModule and end it. The layers that hold are printed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,17 @@ ROOMS = (
     "plugins/module_utils/_kubevirt",
 )
 MAY_EXIT = ("plugins/modules/", "plugins/action/")
+CORE = f"{PACKAGE}.plugins.module_utils._core"
+# No call of theirs waits, reads or writes: everything comes in as an argument.
+PURE = (
+    "plugins/module_utils/_core/",
+    "plugins/module_utils/_libvirt/domain/",
+    "plugins/module_utils/_kubevirt/objects/",
+)
+PURE_KNOWS = frozenset(
+    ("__future__", "collections", "copy", "dataclasses", "datetime", "difflib", "enum", "functools")
+) | {"hashlib", "itertools", "json", "math", "re", "typing", "urllib.parse", "xml"}
+FLEETSIM = "tests/fleetsim"
 KNOWS_JMESPATH = "plugins/module_utils/_policy/expression.py"
 EXITS = {"AnsibleModule", "exit_json", "fail_json"}
 
@@ -64,15 +77,38 @@ def imports(tree: ast.AST, name: str, is_package: bool) -> Iterator[tuple[int, s
                 yield node.lineno, f"<{called}>"
 
 
-def core_faults(path: Path, tree: ast.AST) -> Iterator[str]:
+def name_of(path: Path) -> tuple[str, bool]:
+    """(absolute dotted name, is it a package?)"""
     is_package = path.name == "__init__.py"
     parts = path.parts[:-1] if is_package else path.with_suffix("").parts
-    name = ".".join((PACKAGE, *parts))
-    core = f"{PACKAGE}.plugins.module_utils._core"
-    for line, target in imports(tree, name, is_package):
-        inside = target == core or target.startswith(f"{core}.")
+    return ".".join((PACKAGE, *parts)), is_package
+
+
+def within(target: str, package: str) -> bool:
+    return target == package or target.startswith(f"{package}.")
+
+
+def pure_faults(path: Path, tree: ast.AST, room: str) -> Iterator[str]:
+    own = ".".join((PACKAGE, *Path(room).parts))
+    for line, target in imports(tree, *name_of(path)):
+        ours = within(target, own) or within(target, CORE)
+        if not ours and not {target, target.split(".")[0]} & PURE_KNOWS:
+            yield f"{path}:{line}: {room} is pure and may not import {target}"
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+        ):
+            yield f"{path}:{node.lineno}: {room} is pure and may not open a file"
+
+
+def fleetsim_faults(path: Path, tree: ast.AST) -> Iterator[str]:
+    own = f"{PACKAGE}.tests.fleetsim"
+    for line, target in imports(tree, *name_of(path)):
+        inside = within(target, own) or within(target, CORE)
         if not inside and target.split(".")[0] not in sys.stdlib_module_names:
-            yield f"{path}:{line}: the core imports only the standard library, not {target}"
+            yield f"{path}:{line}: {FLEETSIM} knows the core alone, not {target}"
 
 
 def jmespath_faults(path: Path, tree: ast.AST) -> Iterator[str]:
@@ -97,11 +133,26 @@ def exit_faults(path: Path, tree: ast.AST) -> Iterator[str]:
 def faults() -> Iterator[str]:
     for path in sources():
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
-        if path.parts[:3] == ("plugins", "module_utils", "_core"):
-            yield from core_faults(path, tree)
+        for room in PURE:
+            if path.as_posix().startswith(room):
+                yield from pure_faults(path, tree, room.rstrip("/"))
         yield from jmespath_faults(path, tree)
         if not path.as_posix().startswith(MAY_EXIT):
             yield from exit_faults(path, tree)
+    for path in sorted((ROOT / FLEETSIM).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        yield from fleetsim_faults(path.relative_to(ROOT), tree)
+
+
+def layers() -> Iterator[str]:
+    """The layers of pyproject.toml, from the top down, as one line each."""
+    with open(ROOT / "pyproject.toml", "rb") as stream:
+        contracts = tomllib.load(stream)["tool"]["importlinter"]["contracts"]
+    for contract in contracts:
+        if contract["type"] == "layers":
+            yield f"{contract['name']}:"
+            for layer in contract["layers"]:
+                yield f"    {layer.replace(f'{PACKAGE}.plugins.', '')}"
 
 
 def package_tree(parent: Path) -> None:
@@ -139,6 +190,8 @@ def main() -> int:
         print(linter.stdout)
     if found or linter.returncode:
         return 1
+    print("\n".join(layers()))
+    print(f"pure: {' '.join(PURE)}")
     print(f"layers: {len(sources())} files, contracts kept")
     return 0
 

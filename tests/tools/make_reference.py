@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins import module_utils
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_catalogue import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
     CHECKS,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
-    Check,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CATALOGUE,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.words import WORDS
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.reason_texts import (  # noqa: E501
+    WORDS,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import errors
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
@@ -64,7 +64,7 @@ def reasons() -> str:
         "Every VM that stays, every migration that failed and every host that is not drained has",
         "one of these. `control`: it was decided or refused before bytes moved. `data`: something",
         "failed while they moved. The message in a result names the particulars.\n",
-        "Made from `plugins/module_utils/_core/reason_catalogue.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/reasons/catalogue.py` by `make reference`.\n",
         "| reason | plane | it means | what to do |",
         "|---|---|---|---|",
     ]
@@ -152,7 +152,7 @@ def preflight() -> str:
         "that name changes it code by code (`blocker`, `warning`, `ignore`). What the drain gets",
         "over by itself, for example because policy says what to do with a VM that cannot migrate,",
         "is a warning at most.\n",
-        "Made from `plugins/module_utils/_core/preflight_catalogue.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/preflight/catalogue.py` by `make reference`.\n",
         "| code | on | about | severity | plane | it means | what to do | what decides it |",
         "|---|---|---|---|---|---|---|---|",
     ]

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from .actions import Action, Decision, Do, NodePhase
-from .certificate import Certificate, certify
-from .decide import IN_FLIGHT, decide
-from .model import Observation
-from .policy import Limits, Policy
-from .reasons import PATIENT, Finding, Reason
-from .record import Attempt, Ending, Intent, NodeRecord, VMRecord
-from .stops import ASK_AGAIN_SECONDS
-from .verdict import Situation
+from .decision.actions import Action, Decision, Do, NodePhase
+from .decision.certificate import Certificate, certify
+from .decision.decide import IN_FLIGHT, decide
+from .decision.stops import ASK_AGAIN_SECONDS
+from .decision.verdict import Situation
+from .model.observation import Observation
+from .model.policy import Limits, Policy
+from .model.record import Attempt, Ending, Intent, NodeRecord, VMRecord
+from .reasons.reason import PATIENT, Finding, Reason
 
 _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.picture import diff
-from .._core.policy import PolicyError
+from .._core.diff import diff
+from .._core.model.policy import PolicyError
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
-from . import facts, names
-from .client import MERGE, Client
-from .cluster import read_cluster
-from .document import vmi_document
-from .errors import AccessDenied, KubeError
-from .migration_model import VMNotHere
+from .api.client import MERGE, Client
+from .api.cluster import read_cluster
+from .api.errors import AccessDenied, KubeError
+from .migration.model import VMNotHere
+from .objects import facts, names
+from .objects.document import vmi_document
 
 Obj = dict[str, Any]
 _VMS, _VMIS = "virtualmachines", "virtualmachineinstances"

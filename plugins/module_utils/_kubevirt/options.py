@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .._core.addresses import passwords_in
-from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Limits, Policy, PolicyError, Rule
+from .._core.model.addresses import passwords_in
+from .._core.model.observation import EvictionStrategy, OnNotMigratable
+from .._core.model.policy import Limits, Policy, PolicyError, Rule
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
-from .auth import secrets_of, settings
-from .metrics import Source, source_of
-from .pods import PodOptions
+from .api.auth import secrets_of, settings
+from .api.metrics import Source, source_of
+from .pods.filters import PodOptions
 
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
@@ -126,7 +126,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
 
 def rules(raw: Any) -> tuple[Rule, ...]:
     """KubeVirt chooses the settings of a migration. So a rule's `migration` is only compared with
-    what applies (unmet.py), and nothing of a run counts on it. Raises PolicyError."""
+    what applies (drain/unsupported.py), and nothing of a run counts on it. Raises PolicyError."""
     return tuple(replace(rule, migration=None) for rule in compile_rules(raw))
 
 

@@ -12,29 +12,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._core.actions import Action, Do, NodePhase
-from .._core.decide import decide
+from .._core.decision.actions import Action, Do, NodePhase
+from .._core.decision.decide import decide
+from .._core.decision.hooks import answer
+from .._core.diff import diff, foreseen, picture
 from .._core.engine import Ended, Engine, Slice, begin
-from .._core.hooks import answer
-from .._core.picture import diff, foreseen, picture
-from .._core.policy import Policy
-from .._core.record import Intent, NodeRecord
-from .._core.report import accounted, counts
-from . import names
-from .auth import ConfigError
-from .board import Board
-from .carry import pack, unpack
-from .client import Client
-from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
-from .lock import Lock
-from .metrics import Source
-from .others import Others, PodDrain
-from .platform import KubeVirtPlatform
-from .pods import PodOptions
-from .records import Instance
-from .report import needs, nudges, vm_rows, warnings
-from .turns import Turns
-from .words import on_kubevirt
+from .._core.model.policy import Policy
+from .._core.model.record import Intent, NodeRecord
+from .._core.result import accounted, counts
+from .api.auth import ConfigError
+from .api.client import Client
+from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
+from .api.metrics import Source
+from .drain.cursor import pack, unpack
+from .drain.platform import KubeVirtPlatform
+from .drain.result import needs, nudges, vm_rows, warnings
+from .objects import names
+from .objects.reason_texts import on_kubevirt
+from .pods.evict import Others, PodDrain
+from .pods.filters import PodOptions
+from .records.lease import Lock
+from .records.node_record import Instance
+from .turns.other_drains import Board
+from .turns.turns import Turns
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds between two writes of the record while nothing is to be done.

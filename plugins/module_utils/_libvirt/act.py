@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .._core.actions import Action, Do
-from .._core.policy import MigrationSettings
-from .._core.reasons import Finding, Reason
-from .._core.record import Attempt, NodeRecord, RecordError
-from .claims import Claims
-from .connection import HostUnreachable, libvirt
-from .cordon import is_ours
-from .domain_state import is_resumable
-from .holder_client import HolderError
-from .host import Host, finish_arrival, write_metadata
-from .metadata import is_marked, with_marks, without_marks
-from .store import StoreError
-from .store_names import CORDON
+from .._core.decision.actions import Action, Do
+from .._core.model.policy import MigrationSettings
+from .._core.model.record import Attempt, NodeRecord, RecordError
+from .._core.reasons.reason import Finding, Reason
+from .domain.metadata import is_marked, with_marks, without_marks
+from .domain.state import is_resumable
+from .holder.client import HolderError
+from .host.connection import HostUnreachable, libvirt
+from .observe.host import Host, finish_arrival, write_metadata
+from .records.claims import Claims
+from .store.cordon import is_ours
+from .store.names import CORDON
+from .store.volumes import StoreError
 
 ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
 

@@ -11,14 +11,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.policy import PolicyError
+from .._core.model.policy import PolicyError
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
-from .connection import libvirt
-from .host import DomainNow, Host, HostConfig, HostNow, read_metadata, write_metadata
-from .metadata import strategy_of, with_strategy
-from .migrate import job_stats
+from .domain.metadata import strategy_of, with_strategy
+from .holder.migrate import job_stats
+from .host.connection import libvirt
+from .observe.host import DomainNow, Host, HostConfig, HostNow, read_metadata, write_metadata
+from .observe.vm import read_vm_facts
 from .service import VMNotHere, one_at_a_time
-from .vm_facts import read_vm_facts
 
 
 class DeclareError(Exception):

@@ -10,12 +10,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .._core.policy import PolicyError
-from .._core.record import RecordError
-from .connection import LibvirtProblem, hint_for
-from .holder_client import HolderError
+from .._core.model.policy import PolicyError
+from .._core.model.record import RecordError
+from .holder.client import HolderError
+from .host.connection import LibvirtProblem, hint_for
 from .service import PeerUnreachable, Superseded, VMNotHere
-from .store import StoreError
+from .store.volumes import StoreError
 
 TOLD = (
     *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable),

@@ -13,15 +13,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .._core import needs_text
-from .._core.addresses import passwords_in
-from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Limits, Placing, Policy, PolicyError, Profile
+from .._core.model import constraints_text
+from .._core.model.addresses import passwords_in
+from .._core.model.observation import EvictionStrategy, OnNotMigratable
+from .._core.model.policy import Limits, Placing, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
-from .dirty_rate import LONGEST
-from .host import HostConfig
-from .store_names import can_name_a_node
+from .observe.dirty_rate import LONGEST
+from .observe.host import HostConfig
+from .store.names import can_name_a_node
 
 HOSTS_SPEC: dict[str, Any] = {
     "node": {"type": "str"},
@@ -210,8 +210,8 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
                 roll_rank=peer["roll_rank"],
                 roll_done=peer["roll_done"],
                 migrate_uri=without_password(f"peers[].migrate_uri of {name}", peer["migrate_uri"]),
-                labels=needs_text.labels(f"peers[].labels of {name}", peer.get("labels")),
-                taints=needs_text.taints(f"peers[].taints of {name}", peer.get("taints")),
+                labels=constraints_text.labels(f"peers[].labels of {name}", peer.get("labels")),
+                taints=constraints_text.taints(f"peers[].taints of {name}", peer.get("taints")),
             )
         )
     slots_on = params["slots_on"]

@@ -13,27 +13,28 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
-from .._core.actions import Action, Do
-from .._core.model import Mode, Observation, Outcome, State
-from .._core.policy import Limits
-from .._core.reasons import Finding, Reason
-from .._core.record import NodeRecord, RecordError
-from . import disk_notes, ended
+from .._core.decision.actions import Action, Do
+from .._core.model.observation import Mode, Observation, Outcome, State
+from .._core.model.policy import Limits
+from .._core.model.record import NodeRecord, RecordError
+from .._core.reasons.reason import Finding, Reason
 from .act import ENDS, Actor, reason_of
-from .claims import Claims
-from .connection import HostUnreachable, libvirt
-from .copies import Copies
-from .definitions import Definitions, Written
-from .foreign import load_json
-from .holder_client import HolderClient, HolderSilent, ensure_holder
-from .holder_mark import delete_marks
-from .host import Host, HostConfig
-from .left_claims import LeftClaims
-from .observe import Observer
-from .peers import open_peer
-from .store import StoreError, VolumeMissing, VolumeTorn
-from .store_names import MadeName, OutcomeName, alive_of, parse_name
-from .told import note_saves, note_silence, note_stops
+from .domain.untrusted import load_json
+from .holder.client import HolderClient, HolderSilent, ensure_holder
+from .holder.heartbeat import delete_marks
+from .host.connection import HostUnreachable, libvirt
+from .observe.holder_status import note_saves, note_silence, note_stops
+from .observe.host import Host, HostConfig
+from .observe.observe import Observer
+from .observe.peers import open_peer
+from .records import history
+from .records.claims import Claims
+from .records.copies import Copies
+from .records.definitions import Definitions, Written
+from .records.stale_claims import LeftClaims
+from .store import copied_disks
+from .store.names import MadeName, OutcomeName, alive_of, parse_name
+from .store.volumes import StoreError, VolumeMissing, VolumeTorn
 
 # After these a VM may be gone from here: its definition is written down before.
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
@@ -189,11 +190,11 @@ class LibvirtPlatform:
             except RecordError as exc:
                 where = f"volumes {prefix}.* in pool virtops of {self.source.name}"
                 raise RecordError(f"{exc} ({where})") from exc
-        return running, ended.kept_in(store)
+        return running, history.kept_in(store)
 
     def remember(self, record: NodeRecord) -> None:
         """Keep the record of a migration that is over for who asks later."""
-        ended.keep(self.source.store, record)
+        history.keep(self.source.store, record)
 
     # Observe, claim, apply
 
@@ -240,7 +241,7 @@ class LibvirtPlatform:
             if name in self._stamped or not {State.RUNNING, State.PAUSED}.intersection(found):
                 continue
             try:
-                disk_notes.stamp_copies_left(self.source.conn, uuid)
+                copied_disks.stamp_copies_left(self.source.conn, uuid)
             except (HostUnreachable, StoreError, libvirt.libvirtError):
                 continue
             self._stamped.add(name)

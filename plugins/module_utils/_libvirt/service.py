@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core import hooks
-from .._core.actions import Do, NodePhase
-from .._core.claims import are_majority
+from .._core.claims.admission import are_majority
+from .._core.decision import hooks
+from .._core.decision.actions import Do, NodePhase
+from .._core.diff import diff, picture
 from .._core.engine import Ended, Engine, Slice, begin
-from .._core.picture import diff, picture
-from .._core.policy import Policy
-from .._core.record import Ending, Intent, NodeRecord, RecordError
-from .._core.report import accounted, rows
-from .cordon import by_others
-from .host import HostConfig, HostNow
+from .._core.model.policy import Policy
+from .._core.model.record import Ending, Intent, NodeRecord, RecordError
+from .._core.result import accounted, rows
+from .observe.host import HostConfig, HostNow
 from .platform import LibvirtPlatform
+from .store.cordon import by_others
 
 RUN_DIR = "/run/virtops"
 # Actions that only put our own bookkeeping right.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._core.model import VM
-from .._core.policy import Policy
-from .._core.reasons import Finding, Reason
-from .._core.strategy import choose, strongest
+from .._core.decision.strategy import choose, strongest
+from .._core.model.observation import VM
+from .._core.model.policy import Policy
+from .._core.reasons.reason import Finding, Reason
 
 
 class DocumentError(ValueError):

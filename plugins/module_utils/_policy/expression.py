@@ -15,7 +15,7 @@ try:
 except ImportError:
     jmespath = None
 
-from .._core.policy import PolicyError
+from .._core.model.policy import PolicyError
 from .checker import ExpressionError, check
 from .three_valued import CallError, Evaluator, Node, mark, names_of, truth
 

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .._core.model import EvictionStrategy, OnNotMigratable
-from .._core.policy import Hooks, MigrationSettings, PolicyError, Rule
-from .._core.record import Hook
+from .._core.model.observation import EvictionStrategy, OnNotMigratable
+from .._core.model.policy import Hooks, MigrationSettings, PolicyError, Rule
+from .._core.model.record import Hook
 from .expression import Expression, ExpressionError, compile_expression, mark
 from .settings import ALIASES, BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migration_settings
 

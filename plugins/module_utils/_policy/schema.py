@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .._core.model import EvictionStrategy, MigrationMethod
+from .._core.model.observation import EvictionStrategy, MigrationMethod
 
 UNKNOWN_IF_NULL = "unknown"
 NONE_IF_NULL = "none"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .._core.policy import MigrationSettings
+from .._core.model.policy import MigrationSettings
 
 # The option's word -> the core's, where they differ.
 WORDS = {"bandwidth": "bandwidth_mib"}

@@ -13,10 +13,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
-    Check,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CATALOGUE,
     Reason,
 )

@@ -19,7 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy im
     eviction_strategy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.document import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
     vmi_document,
 )
 

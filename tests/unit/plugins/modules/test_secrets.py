@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.addresses import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import (
     passwords_in,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import auth, options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.document import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
     vmi_document,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import Log
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.daemon import Log
 
 PASSWORD = "s3cr%65t-of-ann"
 PLAIN = "s3cret-of-ann"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     HEARTBEAT_SECONDS,
     Progress,

@@ -9,21 +9,18 @@ import threading
 from dataclasses import dataclass, field
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Slice
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
-    Fate,
-    Machine,
-    Move,
-    Stage,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Fate, Machine, Move, Stage
 
 
 def shut() -> threading.Lock:

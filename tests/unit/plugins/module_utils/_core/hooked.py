@@ -8,9 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Action,
     Do,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
+    answer,
+    needs,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Ended,
@@ -18,11 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
     Slice,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.hooks import answer, needs
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Hooks,
     Policy,
     Rule,
@@ -30,6 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy i
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
 )
+from fleetsim.platform import ModelPlatform
 
 BOTH = Hooks("out.yml", "back.yml")
 WEB: dict[str, Any] = {"document": {"web": True}}

@@ -5,24 +5,22 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Action,
     Do,
     NodePhase,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Slice
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
-    Machine,
-    Move,
-    Stage,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import OURS
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
     Run,
 )
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Machine, Move, Stage
+from fleetsim.platform import OURS
 
 EXECUTES = frozenset({State.RUNNING, State.POSTCOPY})
 STOPS = frozenset({Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF})

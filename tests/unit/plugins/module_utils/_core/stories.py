@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Engine,
     Slice,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Domain
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
@@ -28,6 +24,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     POLICY,
     fleet,
 )
+from fleetsim.machines import Domain
+from fleetsim.platform import ModelPlatform
 
 ALLOWED = replace(POLICY, allow_stop=True)
 DEVICE = (Finding(Reason.HOST_DEVICE, "a card"),)

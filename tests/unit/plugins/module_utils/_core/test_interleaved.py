@@ -11,19 +11,23 @@ from dataclasses import replace
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import NodePhase
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    NodePhase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
     OnNotMigratable,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Limits, Rule
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Limits,
+    Rule,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import VMRecord
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
     describe,
 )
@@ -34,6 +38,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     fleet,
     vm,
 )
+from fleetsim.machines import Fate
 
 quick = settings(
     max_examples=int(

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    begin,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Do,
+    NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Domain
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     FIXED,
@@ -29,6 +25,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     POLICY,
     vm,
 )
+from fleetsim.machines import Domain
+from fleetsim.platform import ModelPlatform
 
 
 def test_a_vm_that_moves_between_two_reads_is_not_lost() -> None:

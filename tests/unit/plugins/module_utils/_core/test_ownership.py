@@ -9,22 +9,21 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core import report
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core import result
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Do,
+    NodePhase,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate, Move
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
     Reservation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
@@ -40,6 +39,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     POLICY,
     vm,
 )
+from fleetsim.machines import Fate, Move
+from fleetsim.platform import ModelPlatform
 
 LOCAL = (Finding(Reason.DISKS, "a local disk"),)
 
@@ -177,12 +178,12 @@ def test_an_abort_in_post_copy_says_at_once_that_the_vm_moves(only: str) -> None
             break
     back = begin(platform.load(), "a", "active", "back", platform.now(), boot_id, only=only)
     engine = Engine(platform, POLICY, back)
-    said = report.rows(engine.step().record, platform.observe(None))[0]
+    said = result.rows(engine.step().record, platform.observe(None))[0]
     assert (said["verdict"], said["abort_status"]) == ("pending", "Failed")
     assert said["message"] == "Not aborted: post-copy runs. It moves to b."
     outcome = engine.run(platform.now() + 2000.0)
     assert outcome.phase is (NodePhase.BLOCKED if only else NodePhase.ACTIVE)
-    said = report.rows(outcome.record, outcome.observation)[0]
+    said = result.rows(outcome.record, outcome.observation)[0]
     assert (said["verdict"], said["reason"]) == ("moved", "TooLateToAbort")
     assert said["message"] == "Not aborted: it runs on b."
 

@@ -10,21 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Action,
     Do,
     NodePhase,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Move
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
@@ -40,6 +36,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     fleet,
     vm,
 )
+from fleetsim.machines import Move
+from fleetsim.platform import ModelPlatform
 
 FULL = Finding(Reason.MIGRATION_FAILED, "migrate: the holder does not start: disk full")
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Action,
+    Do,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
+    decide,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
     Node,
     Observation,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
     Policy,
     Rule,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     Ending,
     NodeRecord,

@@ -9,23 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do, NodePhase
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    begin,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Do,
+    NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.simulate import simulate
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
@@ -39,6 +34,9 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     fleet,
     vm,
 )
+from fleetsim.machines import Fate
+from fleetsim.platform import ModelPlatform
+from fleetsim.simulate import simulate
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Decision,
     Do,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
+    decide,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
     Mode,
@@ -25,18 +27,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model im
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Ending,
     Intent,
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.report import vm_row
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.result import vm_row
 
 GUEST = VM("u1", "web", "a", memory_mib=1024)
 JOB = Job(work="m1", phase="Scheduling", ours=True, finding=Finding(Reason.QUOTA))

@@ -16,16 +16,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine i
     Engine,
     begin,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import (
-    Domain,
-    Machine,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import VM, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     Policy,
@@ -40,6 +35,9 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     Observer,
     describe,
 )
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Domain, Machine
+from fleetsim.platform import ModelPlatform
 
 POLICY = Policy(
     limits=Limits(cluster=3, outbound=2, inbound=2),

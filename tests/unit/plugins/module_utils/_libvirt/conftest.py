@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
+    check as preflight,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
     Fleet,
 )

@@ -9,42 +9,40 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Node,
     Observation,
     Reservation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
     Policy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import (
-    check,
-    result,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight_words import (
-    Check,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
+    check,
+    result,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
+    HostFacts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
-    HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
     Measured,
     gather,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store_names import Slot
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Slot
 
 UUID = "11111111-2222-3333-4444-55555555555{}".format
 CAPS = (

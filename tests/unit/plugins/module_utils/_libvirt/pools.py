@@ -12,7 +12,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     Generation,
     VolumeTorn,
 )

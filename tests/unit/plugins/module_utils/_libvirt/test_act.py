@@ -13,32 +13,43 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Action, Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import MigrationMethod
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Action,
+    Do,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    MigrationMethod,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, host, migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.claims import Claims
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
-    HolderError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_order import (
-    MoveOrder,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
     group_of,
     is_marked,
     strategy_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import StoreError
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
+    HolderError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
+    MoveOrder,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import (
+    Claims,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    StoreError,
+)
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
 assert _spec is not None

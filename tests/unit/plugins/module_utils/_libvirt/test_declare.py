@@ -13,18 +13,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import Job, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import declare as product
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import host, migrate
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
+    strategy_of,
+    with_strategy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.metadata import (
-    strategy_of,
-    with_strategy,
 )
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))

@@ -10,36 +10,40 @@ import re
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Policy,
     PolicyError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.connection import (
-    HostUnreachable,
-    LibvirtMissing,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderError,
     HolderGone,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
+    SingleRequest,
+    run_single,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    HostConfig,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     Superseded,
     VMNotHere,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.single import (
-    SingleRequest,
-    run_single,
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    VolumeTorn,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import VolumeTorn
 
 
 class libvirtError(Exception):  # noqa: N801 - libvirt's name

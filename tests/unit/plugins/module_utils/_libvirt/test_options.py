@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     PolicyError,

@@ -16,37 +16,41 @@ import pytest
 import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.machines import Fate
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model_platform import (
-    ModelPlatform,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     Intent,
     NodeRecord,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
-    ended,
-    plan,
+    check_mode,
+    migration,
     service,
-    single,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import HostConfig
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.single import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     SingleRequest,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import VolumeTorn
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    HostConfig,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import history
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    VolumeTorn,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     fleet,
     vm,
 )
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Fate
+from fleetsim.platform import ModelPlatform
 
-MODULES = Path(plan.__file__).parents[2] / "modules"
+MODULES = Path(check_mode.__file__).parents[2] / "modules"
 PACKAGE = "ansible_collections.virtops.maintenance.plugins.modules"
 # Those that tell what becomes, or has become, of VMs.
 EXPECTED = {
@@ -90,10 +94,10 @@ class Platform(ModelPlatform):
     running: tuple[NodeRecord, ...] = ()
 
     def singles(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
-        return list(self.running), ended.kept_in(self.store)
+        return list(self.running), history.kept_in(self.store)
 
     def remember(self, record: NodeRecord) -> None:
-        ended.keep(self.store, record)
+        history.keep(self.store, record)
 
     def renew_copies(self, _record: NodeRecord) -> None:
         """There are none."""
@@ -135,7 +139,7 @@ def migrate(made: Fleet, **more: Any) -> dict[str, Any]:
 def already(_made: Fleet) -> dict[str, Any]:
     own, peer = HostConfig("a", "x"), HostConfig("b", "y")
     asked = SingleRequest(own, [peer], POLICY, Intent.MIGRATED, "r", name="vm1")
-    return single._already(asked, single.Found("u1", "vm1"), "b")
+    return migration._already(asked, migration.Found("u1", "vm1"), "b")
 
 
 def undone(_made: Fleet) -> dict[str, Any]:
@@ -152,19 +156,19 @@ def drained(made: Fleet) -> dict[str, Any]:
 
 RESULTS: dict[str, tuple[str, Callable[[Fleet], dict[str, Any]], int]] = {
     "drain": ("virt_drain", drained, 2),
-    "check mode": ("virt_drain", lambda _made: plan.plan(request()), 3),
+    "check mode": ("virt_drain", lambda _made: check_mode.plan(request()), 3),
     "nothing to undo": ("virt_drain", undone, 0),
     "migration": ("virt_migration", migrate, 1),
     "there already": ("virt_migration", already, 1),
-    "look": ("virt_host_info", lambda _made: plan.look(request()), 3),
-    "migrations": ("virt_migration_info", lambda _made: plan.migrations(request()), 0),
+    "look": ("virt_host_info", lambda _made: check_mode.look(request()), 3),
+    "migrations": ("virt_migration_info", lambda _made: check_mode.migrations(request()), 0),
 }
 
 
 @pytest.fixture(autouse=True)
 def _unlike_libvirt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "by_others", lambda _node, _record: False)
-    monkeypatch.setattr(plan, "by_others", lambda _node, _record: False)
+    monkeypatch.setattr(check_mode, "by_others", lambda _node, _record: False)
 
 
 @pytest.mark.parametrize("which", RESULTS)
@@ -199,7 +203,7 @@ def test_an_ended_migration_of_one_vm_is_told_with_its_times_and_its_requester(
 ) -> None:
     assert migrate(made)["phase"] == "Migrated"
     assert made.machines["a"].record is None
-    (row,) = plan.migrations(request())["migrations"]
+    (row,) = check_mode.migrations(request())["migrations"]
     assert (row["name"], row["verdict"], row["phase"]) == ("vm1", "moved", "Succeeded")
     assert (row["target"], row["requested_by"]) == ("b", "alice@ctl")
     assert "1970-01-01T00:00:00Z" <= row["start"] < row["end"] < "1970-01-01T00:30:00Z"
@@ -209,12 +213,12 @@ def test_it_is_kept_until_the_next_one_of_that_vm(made: Fleet) -> None:
     made.fate = lambda _vm, _attempt: Fate(fail_at=0.5)
     assert migrate(made)["phase"] == "Blocked"
     assert migrate(made, only="u2")["phase"] == "Blocked"
-    told = plan.migrations(request())
+    told = check_mode.migrations(request())
     assert [row["name"] for row in told["migrations"]] == ["vm1", "vm2"]
     assert (told["counts"]["blocked"], told["counts"]["total"]) == (2, 2)
     made.fate = lambda _vm, _attempt: Fate()
     assert migrate(made, run_id="again", requester="bob")["phase"] == "Migrated"
-    rows = plan.migrations(request())["migrations"]
+    rows = check_mode.migrations(request())["migrations"]
     assert [(row["verdict"], row["requested_by"]) for row in rows] == [
         ("moved", "bob"),
         ("blocked", "alice@ctl"),
@@ -237,29 +241,29 @@ def test_the_one_under_way_is_told_and_not_the_last_one(made: Fleet) -> None:
             break
     one, made.machines["a"].record = platform.load(), None
     assert one is not None
-    (row,) = plan.migrations(request())["migrations"]  # as if somebody else had begun it
+    (row,) = check_mode.migrations(request())["migrations"]  # as if somebody else had begun it
     assert row["progress"] and (row["start"], row["requested_by"]) == ("", "")
     Platform.running = (one,)
-    (row,) = plan.migrations(request())["migrations"]
+    (row,) = check_mode.migrations(request())["migrations"]
     assert row["progress"] and row["start"] and row["requested_by"] == "bob"
     assert (row["end"], row["verdict"]) == ("", "pending")
 
 
 def test_history_is_bounded_and_its_loss_no_failure() -> None:
     store: Any = Volumes()
-    for number in range(ended.LAST + 3):
+    for number in range(history.LAST + 3):
         record = NodeRecord("a", "r", only=f"u{number}")
-        ended.keep(store, record)
+        history.keep(store, record)
         assert bool(store.texts) is bool(number)  # nothing was migrated yet
         entry = record.vms[record.only] = VMRecord(record.only, "vm")
         entry.attempts.append(Attempt(1, "b", "", 0.0, "boot"))
-        ended.keep(store, record)
-    assert [one.only for one in ended.kept_in(store)][::31] == ["u3", "u34"]
+        history.keep(store, record)
+    assert [one.only for one in history.kept_in(store)][::31] == ["u3", "u34"]
     for lost in ("torn", "{", "[1]", '["{}"]', "7"):
-        store.texts[ended.VOLUMES] = lost
-        assert ended.kept_in(store) == []
-    ended.keep(store, record)
-    assert len(ended.kept_in(store)) == 1
+        store.texts[history.VOLUMES] = lost
+        assert history.kept_in(store) == []
+    history.keep(store, record)
+    assert len(history.kept_in(store)) == 1
 
 
 @pytest.mark.parametrize("name", ["virt_drain", "virt_migration"])

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Ended
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,

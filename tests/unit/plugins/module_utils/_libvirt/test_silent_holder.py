@@ -11,30 +11,34 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.actions import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Decision,
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
+    decide,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
+    Situation,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
     Node,
     Observation,
     Reservation,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.record import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.verdict import Situation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder_client import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderSilent,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host_facts import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
     PoolFacts,
     SecretFacts,

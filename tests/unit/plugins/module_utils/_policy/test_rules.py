@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
-    VM,
-    EvictionStrategy,
-    OnNotMigratable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.policy import (
-    Hooks,
-    MigrationSettings,
-    Policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.strategy import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
     Choice,
     Way,
     choose,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    EvictionStrategy,
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Hooks,
+    MigrationSettings,
+    Policy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy import (
     expression,
     rules,

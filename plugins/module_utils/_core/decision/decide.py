@@ -1,0 +1,315 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""decide: from an observation, the records and a policy to the next actions. Pure.
+
+Level-triggered: it looks only at what is and what the record says, so a run that was killed
+anywhere is carried on by calling it again. It takes a set of nodes; its cost follows the VMs
+of those nodes, not the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ..model.observation import VM, Observation, State
+from ..model.policy import Policy
+from ..model.record import Ending, Intent, NodeRecord, VMRecord
+from ..reasons.reason import Finding, Reason
+from . import hooks, migrations, moves, restore, stops
+from .actions import Decision, Do, NodePhase
+from .certificate import problems
+from .placement import Placement
+from .step import Step
+from .verdict import Job3, Recorded, Situation, judge, most_telling
+
+IN_FLIGHT = frozenset(
+    {
+        Situation.STARTING,
+        Situation.MOVING,
+        Situation.POSTCOPY,
+        Situation.POSTCOPY_BROKEN,
+        Situation.HANDING_OVER,
+    }
+)
+# On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
+ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
+_NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
+_PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
+# It is here, and nothing moves it: what is read of it is its own, not what a move made of it.
+_AT_HOME = frozenset(
+    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
+)
+# Believed only when two full reads in a row say the same.
+SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
+
+
+def decide(
+    obs: Observation,
+    records: Mapping[str, NodeRecord],
+    policy: Policy,
+    before: Mapping[str, Situation] | None = None,
+    refused: Mapping[str, Collection[str]] | None = None,
+) -> Decision:
+    """The next actions for the nodes that have a record.
+
+    `before`: the situations of the step before, if that read was full (for what must be
+    seen twice). `refused`: UUID -> targets that have just refused a claim for it.
+    Raises nothing; what is wrong becomes a reason.
+    """
+    new = {name: record.copy() for name, record in records.items()}
+    decision = Decision(new, {})
+    draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
+    to = next((r.to for r in new.values() if r.to), "")
+    placement = Placement(obs, draining, policy.limits, to, policy.placing)
+    cluster_room = policy.limits.cluster - obs.cluster_in_flight
+    by_node: dict[str, list[VM]] = {name: [] for name in new}
+    for vm in obs.vms.values():
+        if vm.node in by_node:
+            by_node[vm.node].append(vm)
+    for name, record in new.items():
+        step = Step(obs, record, policy, placement, decision, cluster_room, refused)
+        _node(step, by_node[name], before)
+        cluster_room = step.cluster_room
+    return decision
+
+
+def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
+    record, decision = step.record, step.decision
+    if record.only:
+        vms = [vm for vm in vms if vm.uuid == record.only]
+    node = step.obs.nodes.get(record.node)
+    if node is None or not node.reachable:
+        text = node.message if node else f"{record.node} was not read"
+        decision.node_findings[record.node] = (Finding(Reason.NODE_UNREADABLE, text),)
+        decision.phases[record.node] = NodePhase.BLOCKED
+        return
+    if record.intent == Intent.ACTIVE.value:
+        _look(step, vms, before)
+        waits = _unheard(step, vms, NodePhase.RESTORING)
+        decision.phases[record.node] = waits or restore.restore(step, IN_FLIGHT)
+        step.close()
+        return
+    if record.intent == Intent.MIGRATED.value:
+        decision.phases[record.node] = _one_vm(step, vms, before)
+        step.close()
+        return
+    _cordon(step, node.cordoned)
+    if record.intent == Intent.CORDONED.value:
+        decision.phases[record.node] = _cordoned(step, node.cordoned)
+        return
+    _look(step, vms, before)
+    for uuid in step.order():
+        _one(step, uuid)
+    for uuid, claim in step.obs.claims.items():
+        if claim.owner == record.node and uuid not in record.vms and not step.unheard(uuid):
+            step.do(Do.RELEASE, uuid, claim.target)
+    moves.start(step)
+    decision.phases[record.node] = _phase(step)
+    step.close()
+
+
+def _cordon(step: Step, cordoned: bool) -> None:
+    """Own the cordon only if nobody had cordoned the node before."""
+    if not cordoned and not step.waited_long():
+        step.record.cordoned_by_us = True
+        step.do(Do.CORDON)
+
+
+def _cordoned(step: Step, cordoned: bool) -> NodePhase:
+    """Cordoned is said when it was read, not when it was asked for."""
+    if cordoned:
+        return NodePhase.CORDONED
+    return _not_yet(step, f"{step.record.node} is not cordoned")
+
+
+def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+    """Wait for something about the node, up to pending_timeout and the node's deadline."""
+    record = step.record
+    step.decision.node_findings[record.node] = (Finding(reason, text),)
+    return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
+
+
+def _unheard(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
+    """The one VM that is meant could never be read: nothing can be said of it yet."""
+    record, unread = step.record, [vm.name for vm in vms if vm.state is State.UNKNOWN]
+    if not record.only or record.vms or not unread:
+        return None
+    why = step.obs.silent or "its job cannot be read"
+    waits = _not_yet(step, f"{unread[0]}: {why}")
+    return phase if waits is NodePhase.DRAINING else waits
+
+
+def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
+    """Enter new VMs into the record and judge where each one is.
+
+    One that could not be read is entered as if it were transient: then nothing is made of its
+    autostart should it leave before it was read.
+    """
+    here = {vm.uuid: vm for vm in vms}
+    unfinished = {r.vm for r in step.obs.inbound if r.target == step.record.node}
+    arriving = unfinished | {vm.uuid for vm in vms if vm.state in _NOT_YET_OURS}
+    for vm in vms:
+        if vm.uuid not in step.record.vms and vm.uuid not in arriving:
+            step.record.vms[vm.uuid] = VMRecord(
+                vm.uuid,
+                vm.name,
+                vm.memory_mib,
+                vm.known and vm.persistent,
+                vm.known and vm.autostart,
+                was_active=vm.active,
+                seen_boot=step.obs.nodes[step.record.node].boot_id if vm.active else "",
+            )
+    for uuid, entry in step.record.vms.items():
+        vm_here = here.get(uuid)
+        situation = _situation(step, vm_here, entry)
+        if situation in SUSPICIOUS and not (
+            step.obs.full and before is not None and before.get(uuid) is situation
+        ):
+            step.unsure.add(uuid)
+            step.decision.read_again |= step.obs.full
+        step.here[uuid] = vm_here
+        if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
+            entry.paused_by_us = False  # who pauses it from now on is not we
+        if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
+            _learn(step, entry, vm_here)
+        step.situations[uuid] = situation
+        step.decision.situations[uuid] = situation
+        if situation in IN_FLIGHT:
+            step.in_flight += 1
+
+
+def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
+    """A record lives over many runs, and its owner goes on with the VM: what is read now holds.
+
+    But not what we did to it ourselves.
+    """
+    if not vm.known:
+        return
+    entry.persistent = vm.persistent
+    if entry.uuid not in step.obs.claims:  # a claim that stands has the size of its time
+        entry.memory_mib = vm.memory_mib
+    if vm.autostart:
+        entry.disarmed = False
+    elif entry.autostart and entry.asked_to_stop:
+        entry.disarmed = True  # as `begin_stop` has it; an older record does not say so
+    if not entry.asked_to_stop and not entry.disarmed:
+        entry.autostart = vm.autostart
+
+
+def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
+    obs = step.obs
+    sightings = obs.sightings.get(entry.uuid, [])
+    target = most_telling(tuple(s.state for s in sightings))
+    if target in (State.ABSENT, State.SHUTOFF):
+        unsure = not obs.full or step.not_given(entry) or step.may_have(entry, vm)
+        target = State.UNKNOWN if unsure else target
+    running = [s for s in sightings if s.state is State.RUNNING]
+    if len(running) > 1 and not any(s.job for s in running):
+        return Situation.TWICE
+    job = Job3.NONE
+    if vm is not None and vm.job is not None and vm.job.outgoing:
+        post = vm.job.mode.value == "PostCopy"
+        job = Job3.POSTCOPY if post else Job3.PRECOPY
+    source = vm.state if vm is not None else State.ABSENT
+    return judge(source, target, job, _recorded(obs, entry))[0]
+
+
+def _recorded(obs: Observation, entry: VMRecord) -> Recorded:
+    if entry.stop_way:
+        return Recorded.COLD if entry.cold_target else Recorded.STOPPING
+    last = entry.last
+    if last is None or migrations.held_for_another(obs, entry):
+        # Held, and not for an attempt of ours: by another run, and its job may not be there yet.
+        return Recorded.HELD if entry.uuid in obs.held else Recorded.NOTHING
+    if last.ended:
+        return Recorded.NOTHING if last.ok else Recorded.FAILED
+    outcome = obs.outcomes.get((entry.uuid, last.number))
+    if outcome is not None:
+        return Recorded.SUCCEEDED if outcome.ok else Recorded.FAILED
+    return Recorded.HELD if entry.uuid in obs.held else Recorded.INTENDED
+
+
+def _one(step: Step, uuid: str) -> None:
+    """One VM of a node that shall be empty."""
+    entry = step.record.vms[uuid]
+    situation = step.situations[uuid]
+    if uuid in step.obs.ending:
+        migrations.ending_here(step, uuid)
+        return
+    if situation in IN_FLIGHT:
+        migrations.follow(step, uuid, situation)
+        return
+    if migrations.claim_is_left(step, uuid):
+        # Given back before anything else: a new attempt must not start on the old claim.
+        return
+    if uuid in step.unsure or situation is Situation.UNREADABLE:
+        migrations.wait_for_reading(step, entry, situation)
+    elif situation is Situation.ARRIVED:
+        migrations.arrived(step, uuid)
+    elif situation is Situation.ARRIVED_LEFTOVER:
+        migrations.clean_source(step, uuid)
+    elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
+        moves.here(step, uuid, situation)
+    elif situation is Situation.STOPPED_HERE:
+        stops.off_here(step, uuid)
+    elif situation in (Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED):
+        stops.off_there(step, uuid, situation)
+    elif situation is Situation.NOWHERE:
+        stops.nowhere(step, uuid)
+    elif situation is Situation.TWICE:
+        entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+    else:  # crashed, here or there
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED))
+
+
+def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
+    """One VM shall move; the others and the node are left alone."""
+    _look(step, vms, before)
+    waits = _unheard(step, vms, NodePhase.MIGRATING)
+    if waits is not None:
+        return waits
+    for uuid in step.order():
+        _one(step, uuid)
+    moves.start(step)
+    endings = {entry.ending for entry in step.record.vms.values()}
+    if Ending.NONE.value in endings:
+        return NodePhase.MIGRATING
+    if endings <= {Ending.MOVED.value, Ending.COLD_MOVED.value} and endings:
+        return NodePhase.MIGRATED
+    return NodePhase.BLOCKED
+
+
+def _phase(step: Step) -> NodePhase:
+    record, obs = step.record, step.obs
+    endings = {entry.ending for entry in record.vms.values()}
+    if hooks.ask_after(step) or Ending.NONE.value in endings:
+        record.waiting_since = None
+        return NodePhase.DRAINING
+    bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
+    if endings & bad:
+        return NodePhase.BLOCKED
+    claims = [r for r in obs.inbound if r.target == record.node]
+    inbound = [str(claim) for claim in claims]
+    inbound += [
+        f"{vm.name} is {vm.state.value}"
+        for vm in obs.vms.values()
+        if vm.node == record.node and vm.state in ARRIVING
+    ]
+    if inbound:
+        if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
+            return _not_yet(step, "; ".join(inbound), Reason.INBOUND)
+        # It takes as long as it takes: only the node's own deadline ends the waiting.
+        found = (Finding(Reason.INBOUND, ", ".join(inbound)),)
+        step.decision.node_findings[record.node] = found
+        return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
+    left = problems(obs, record)
+    if not obs.full:
+        what = obs.nodes[record.node].message or "a host"
+        return _not_yet(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
+    if left:
+        return _not_yet(step, "; ".join(left))
+    record.waiting_since = None
+    step.decision.read_again = True
+    return NodePhase.EMPTY

@@ -1,0 +1,364 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about migrations that were begun: follow, adopt, finish, give back, give up."""
+
+from __future__ import annotations
+
+from ..model.observation import ACTIVE_STATES, VM, Job, Observation, Outcome, Sighting, State
+from ..model.policy import MigrationSettings
+from ..model.record import Attempt, Ending, Intent, VMRecord
+from ..reasons.reason import CATALOGUE, PATIENT, Finding, Reason
+from .actions import Do
+from .step import Step
+from .strategy import choose
+from .verdict import Situation
+
+# The claim is still needed, or it is given back when the rest is done (see `arrived`).
+_NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})
+_MOVED = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
+_COLD_WAY = frozenset(
+    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
+    | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
+)
+_STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
+_COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
+
+
+def follow(step: Step, uuid: str, situation: Situation) -> None:
+    """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    seen, vm = step.sighting(uuid), step.here.get(uuid)
+    job = vm.job if vm is not None else None
+    if job is None or job.finding is None or job.finding.reason in PATIENT:
+        entry.waiting_since = None
+    entry.note(denied(entry) or (job.finding if job is not None else None))
+    if seen is not None and seen.restarted:
+        # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
+        if step.late():
+            entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+        return
+    if held_for_another(step.obs, entry) or _was_over(step, entry, job):
+        take_outcome(step, entry)
+    if entry.last is None or entry.last.ended:
+        _adopt(step, entry, seen.node if seen else "", job)
+    last = entry.last
+    if last is not None:
+        _keep_up(last, seen, job)
+    if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
+        _give_up(step, entry, last, job)
+        return
+    if situation is Situation.POSTCOPY_BROKEN:
+        entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+        if step.late():
+            entry.end(Ending.BLOCKED, "", Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+        return
+    if step.late(_grace(step, entry, situation)):
+        finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
+        entry.end(Ending.BLOCKED, "", finding)
+        return
+    if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
+        # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
+        settings = None if last.adopted else _settings(step, uuid)
+        step.do(
+            Do.WATCH,
+            uuid,
+            last.target,
+            attempt=last.number,
+            method=vm.method,
+            settings=settings,
+        )
+
+
+def held_for_another(obs: Observation, entry: VMRecord) -> bool:
+    """The holder has begun a migration of this VM, and it is not the record's last attempt.
+
+    An attempt belongs to the run that began it. An adopted one stands for whatever is under way.
+    """
+    held_for, last = obs.held_for.get(entry.uuid), entry.last
+    if held_for is None or (last is not None and last.adopted and not last.ended):
+        return False
+    return last is None or held_for != (last.run_id, last.number)
+
+
+def _was_over(step: Step, entry: VMRecord, job: Job | None) -> bool:
+    """The end of the last attempt stood written before this job was read: it is another's.
+
+    Not where the holder could not tell the place of the VM: then it may be the same one.
+    """
+    last = entry.last
+    if last is None or job is None or not job.outgoing:
+        return False
+    outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    return outcome is not None and outcome.at != ""
+
+
+def _keep_up(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
+    """What is seen of an attempt under way that was not known when it was asked for."""
+    if not last.ended and not last.gave_up:
+        last.reason = last.message = ""  # its request was refused, and it goes on all the same
+    if job is not None and not last.work:
+        last.work = job.work
+    if seen is not None and not last.target:
+        last.target = seen.node
+
+
+def _settings(step: Step, uuid: str) -> MigrationSettings:
+    """As the rules have them for this VM; the policy's where the VM is not to be read here."""
+    vm = step.here.get(uuid)
+    return step.policy.migration if vm is None else choose(vm, step.policy).migration
+
+
+def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
+    """What was asked for has waited too long for the same thing, and the platform has no
+    deadline for that; or the node's own is over."""
+    if job.finding is None or job.finding.reason in PATIENT:
+        return job.finding is not None and step.late()
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    return step.late() or step.obs.now - entry.waiting_since > step.policy.pending_timeout
+
+
+def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
+    """Withdraw it, and remember why: it is not asked for again in this run."""
+    finding = job.finding or Finding(Reason.DEADLINE)
+    refused = denied(entry)
+    last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
+    entry.note(refused or finding)
+    step.must(Do.UNMARK, entry.uuid, "", finding.reason)
+
+
+def denied(entry: VMRecord) -> Finding | None:
+    """Why what was asked for could not be taken back: a right is missing, and stays so."""
+    last, told = entry.last, entry.finding
+    if last is None or not (last.abort_requested or last.gave_up):
+        return None
+    return told if told is not None and told.reason is Reason.FORBIDDEN else None
+
+
+def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
+    """What began before the node's deadline has the holder's own: that is waited for."""
+    if situation not in (Situation.MOVING, Situation.STARTING):
+        return 0.0
+    settings = _settings(step, entry.uuid)
+    gib = max(1.0, entry.memory_mib / 1024)
+    return settings.completion_timeout_per_gib * gib + settings.progress_timeout
+
+
+def claim_is_left(step: Step, uuid: str) -> bool:
+    """Give back a claim that nothing needs any more. True: nothing else is done this time."""
+    claim = step.obs.claims.get(uuid)
+    entry = step.record.vms[uuid]
+    situation = step.situations[uuid]
+    if claim is None or uuid in step.unsure or situation in _NOT_YET:
+        return False
+    if entry.cold_target == claim.target:
+        done = (
+            situation is Situation.COLD_ARRIVED
+            and not entry.was_active
+            and not lacks_autostart(entry, step.there(uuid))
+        )
+        given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
+        back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
+        gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
+        if entry.stop_way and not (done or given_up or back or gone):
+            return False  # a cold migration is under way
+    step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+    return True
+
+
+def lacks_autostart(entry: VMRecord, seen: Sighting) -> bool:
+    """A definition that we made there does not have it: libvirt keeps it beside the definition."""
+    return entry.cold_target == seen.node and entry.persistent and seen.autostart != entry.autostart
+
+
+def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
+    """A transient VM is nowhere between our stop and its start at the target."""
+    return situation is Situation.NOWHERE and not entry.persistent
+
+
+def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
+    ours = job is not None and job.ours  # the platform tries again what we asked for
+    node = step.obs.nodes[step.record.node]
+    entry.attempts.append(
+        Attempt(
+            number=len(entry.attempts) + 1,
+            target=target,
+            method="",
+            started=step.obs.now,
+            boot_id=node.boot_id,
+            run_id=step.record.run_id,
+            requester=step.record.requester if ours else "",
+            adopted=not ours,
+            message="the platform's own retry" if ours else "adopted: it was under way already",
+            work=job.work if job is not None else "",
+        )
+    )
+
+
+def ending_here(step: Step, uuid: str) -> None:
+    """Others are ending it: no attempt of ours has failed. What comes of it is waited for."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    text = step.obs.ending[uuid]
+    entry.note(Finding(Reason.STOPPED_BY_ITSELF, text))
+    if step.late():
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.DEADLINE, text))
+
+
+def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
+    """Something must be read (again) before anything is concluded."""
+    entry.ending = Ending.NONE.value
+    if situation is not Situation.UNREADABLE:
+        return
+    vm = step.here.get(entry.uuid)
+    names = step.may_have(entry, vm)
+    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
+    if vm is not None and vm.state is State.UNKNOWN:
+        names.append(f"its job on {vm.node}")
+    text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
+    if step.obs.silent:
+        text += f" On {step.record.node} {step.obs.silent}."
+    entry.note(Finding(Reason.PEER_UNREACHABLE, text))
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    elif step.obs.now - entry.waiting_since > step.policy.pending_timeout or step.late():
+        finding = Finding(Reason.PEER_UNREACHABLE, text)
+        entry.end(Ending.BLOCKED, "", finding, keep_waiting=True)
+
+
+def arrived(step: Step, uuid: str) -> None:
+    """It runs there and nothing of it is here. Finish what the move left to do, then account."""
+    entry = step.record.vms[uuid]
+    seen = step.there(uuid)
+    if _outcome_is_coming(step, entry):
+        entry.ending = Ending.NONE.value
+        return
+    take_outcome(step, entry, arrived_at=seen.node)
+    # Once it was accounted for, what is changed at the target is the doing of others.
+    settled = entry.ending in _MOVED and uuid not in step.obs.claims
+    unfinished = seen.marked or (entry.persistent and seen.autostart != entry.autostart)
+    if unfinished and not settled:
+        if seen.job is not None:
+            entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
+            if step.late():
+                entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
+            return
+        step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+        if entry.ending == Ending.NONE.value:
+            return
+    elif uuid not in step.obs.claims:
+        cold = entry.cold_target or seen.restarted
+        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node)
+        return
+    # Last of all: while the claim stands, the target knows that the VM is not finished, and
+    # does not take what it reads of it (autostart, marks) for the VM's own.
+    if uuid in step.obs.claims:
+        step.must(Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE)
+
+
+def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
+    """It was just seen at the target, and who made the call still holds it: a moment more."""
+    last = entry.last
+    if last is None or last.ended or entry.uuid not in step.obs.held or step.late():
+        return False
+    return (entry.uuid, last.number) not in step.obs.outcomes
+
+
+def clean_source(step: Step, uuid: str) -> None:
+    """It runs there, and a definition that could be started is left here: remove it.
+
+    Only after a move of ours. Others may have reasons to define a VM on several hosts.
+    """
+    entry = step.record.vms[uuid]
+    seen = step.there(uuid)
+    ours = {a.target for a in entry.attempts if not a.adopted} | {entry.cold_target}
+    if seen.node not in ours:
+        take_outcome(step, entry, arrived_at=seen.node)
+        claim = step.obs.claims.get(uuid)
+        if claim is not None:  # for a move of ours that was overtaken
+            step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+            return
+        moved = entry.was_active
+        entry.end(Ending.MOVED if moved else Ending.OFF, seen.node if moved else step.record.node)
+        return
+    take_outcome(step, entry, arrived_at=seen.node)
+    step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
+
+
+def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
+    """Close the last attempt with what the holder wrote, or with what was read.
+
+    A VM that was started anew elsewhere is no sign that its migration succeeded.
+    """
+    last = entry.last
+    if last is None or last.ended:
+        return
+    outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    entry.paused_by_us = _left_paused(step, entry, last, outcome)
+    last.ended, last.ended_at = True, step.obs.now
+    seen = step.sighting(entry.uuid)
+    if seen is not None and seen.restarted and (outcome is None or not outcome.ok):
+        arrived_at = ""
+    last.ok = bool(arrived_at)
+    last.target = arrived_at or last.target
+    if outcome is not None:
+        last.mode = outcome.mode.value
+        last.processed, last.seconds = outcome.processed, outcome.seconds
+        last.downtime_ms = outcome.downtime_ms
+        last.work = outcome.work or last.work
+        if last.ok and not last.gave_up:
+            last.reason = last.message = ""
+        elif not last.gave_up:
+            finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
+            last.reason, last.message = finding.reason.value, finding.message
+    elif not last.gave_up and (last.ok or not last.reason):
+        # Else the request was refused, and said why (see Engine).
+        last.reason = Reason.OUTCOME_LOST.value
+        last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
+    if last.abort_requested:
+        last.abort_status = "Failed" if last.ok else "Succeeded"
+
+
+def _left_paused(step: Step, entry: VMRecord, last: Attempt, outcome: Outcome | None) -> bool:
+    """Did this attempt leave it paused? It ran before: what was paused is never migrated by us.
+
+    Where the holder told the end it has resumed the VM itself, or says that it could not: what
+    is paused afterwards is its owner's doing. A request that was refused paused nothing.
+    """
+    vm = step.here.get(entry.uuid)
+    if vm is None or vm.state is not State.PAUSED or not vm.resumable or last.adopted:
+        return False
+    return outcome.paused if outcome is not None else not last.reason
+
+
+def resume(step: Step, uuid: str, vm: VM) -> bool:
+    """Let a VM run on that our migration left paused. True: nothing else is done with it yet."""
+    entry = step.record.vms[uuid]
+    if not entry.paused_by_us or not vm.resumable:
+        return False
+    if not step.obs.full or step.not_given(entry) or step.may_have(entry, vm):
+        # On a host that does not answer it may run already.
+        wait_for_reading(step, entry, Situation.UNREADABLE)
+        return True
+    last = entry.last
+    if last is not None and last.ended_at == step.obs.now:
+        entry.ending = Ending.NONE.value  # the end of its migration was just read: once more
+        step.decision.read_again = True
+        return True
+    if entry.finding is None or entry.finding.reason is not Reason.NOT_RUNNING_NORMALLY:
+        text = f"{entry.name} was paused for its migration, and is resumed."
+        entry.note(Finding(Reason.NOT_RUNNING_NORMALLY, text))
+    step.must(Do.RESUME, uuid, "", Reason.NOT_RUNNING_NORMALLY)
+    return True
+
+
+def close_attempt(step: Step, uuid: str) -> None:
+    """Close the last attempt of a VM that does not move (it stayed here)."""
+    seen = step.sighting(uuid)
+    gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
+    if gone and _outcome_is_coming(step, step.record.vms[uuid]):
+        return  # see `arrived`
+    take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")

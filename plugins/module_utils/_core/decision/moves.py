@@ -1,0 +1,259 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about VMs that are on the node: which way each goes, and what starts now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.observation import VM
+from ..model.record import Attempt, Ending, Intent, VMRecord
+from ..reasons.reason import LASTING, OF_THE_VM, Finding, Reason
+from . import hooks
+from .actions import Do
+from .migrations import resume, take_outcome
+from .step import Step
+from .stops import begin_stop, is_saving, stopping, undo_stop
+from .strategy import Choice, Way, choose, choose_asked, strongest
+from .unread_hosts import unread_hosts
+from .verdict import Situation
+
+_STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
+
+
+def here(step: Step, uuid: str, situation: Situation) -> None:
+    """It is here and not moving: decide its way."""
+    entry = step.record.vms[uuid]
+    vm = step.at_hand(uuid)
+    take_outcome(step, entry)
+    entry.at = step.record.node
+    entry.seen_boot = step.obs.nodes[step.record.node].boot_id
+    if entry.asked_to_stop and entry.ending in _STOPPED:
+        entry.forget_stop()  # it was off, and somebody has started it again
+    if resume(step, uuid, vm):
+        return
+    if entry.stop_way == Way.SAVE.value and is_saving(vm):
+        # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
+        entry.stop_run = step.record.run_id
+    if entry.stop_way and entry.stop_run == step.record.run_id and not _must_run(vm):
+        stopping(step, uuid, vm)
+        return
+    entry.was_active = True
+    read_again = vm.known and entry.is_read()
+    if vm.migratable is not None and entry.reason == Reason.NOT_KNOWN_YET.value and not read_again:
+        entry.waiting_since = None  # known: from now on it waits for something else
+    vm = _with_refusals_met(step, entry, vm)
+    refusals = step.placement.refusals(vm)
+    silent = _might_take(step, vm) if refusals else []
+    if silent or (refusals and not step.obs.full):
+        # Not known yet, so nothing is stopped.
+        vm, refusals = replace(vm, migratable=None), _with_silent(refusals, silent)
+    asked = step.record.intent == Intent.MIGRATED.value
+    choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
+    entry.way, entry.strategy = choice.way.value, choice.strategy.value
+    entry.decided_by = choice.decided_by
+    if not vm.known:  # what was decided about it before is neither carried on nor taken back
+        step.unread(entry, vm)
+        return
+    hooks.note(entry, choice.hooks)
+    if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
+        if hooks.held(step, entry):
+            return
+        entry.stop_run = step.record.run_id
+        stopping(step, uuid, vm)
+        return
+    if entry.stop_way and not undo_stop(step, uuid, vm):
+        return
+    if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
+        text = f"{vm.name} is paused on {step.record.node}."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
+    else:
+        _go(step, vm, entry, choice)
+
+
+def _might_take(step: Step, vm: VM) -> list[str]:
+    """Hosts that do not answer, and that might take what all others refuse."""
+    if vm.migratable is False:
+        return []  # it goes nowhere while it runs, whoever answers
+    return [n for n in unread_hosts(step.obs, step.record.node) if step.record.to in ("", n)]
+
+
+def _with_silent(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
+    """Why nothing takes it, with the hosts that nobody could ask."""
+    if not silent:
+        return refusals
+    text = f"{refusals[0].message} Not asked, since it does not answer: {', '.join(silent)}."
+    return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
+
+
+def _must_run(vm: VM) -> bool:
+    """It runs us, and no save is under way that could only be watched."""
+    return vm.runs_us != "" and not is_saving(vm)
+
+
+def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
+    """The attempts of this run."""
+    return [a for a in entry.attempts if a.run_id == step.record.run_id]
+
+
+def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
+    """A target that refused it in this run, for a reason that lasts, is not asked again. Nor is
+    any other, if the reason is of the VM itself."""
+    met = {
+        a.target: (a.finding,)
+        for a in _tried(step, entry)
+        if a.finding and a.finding.reason in LASTING
+    }
+    own = tuple(why for (why,) in met.values() if why.reason in OF_THE_VM)
+    if own:
+        return replace(vm, migratable=False, findings=(*own, *vm.findings))
+    return replace(vm, refused_by={**vm.refused_by, **met}) if met else vm
+
+
+def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    first = choice.findings[0] if choice.findings else None
+    if vm.runs_us and choice.way in (Way.MIGRATE, Way.EXTERNAL) and _others_first(step, vm, entry):
+        return
+    if choice.way is Way.MIGRATE:
+        _migrate(step, vm, entry, choice)
+    elif choice.way is Way.BLOCK:
+        entry.end(Ending.BLOCKED, vm.node, strongest(choice))
+        _unmark(step, vm)
+    elif choice.way is Way.SKIP:
+        entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
+    elif choice.way in (Way.WAIT, Way.EXTERNAL):
+        _wait(step, vm, entry, choice)
+    elif step.late() or step.refused_long(entry):
+        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
+    elif not hooks.held(step, entry):
+        begin_stop(step, vm, entry, choice)
+
+
+def _others_first(step: Step, vm: VM, entry: VMRecord) -> bool:
+    """It runs us, and others have not gone yet: it waits, until the node's deadline at most."""
+    others = step.before_us()
+    if not others or not step.policy.in_turn or step.late():
+        return False
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    text = f"{vm.runs_us} It is moved last: {', '.join(sorted(others)[:3])}{more} first."
+    entry.ending = Ending.NONE.value
+    entry.waiting_since = None
+    entry.note(Finding(Reason.RUNS_THE_MAINTENANCE, text))
+    return True
+
+
+def _unmark(step: Step, vm: VM) -> None:
+    if vm.marked:
+        step.attempt(Do.UNMARK, vm.uuid)
+
+
+def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    """Wait for the owner (External) or for knowledge, up to a deadline of our own."""
+    external = choice.way is Way.EXTERNAL
+    if external and not step.late() and hooks.held(step, entry):
+        return
+    limit = step.policy.external_timeout if external else step.policy.unknown_timeout
+    finding = (
+        Finding(Reason.EXTERNAL_TIMED_OUT)
+        if external
+        else (choice.findings[0] if choice.findings else Finding(Reason.NOT_KNOWN_YET))
+    )
+    entry.ending = Ending.NONE.value
+    entry.note(finding)
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    if step.obs.now - entry.waiting_since > limit or step.late():
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
+        _unmark(step, vm)
+    elif external and not vm.marked:
+        step.attempt(Do.MARK, vm.uuid)
+
+
+def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    tried = _tried(step, entry)
+    last = tried[-1] if tried else None
+    if last is not None and last.gave_up:
+        entry.end(Ending.BLOCKED, vm.node, last.finding)
+        _unmark(step, vm)
+        return
+    if len(tried) >= step.policy.max_attempts and last is not None:
+        text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))
+        _unmark(step, vm)
+        return
+    if step.late() or step.refused_long(entry):
+        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
+        _unmark(step, vm)
+        return
+    entry.ending = Ending.NONE.value
+    if entry.refused_since is None:
+        entry.note(last.finding if last is not None and last.reason else None)
+    if last is not None:
+        pause = step.policy.backoff * 2 ** (len(tried) - 1)
+        same_boot = last.boot_id == step.obs.nodes[step.record.node].boot_id
+        if same_boot and step.obs.now - last.ended_at < pause:
+            return
+    step.wanted.append((vm, choice))
+
+
+def start(step: Step) -> None:
+    """Give out the free places: higher priority first, then larger VMs (they fit last).
+
+    Among its equals a VM that waits for its hook comes last: it is asked for when the place is
+    free, and keeps that, so that no more of them stand prepared than can move.
+    """
+    # Also where one VM alone is asked for: the others that leave the node take places too.
+    leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
+    room = min(step.policy.limits.outbound - leaving, step.cluster_room)
+    entries = step.record.vms
+    waits = {vm.uuid: hooks.unanswered(step, entries[vm.uuid]) for vm, _choice in step.wanted}
+    size = step.placement.size
+    step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -size(w[0]), w[0].name))
+    for vm, choice in step.wanted:
+        entry = entries[vm.uuid]
+        if room <= 0:
+            break
+        target = step.pick(vm)
+        if target is None:
+            entry.refused_since = None
+            # Only inbound places are taken: a queue, which the node's deadline ends.
+            if not step.placement.has_room(vm):
+                _no_place_now(step, vm, entry)
+            continue
+        room -= 1
+        step.cluster_room -= 1
+        if hooks.held(step, entry, target):
+            continue
+        step.do(
+            Do.MIGRATE,
+            vm.uuid,
+            target,
+            attempt=len(entry.attempts) + 1,
+            method=vm.method,
+            priority=choice.priority,
+            settings=choice.migration,
+        )
+    if not leaving and step.policy.limits.cluster <= step.obs.cluster_in_flight:
+        _told_to_wait(step)
+
+
+def _told_to_wait(step: Step) -> None:
+    """Others have all places of the fleet. A host that died keeps its own, so they are named."""
+    taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
+    limit = step.policy.limits.cluster
+    text = f"All {limit} places of the fleet are taken ({taken}). A host that died keeps its own."
+    for vm, _choice in step.wanted:
+        step.record.vms[vm.uuid].note(Finding(Reason.WAITING_FOR_SLOT, text))
+
+
+def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:
+    """A node could take it, but its room is taken now."""
+    text = f"Targets exist, but their {step.placement.taken(vm)} is reserved by others."
+    entry.note(Finding(Reason.NO_TARGET, text))
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    elif step.obs.now - entry.waiting_since > step.policy.pending_timeout:
+        finding = Finding(Reason.NO_TARGET, text)
+        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)

@@ -1,0 +1,219 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about going back: abort what moves, start what we stopped, undo the rest.
+
+Undoes only what the record says we did.
+"""
+
+from __future__ import annotations
+
+from ..model.observation import VM, State
+from ..model.record import Attempt, Ending, VMRecord
+from ..reasons.reason import Finding, Reason
+from . import hooks, migrations, stops
+from .actions import Do, NodePhase
+from .step import Step
+from .verdict import Situation
+
+_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST})
+_BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})
+_AWAY = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
+
+
+def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
+    """The next actions towards an active node."""
+    record, node = step.record, step.obs.nodes[step.record.node]
+    # One VM alone: claims and cordon are those of a drain, and its business.
+    others = [] if record.only else [u for u in step.obs.claims if u not in record.vms]
+    strays = [step.obs.claims[u] for u in others if not step.unheard(u)]
+    for claim in strays if not step.late() else ():
+        step.do(Do.RELEASE, claim.vm, claim.target)
+    waiting, failed = bool(strays), False
+    for uuid in step.order():
+        entry = record.vms[uuid]
+        if uuid in step.obs.ending:
+            migrations.ending_here(step, uuid)
+            pending = entry.ending == Ending.NONE.value
+        elif step.situations[uuid] in in_flight:
+            _withdraw(step, uuid, step.situations[uuid])
+            pending = entry.ending == Ending.NONE.value
+        else:
+            pending = _one(step, uuid, step.situations[uuid])
+        if pending and step.late():
+            entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
+        waiting |= pending
+        late = _moved_on(entry)
+        # A node is given back all the same; one migration was to be aborted, and was not.
+        failed |= entry.ending in _BAD or (late and bool(record.only))
+    asked = hooks.ask_after(step)
+    if waiting:
+        return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
+    ours = node.our_cordon
+    if ours is None:
+        ours = record.cordoned_by_us and node.cordoned
+    if ours and not record.only:
+        if not step.waits_for_node():
+            return NodePhase.BLOCKED
+        step.do(Do.UNCORDON)
+        return NodePhase.RESTORING
+    if asked:  # the record stays until they are answered
+        return NodePhase.RESTORING
+    if failed:
+        return NodePhase.BLOCKED
+    step.do(Do.FORGET)
+    return NodePhase.ACTIVE
+
+
+def _moved_on(entry: VMRecord) -> bool:
+    """The abort came too late. Then the VM itself says where it runs."""
+    last = entry.last
+    if last is None or last.abort_status != "Failed":
+        return False
+    if entry.ending in _AWAY:
+        entry.note(too_late(entry.at))
+    return True
+
+
+def too_late(node: str) -> Finding:
+    """It runs on `node`, and was to stay where it was."""
+    return Finding(Reason.TOO_LATE, f"Not aborted: it runs on {node}.")
+
+
+def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) -> None:
+    last.abort_requested, last.abort_status = True, "Failed"
+    if entry.finding is not None:
+        return  # worse: post-copy is broken
+    here, where = step.here.get(entry.uuid), last.target or "its target"
+    if here is not None and here.state in (State.INCOMING, State.POSTCOPY):
+        text = f"it comes to {here.node}; it can be aborted where it comes from."
+    else:
+        post = situation is Situation.POSTCOPY
+        how = "post-copy runs" if post else "it is being switched over"
+        text = f"{how}. It moves to {where}."
+    entry.note(Finding(Reason.TOO_LATE, f"Not aborted: {text}"))
+
+
+def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
+    """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
+    What somebody else asked for is left to them, unless this one VM was named."""
+    entry = step.record.vms[uuid]
+    refused = migrations.denied(entry)
+    if refused is not None:  # it goes on, and asking again changes nothing
+        entry.end(Ending.BLOCKED, step.record.node, refused)
+        return
+    migrations.follow(step, uuid, situation)
+    last, seen = entry.last, step.sighting(uuid)
+    if last is None or (last.adopted and not step.record.only) or entry.ending:
+        return
+    if seen is not None and seen.restarted:
+        return  # no migration: it was stopped, and is started anew elsewhere
+    if situation in (Situation.MOVING, Situation.STARTING):
+        if not last.abort_requested:
+            last.abort_requested, last.abort_status = True, "Aborting"
+        step.do(Do.ABORT, uuid, last.target, attempt=last.number)
+    else:
+        _refuse(step, entry, last, situation)
+
+
+def _one(step: Step, uuid: str, situation: Situation) -> bool:
+    """One VM that is not moving. True: something is still to be done or to be read."""
+    entry = step.record.vms[uuid]
+    if uuid in step.unsure or situation is Situation.UNREADABLE:
+        migrations.wait_for_reading(step, entry, situation)
+        return entry.ending == Ending.NONE.value
+    migrations.close_attempt(step, uuid)
+    if migrations.claim_is_left(step, uuid):
+        return entry.ending == Ending.NONE.value
+    vm = step.here.get(uuid)
+    if vm is not None and situation in _HERE and migrations.resume(step, uuid, vm):
+        return entry.ending == Ending.NONE.value
+    if vm is not None and vm.known:
+        entry.is_read()
+    elif vm is not None and _touched(entry):  # what there is to undo cannot be told
+        step.unread(entry, vm)
+        return entry.ending == Ending.NONE.value
+    if vm is not None and vm.marked:
+        step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
+    elif situation is Situation.ARRIVED:
+        migrations.arrived(step, uuid)
+    elif situation is Situation.ARRIVED_LEFTOVER:
+        migrations.clean_source(step, uuid)
+    elif situation in _HERE:
+        return _runs_here(step, uuid, step.at_hand(uuid))
+    elif situation is Situation.TWICE:
+        entry.end(Ending.BLOCKED, "", Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+    elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED, step.where(uuid)))
+    else:
+        return _off(step, uuid, situation)
+    return entry.ending == Ending.NONE.value
+
+
+def _touched(entry: VMRecord) -> bool:
+    return bool(entry.attempts or entry.asked_to_stop or entry.disarmed)
+
+
+def _off(step: Step, uuid: str, situation: Situation) -> bool:
+    """It runs nowhere. It is started again if we stopped it."""
+    entry = step.record.vms[uuid]
+    seen = step.sighting(uuid)
+    cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
+    wanted = entry.was_active and entry.asked_to_stop
+    late = entry.stop_requests > 0
+    if situation is Situation.COLD_DEFINED_TWICE and cold:
+        step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
+    elif situation is Situation.COLD_ARRIVED:
+        if cold and wanted and entry.stop_way:
+            _start(step, uuid, Do.COLD_START, entry.cold_target)
+        elif late and wanted and seen is not None:  # it moved, and acted on our request there
+            _start(step, uuid, Do.COLD_START, seen.node)
+            return entry.ending == Ending.NONE.value
+        else:
+            entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
+    elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
+        stops.nowhere(step, uuid)
+    elif wanted:
+        _start(step, uuid, Do.START, step.record.node)
+    elif entry.ending != Ending.GONE.value:
+        entry.end(Ending.OFF, step.record.node, entry.finding)
+    if situation is not Situation.COLD_ARRIVED:
+        entry.stop_requests = 0  # whatever was asked for, it is done
+    return entry.ending == Ending.NONE.value
+
+
+def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
+    entry = step.record.vms[uuid]
+    if entry.stop_way and stops.is_saving(vm):
+        # Ended half-way it would have stood still for nothing: then it is started from its state.
+        text = f"{entry.name} is being saved: this is waited for, then it is started again."
+        entry.ending = Ending.NONE.value
+        entry.note(Finding(Reason.BLOCK_JOB, text))
+        return True
+    if stops.is_queued(vm):
+        step.must(Do.UNSAVE, uuid, "", Reason.STOP_FAILED)
+        return entry.ending == Ending.NONE.value
+    asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
+    timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
+    if asked and waited <= timeout and vm.state is State.RUNNING:
+        entry.ending = Ending.NONE.value
+        return True  # an ACPI request cannot be taken back: wait for what the guest does
+    ours = entry.asked_to_stop or entry.disarmed
+    if ours and entry.persistent and entry.autostart and not vm.autostart:
+        step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
+        return entry.ending == Ending.NONE.value
+    if asked:
+        # Forgotten now, nobody would start it again. The next restore believes that it is deaf.
+        text = f"{entry.name} was asked to stop {int(waited)} s ago, and may still stop."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+        return False
+    entry.end(Ending.RESTORED, step.record.node)
+    return False
+
+
+def _start(step: Step, uuid: str, what: Do, node: str) -> None:
+    entry = step.record.vms[uuid]
+    entry.start_tries += 1
+    hooks.started_again(entry)
+    step.must(what, uuid, node, Reason.CANNOT_START)

@@ -1,0 +1,224 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one decide step for one node carries about, for all parts of deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from ..model.observation import VM, Observation, Sighting, State
+from ..model.policy import Policy
+from ..model.record import Ending, NodeRecord, VMRecord
+from ..reasons.reason import Finding, Reason
+from .actions import Action, Decision, Do
+from .placement import Placement
+from .strategy import Choice
+from .unread_hosts import may_have
+from .verdict import Situation, most_telling
+
+# Of a migration that prepares its target an abort is put off; what ends it then comes last.
+WITHDRAWALS = 3
+WITHDRAWAL_PAUSE = 2.0
+
+
+class Step:
+    """The step's inputs, the situations judged so far, and the actions collected."""
+
+    def __init__(
+        self,
+        obs: Observation,
+        record: NodeRecord,
+        policy: Policy,
+        placement: Placement,
+        decision: Decision,
+        cluster_room: int,
+        refused: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self.obs = obs
+        self.record = record
+        self.policy = policy
+        self.placement = placement
+        self.decision = decision
+        self.cluster_room = cluster_room
+        self._refused = refused or {}
+        self.here: dict[str, VM | None] = {}
+        self.situations: dict[str, Situation] = {}
+        self.unsure: set[str] = set()
+        self.in_flight = 0
+        self.wanted: list[tuple[VM, Choice]] = []
+        self._tried: dict[str, dict[str, list[float]]] = {}
+
+    def order(self) -> list[str]:
+        """UUIDs in a stable order, so that a run is repeatable; what runs us comes last."""
+        vms = self.record.vms
+        return sorted(vms, key=lambda u: (self._runs_us(u), vms[u].name, u))
+
+    def _runs_us(self, uuid: str) -> bool:
+        vm = self.here.get(uuid)
+        return vm is not None and vm.runs_us != ""
+
+    def before_us(self) -> list[str]:
+        """Names of the VMs that have to go before the one that runs us, and have not yet."""
+        return [
+            entry.name
+            for uuid, entry in self.record.vms.items()
+            if entry.ending == Ending.NONE.value and not self._runs_us(uuid)
+        ]
+
+    def do(self, what: Do, uuid: str = "", target: str = "", **more: object) -> None:
+        """Collect one action."""
+        entry = self.record.vms.get(uuid)
+        self.decision.actions.append(
+            Action(
+                do=what,
+                node=self.record.node,
+                vm=uuid,
+                name=entry.name if entry else "",
+                target=target,
+                memory_mib=entry.memory_mib if entry else 0,
+                persistent=entry.persistent if entry else True,
+                autostart=entry.autostart if entry else False,
+                **more,  # type: ignore[arg-type]
+            )
+        )
+
+    def pick(self, vm: VM, cold: bool = False) -> str | None:
+        """A target for it: none that has just refused its claim, while another one fits."""
+        met = self._refused.get(vm.uuid)
+        if met:
+            no = (Finding(Reason.NO_TARGET, "It refused the claim."),)
+            others = replace(vm, refused_by={**vm.refused_by, **dict.fromkeys(met, no)})
+            target = self.placement.pick(others, cold)
+            if target is not None:
+                return target
+        return self.placement.pick(vm, cold)
+
+    def attempt(self, what: Do, uuid: str, target: str = "") -> bool:
+        """`do`, with back-off, at most max_attempts times in a row. False: used up."""
+        entry = self.record.vms[uuid]
+        key = f"{what.value} {target}".strip()
+        count, when = entry.tries.get(key, [0, 0.0])
+        most, least = self.policy.max_attempts, self.policy.backoff
+        if what is Do.UNMARK:  # it takes more than one request, and its time
+            most, least = max(most, WITHDRAWALS), max(least, WITHDRAWAL_PAUSE)
+        denied = count > 0 and entry.reason == Reason.FORBIDDEN.value
+        used_up = count >= most or denied
+        pause = least * 2 ** (count - 1) if count and not denied else 0.0
+        if self.obs.now - when >= pause and not used_up:
+            self.do(what, uuid, target)
+            count, when = count + 1, self.obs.now
+        self._tried.setdefault(uuid, {})[key] = [count, when]
+        return not used_up or self.obs.now - when < pause
+
+    def must(
+        self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE
+    ) -> None:
+        """Attempt it and stay in `ending`; when the attempts are used up, block."""
+        entry = self.record.vms[uuid]
+        if self.attempt(what, uuid, target):
+            entry.ending = ending.value
+        else:
+            entry.end(Ending.BLOCKED, target, entry.finding or Finding(reason))
+
+    def unread(self, entry: VMRecord, vm: VM) -> None:
+        """Wait until it can be read, by a clock of its own: what it waits for otherwise goes on.
+
+        Why one was stopped stays its reason.
+        """
+        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
+        entry.ending = Ending.NONE.value
+        if not entry.asked_to_stop:
+            entry.note(why)
+        if entry.unread_since is None:
+            entry.unread_since = self.obs.now
+        if self.obs.now - entry.unread_since > self.policy.unknown_timeout or self.late():
+            entry.end(Ending.BLOCKED, vm.node, why, keep_waiting=True)
+
+    def unheard(self, uuid: str) -> bool:
+        """It is on the node, and whether anything moves it could not be read."""
+        vm = self.obs.vms.get(uuid)
+        return vm is not None and vm.state is State.UNKNOWN
+
+    def close(self) -> None:
+        """What is no longer wanted has worked: forget how often it was tried.
+
+        Not of a VM of which nothing was concluded, as in the first step of each slice: else what is
+        refused again and again would never be used up.
+        """
+        for uuid, entry in self.record.vms.items():
+            if uuid in self._tried or not (uuid in self.unsure or self.unheard(uuid)):
+                entry.tries = self._tried.get(uuid, {})
+
+    def sighting(self, uuid: str) -> Sighting | None:
+        """The most telling sighting on another node."""
+        found = self.obs.sightings.get(uuid, [])
+        state = most_telling(tuple(s.state for s in found))
+        return next((s for s in found if s.state is state), None)
+
+    def not_given(self, entry: VMRecord) -> list[str]:
+        """Nodes to which the record says that it went or may have gone, and that nobody reads."""
+        if self.obs.complete:
+            return []
+        last = entry.last
+        told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
+        return sorted(name for name in told if name and name not in self.obs.nodes)
+
+    def may_have(self, entry: VMRecord, here: VM | None) -> list[str]:
+        """Nodes that do not answer and may have it."""
+        return may_have(self.obs, self.record.node, entry, here)
+
+    def there(self, uuid: str) -> Sighting:
+        """The same, where the verdict table says that there is one."""
+        seen = self.sighting(uuid)
+        if seen is None:
+            raise LookupError(f"{uuid} was judged to be on another node, and is on none")
+        return seen
+
+    def at_hand(self, uuid: str) -> VM:
+        """The VM on the node itself, where the verdict table says that it is there."""
+        vm = self.here.get(uuid)
+        if vm is None:
+            raise LookupError(f"{uuid} was judged to be on the node, and is not")
+        return vm
+
+    def where(self, uuid: str) -> str:
+        """All places of a VM in words."""
+        here = self.here.get(uuid)
+        places = [f"{here.state.value} on {here.node}"] if here else []
+        places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
+        return ", ".join(places) or "nowhere"
+
+    def refused_long(self, entry: VMRecord) -> bool:
+        """Has every claim for it been refused for longer than pending_timeout?"""
+        since = entry.refused_since
+        return since is not None and self.obs.now - since > self.policy.pending_timeout
+
+    def gave_up(self, entry: VMRecord) -> Finding:
+        """Why it is not tried any more: with what stood in the way to the end."""
+        last = entry.finding
+        if self.refused_long(entry) and last is not None:
+            return last
+        text = f"The last: {last.reason.value}: {last.message}" if last is not None else ""
+        return Finding(Reason.DEADLINE, text)
+
+    def waits_for_node(self) -> bool:
+        """Something about the node itself is waited for, from now on if not before. False: it
+        took longer than pending_timeout, or than the node has in all."""
+        if self.record.waiting_since is None:
+            self.record.waiting_since = self.obs.now
+        return not self.waited_long()
+
+    def waited_long(self) -> bool:
+        since = self.record.waiting_since
+        long = since is not None and self.obs.now - since > self.policy.pending_timeout
+        return long or self.late()
+
+    def late(self, grace: float = 0.0) -> bool:
+        """Is the node's own deadline over? A reboot of the source starts the count anew."""
+        node = self.obs.nodes[self.record.node]
+        if node.boot_id != self.record.boot_id:
+            return False
+        return self.obs.now - self.record.started > self.policy.drain_timeout + grace

@@ -1,0 +1,279 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about stopping: shutdown, save, cold migration, and VMs that are off."""
+
+from __future__ import annotations
+
+from ..model.observation import VM
+from ..model.record import Ending, VMRecord
+from ..reasons.reason import Finding, Reason
+from .actions import Do
+from .migrations import lacks_autostart
+from .step import Step
+from .strategy import Choice, Way
+from .verdict import Situation
+
+# A shutdown request can get lost in a booting guest; asking again is harmless.
+ASK_AGAIN_SECONDS = 10.0
+
+# The platform refused to ask the guest: that is why it still runs.
+_NOT_EVEN_ASKED = frozenset(
+    {Reason.DISRUPTION_BUDGET, Reason.BUDGET_NOT_COMPUTED, Reason.WEBHOOK_UNAVAILABLE}
+    | {Reason.FORBIDDEN, Reason.API_ERROR}
+)
+
+
+def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
+    """Write the intent into the record; the acts follow in the same step, after the write."""
+    way = choice.way
+    if way is Way.SAVE and not vm.persistent:
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TRANSIENT))
+        return
+    never = {Way.SAVE: vm.save_findings, Way.COLD_MIGRATE: vm.cold_findings}.get(way, ())
+    if never:  # known before anything is stopped
+        entry.end(Ending.BLOCKED, vm.node, never[0])
+        return
+    if way is Way.COLD_MIGRATE:
+        target = step.pick(vm, cold=True)
+        if target is None:
+            _no_cold_target(step, vm, entry, Ending.BLOCKED)
+            return
+        entry.cold_target = target
+    entry.stop_way, entry.stop_run = way.value, step.record.run_id
+    entry.stop_started, entry.stop_asked = step.obs.now, 0.0
+    entry.ending = Ending.NONE.value
+    if choice.findings:
+        entry.note(choice.findings[0])
+    if vm.autostart:
+        entry.disarmed = True
+        step.do(Do.AUTOSTART_OFF, vm.uuid)
+    _ask(step, entry, entry.cold_target)
+
+
+def _ask(step: Step, entry: VMRecord, target: str = "") -> None:
+    """A save works or fails. What a guest is asked for it may do at any later time."""
+    entry.stop_sent = step.obs.now
+    if entry.stop_way == Way.SAVE.value:
+        step.do(Do.SAVE, entry.uuid)
+        return
+    entry.stop_requests += 1
+    entry.stop_timeout = step.policy.shutdown_timeout
+    step.do(Do.SHUTDOWN, entry.uuid, target)
+
+
+def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
+    """None fits: that is the end. One fits, but its places are taken now: wait."""
+    refusals = step.placement.refusals(vm, cold=True)
+    if refusals or step.late():
+        entry.end(ending, vm.node, refusals[0] if refusals else Finding(Reason.DEADLINE))
+    else:
+        entry.ending = Ending.NONE.value
+        entry.note(Finding(Reason.NO_TARGET, "The targets' places are taken by others now."))
+
+
+def stopping(step: Step, uuid: str, vm: VM) -> None:
+    """It was asked to stop and still runs."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    if is_saving(vm) or is_queued(vm):
+        # Perhaps of an earlier run: from now on it is this one's, and so is its error.
+        entry.stop_sent = max(entry.stop_sent, entry.stop_started)
+        # As long as its memory is large and its storage slow: only the node's deadline ends it.
+        if step.late():
+            how = "is still being saved" if is_saving(vm) else "still waits to be saved"
+            text = f"{entry.name} {how}."
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
+        return
+    if uuid in step.obs.stop_errors:
+        entry.note(step.obs.stop_errors[uuid])
+    waited = _waited(step, entry)
+    if waited > step.policy.shutdown_timeout:
+        if step.policy.force_stop and not entry.stop_forced and entry.stop_asked:
+            entry.stop_forced = True
+            step.do(Do.FORCE_OFF, uuid)
+        elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
+            # Stays so until a new run asks again (see engine.begin).
+            give_up_stop(step, uuid, vm)
+        return
+    if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
+        _ask(step, entry)
+
+
+def _waited(step: Step, entry: VMRecord) -> float:
+    """How long it had to stop. A guest's time begins when it was asked, not when we decided to."""
+    sent = entry.stop_requests > 0 and entry.uuid not in step.obs.unsent
+    if sent and not entry.stop_asked and entry.stop_way != Way.SAVE.value:
+        entry.stop_asked = step.obs.now
+    if entry.stop_asked:
+        return step.obs.now - entry.stop_asked
+    waits = entry.stop_requests > 0 and entry.uuid not in step.obs.stop_errors
+    if waits and entry.stop_way != Way.SAVE.value and not step.late():
+        return 0.0  # its request is on the way
+    return step.obs.now - entry.stop_started
+
+
+def is_saving(vm: VM) -> bool:
+    return vm.job is not None and vm.job.saving
+
+
+def is_queued(vm: VM) -> bool:
+    """A save of it was ordered and has not begun."""
+    return vm.job is not None and vm.job.queued
+
+
+def _undo(step: Step, uuid: str, vm: VM) -> bool:
+    """Take back what we did for a stop that does not come. True: something is still to do."""
+    entry = step.record.vms[uuid]
+    claim = step.obs.claims.get(uuid)
+    more = is_queued(vm) and step.attempt(Do.UNSAVE, uuid)
+    if entry.autostart and not vm.autostart:
+        more |= step.attempt(Do.AUTOSTART_ON, uuid)
+    if claim is not None:  # of a cold migration
+        more |= step.attempt(Do.RELEASE, uuid, claim.target)
+    return more
+
+
+def undo_stop(step: Step, uuid: str, vm: VM) -> bool:
+    """An earlier run asked it to stop, and this one does not want that. True: it is undone."""
+    entry = step.record.vms[uuid]
+    entry.ending = Ending.NONE.value
+    if _undo(step, uuid, vm):
+        return False
+    entry.renew_stop()
+    return True
+
+
+def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
+    """Undo what we did for the stop, then block. The stop stays in the record as tried."""
+    entry = step.record.vms[uuid]
+    _undo(step, uuid, vm)
+    text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
+    asked = entry.stop_asked > 0
+    if not asked and entry.stop_way != Way.SAVE.value:
+        text = f"{entry.name} could not be asked to stop."
+    finding = Finding(Reason.SHUTDOWN_TIMED_OUT if asked else Reason.STOP_FAILED, text)
+    known = _NOT_EVEN_ASKED if asked else _NOT_EVEN_ASKED | {Reason.STOP_FAILED}
+    if entry.finding is not None and entry.finding.reason in known:
+        finding = entry.finding
+    entry.end(Ending.BLOCKED, vm.node, finding)
+
+
+def off_here(step: Step, uuid: str) -> None:
+    """It is defined here and off."""
+    entry = step.record.vms[uuid]
+    vm = step.at_hand(uuid)
+    entry.stop_requests = 0  # whatever was asked for, it is done
+    moves = not entry.was_active and step.policy.move_inactive
+    if not vm.known and (moves or entry.asked_to_stop):
+        step.unread(entry, vm)
+        return
+    if not entry.is_read() and entry.reason == Reason.NOT_KNOWN_YET.value:
+        entry.note(None)  # of an earlier run
+    if not entry.was_active:
+        if step.policy.move_inactive and entry.persistent:
+            _move_inactive(step, vm, entry)
+        else:
+            entry.end(Ending.OFF, vm.node)
+        return
+    if not entry.asked_to_stop and vm.crashed:
+        text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+    elif not entry.asked_to_stop and _boot_over(step, entry):
+        text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+    elif not entry.asked_to_stop:
+        why = step.obs.ended.get(uuid, Finding(Reason.STOPPED_BY_ITSELF))
+        entry.end(Ending.GONE, vm.node, why)
+    elif entry.stop_way == Way.COLD_MIGRATE.value:
+        if vm.managed_save:
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
+            return
+        _define_there(step, vm, entry, Ending.BLOCKED)
+    elif vm.autostart:
+        entry.disarmed = True
+        step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
+    else:
+        ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
+        entry.end(ending, vm.node, entry.finding)
+
+
+def _boot_over(step: Step, entry: VMRecord) -> bool:
+    """Has the node restarted since the VM was last seen running on it?"""
+    boot_id = step.obs.nodes[step.record.node].boot_id
+    return entry.seen_boot not in ("", boot_id)
+
+
+def _move_inactive(step: Step, vm: VM, entry: VMRecord) -> None:
+    if vm.cold_findings:
+        entry.end(Ending.BLOCKED, vm.node, vm.cold_findings[0])
+        return
+    entry.stop_run = step.record.run_id
+    entry.stop_way = Way.COLD_MIGRATE.value
+    _define_there(step, vm, entry, Ending.OFF)
+
+
+def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
+    """On the target that was claimed, or on another one if that did not take it after all."""
+    target = entry.cold_target or step.pick(vm, cold=True)
+    if target is None:
+        _no_cold_target(step, vm, entry, if_none)
+        return
+    entry.cold_target = target
+    step.must(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
+
+
+def off_there(step: Step, uuid: str, situation: Situation) -> None:
+    """Off and defined on another node, perhaps here too. Never both startable at the end."""
+    entry = step.record.vms[uuid]
+    seen = step.there(uuid)
+    before, entry.ending = entry.ending, Ending.NONE.value
+    if situation is Situation.COLD_DEFINED_TWICE:
+        if entry.cold_target != seen.node:
+            # Not our doing: an old definition elsewhere. It is off; it is left alone.
+            off_here(step, uuid)
+            return
+        step.must(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
+    elif not entry.was_active:
+        if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
+            step.must(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
+        else:
+            entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
+    elif seen.crashed:
+        text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
+    elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
+        # Said once: who runs it there may know better than to start it.
+        entry.stop_requests = 0
+        text = f"{entry.name} was asked to stop here, moved to {seen.node}, and went off there."
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+    elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
+        # It moved, and then its guest or somebody stopped it there.
+        entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
+    else:
+        step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
+
+
+def _said_late(entry: VMRecord, before: str) -> bool:
+    late = entry.reason == Reason.SHUTDOWN_TIMED_OUT.value
+    return before == Ending.BLOCKED.value and late
+
+
+def nowhere(step: Step, uuid: str) -> None:
+    """Nowhere, in two full reads."""
+    entry = step.record.vms[uuid]
+    ended = step.obs.ended.get(uuid)
+    if ended is not None and (entry.persistent or not entry.asked_to_stop):
+        entry.end(Ending.GONE, "", ended)
+    elif entry.asked_to_stop and not entry.persistent:
+        if entry.cold_target:
+            step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
+        else:
+            entry.end(Ending.STOPPED, step.record.node, entry.finding)
+    elif not entry.was_active:
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
+    elif entry.attempts or _boot_over(step, entry):
+        entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
+    else:
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))

@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The short text forms of needs, taints and labels, as inventory and metadata have them. Pure.
+
+labels, selector  zone=a, disk=ssd
+taint             dedicated=db:NoSchedule     dedicated:NoExecute
+toleration        dedicated=db:NoSchedule     dedicated     *
+affinity          zone In a|b     zone NotIn a     gpu Exists     gpu DoesNotExist
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+from .constraints import Effect, Needs, Operator, Requirement, Taint, Toleration
+from .policy import PolicyError
+
+Texts = Union[str, Iterable[str], None]
+_EFFECTS = ", ".join(effect.value for effect in Effect)
+
+
+def texts(raw: Texts) -> list[str]:
+    """A list, or its parts separated by commas."""
+    parts = raw.split(",") if isinstance(raw, str) else list(raw or ())
+    return [part.strip() for part in parts if part.strip()]
+
+
+def labels(where: str, raw: Mapping[str, Any] | Texts) -> dict[str, str]:
+    """From a mapping or from "key=value, ...". Raises PolicyError."""
+    if isinstance(raw, Mapping):
+        return {str(key): str(value) for key, value in raw.items()}
+    found = {}
+    for text in texts(raw):
+        key, sign, value = text.partition("=")
+        if not key or not sign:
+            raise PolicyError(f"{where} has {text!r}: key=value is expected, for example zone=a")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def taints(where: str, raw: Texts) -> tuple[Taint, ...]:
+    """Raises PolicyError."""
+    found = []
+    for text in texts(raw):
+        key, value, effect = _split(where, text)
+        if not key or effect is None:
+            raise PolicyError(
+                f"{where} has {text!r}: key=value:effect or key:effect is expected, effect one of "
+                f"{_EFFECTS}"
+            )
+        found.append(Taint(key, value or "", effect))
+    return tuple(found)
+
+
+def tolerations(where: str, raw: Texts) -> tuple[Toleration, ...]:
+    """Raises PolicyError."""
+    found = []
+    for text in texts(raw):
+        key, value, effect = _split(where, text)
+        found.append(Toleration("" if key == "*" else key, value, effect))
+    return tuple(found)
+
+
+def _split(where: str, text: str) -> tuple[str, str | None, Effect | None]:
+    rest, _colon, name = text.partition(":")
+    key, sign, value = rest.partition("=")
+    try:
+        effect = Effect(name.strip()) if name else None
+    except ValueError as exc:
+        raise PolicyError(f"{where} has {text!r}: the effect is one of {_EFFECTS}") from exc
+    return key.strip(), value.strip() if sign else None, effect
+
+
+def requirements(where: str, raw: Texts) -> tuple[Requirement, ...]:
+    """Raises PolicyError."""
+    known = ", ".join(operator.value for operator in Operator)
+    found = []
+    for text in texts(raw):
+        parts = text.split(None, 2)
+        try:
+            operator = Operator(parts[1])
+        except (IndexError, ValueError) as exc:
+            raise PolicyError(
+                f"{where} has {text!r}: 'key operator value|value' is expected, operator one of "
+                f"{known}"
+            ) from exc
+        values = tuple(v.strip() for v in parts[2].split("|")) if len(parts) > 2 else ()
+        if bool(values) is not (operator in (Operator.IN, Operator.NOT_IN)):
+            raise PolicyError(f"{where} has {text!r}: In and NotIn need values, the others none")
+        found.append(Requirement(parts[0], operator, values))
+    return tuple(found)
+
+
+def needs(where: str, raw: Mapping[str, Any]) -> Needs:
+    """From the keys selector, affinity, tolerations, near. Raises PolicyError."""
+    return Needs(
+        selector=labels(f"{where}.selector", raw.get("selector")),
+        affinity=requirements(f"{where}.affinity", raw.get("affinity")),
+        tolerations=tolerations(f"{where}.tolerations", raw.get("tolerations")),
+        near=str(raw.get("near") or ""),
+    )
+
+
+def needs_to_dict(found: Needs) -> dict[str, Any]:
+    """The form that `needs` reads."""
+    return {
+        "selector": dict(found.selector),
+        "affinity": [
+            " ".join(filter(None, (r.key, r.operator.value, "|".join(r.values))))
+            for r in found.affinity
+        ],
+        "tolerations": [_toleration(t) for t in found.tolerations],
+        "near": found.near,
+    }
+
+
+def _toleration(found: Toleration) -> str:
+    text = found.key or "*"
+    if found.value is not None:
+        text += f"={found.value}"
+    return f"{text}:{found.effect.value}" if found.effect else text

@@ -1,0 +1,321 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The words of the core: Node, VM, Migration, Observation. Plain data, no behaviour to speak of.
+
+Memory is in MiB, CPU in thousandths of one, sizes in bytes, durations in seconds unless the name
+says otherwise.
+Times are seconds of the observed host's boot-time clock; wall time is only for people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ..reasons.reason import Finding
+from .constraints import NO_NEEDS, Needs, Taint
+
+
+class EvictionStrategy(str, Enum):
+    """KubeVirt's eviction strategies (kubevirt.io/api/core/v1 EvictionStrategy)."""
+
+    NONE = "None"
+    LIVE_MIGRATE = "LiveMigrate"
+    LIVE_MIGRATE_IF_POSSIBLE = "LiveMigrateIfPossible"
+    EXTERNAL = "External"
+
+
+class OnNotMigratable(str, Enum):
+    """What to do with a VM that should migrate and cannot."""
+
+    BLOCK = "block"
+    SHUTDOWN = "shutdown"
+    SAVE = "save"
+    COLD_MIGRATE = "cold_migrate"
+    SKIP = "skip"
+
+
+class MigrationMethod(str, Enum):
+    """KubeVirt's words: is storage shared (LiveMigration) or copied (BlockMigration)?"""
+
+    LIVE = "LiveMigration"
+    BLOCK = "BlockMigration"
+
+
+class Mode(str, Enum):
+    PRE_COPY = "PreCopy"
+    POST_COPY = "PostCopy"
+    PAUSED = "Paused"
+
+
+class Phase(str, Enum):
+    """Phases of a migration; those of KubeVirt's VMIM that exist here."""
+
+    PENDING = "Pending"
+    SCHEDULED = "Scheduled"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class AbortStatus(str, Enum):
+    NONE = ""
+    ABORTING = "Aborting"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class State(str, Enum):
+    """State of a VM as one host tells it."""
+
+    ABSENT = "absent"
+    SHUTOFF = "shutoff"
+    RUNNING = "running"
+    PAUSED = "paused"
+    INCOMING = "incoming"  # the receiving side of a migration, not running yet
+    POSTCOPY = "postcopy"  # target: running while memory still arrives
+    POSTCOPY_SOURCE = "postcopy_source"  # source: stopped, memory still leaves
+    POSTCOPY_FAILED = "postcopy_failed"  # either side: libvirt's connection broke in post-copy
+    CRASHED = "crashed"
+    UNKNOWN = "unknown"  # the host could not be read
+
+
+ACTIVE_STATES: frozenset[State] = frozenset(
+    {State.RUNNING, State.PAUSED, State.INCOMING, State.POSTCOPY, State.POSTCOPY_SOURCE}
+    | {State.POSTCOPY_FAILED, State.CRASHED}
+)
+
+
+def is_active(state: State) -> bool:
+    """Of one that cannot be read it is not known that it is off."""
+    return state in ACTIVE_STATES or state is State.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Job:
+    """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s.
+
+    Where the platform has a work object for it: `work` is its id, `phase` the platform's word
+    for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
+    what it waits for. `saving`: its memory goes to disk, and then it is off. `queued`: that was
+    ordered, waits for its turn, and can still be withdrawn.
+    """
+
+    outgoing: bool = True
+    saving: bool = False
+    queued: bool = False
+    work: str = ""
+    phase: str = ""
+    ours: bool = False
+    finding: Finding | None = None
+    mode: Mode = Mode.PRE_COPY
+    elapsed: float = 0.0
+    processed: int = 0
+    total: int = 0
+    remaining: int = 0
+    rate: int = 0
+    dirty_rate: int = 0
+    iteration: int = 0
+
+
+@dataclass(frozen=True)
+class VM:
+    """A VM as seen on one host.
+
+    `findings`: why it cannot migrate from here to anywhere.
+    `cold_findings`: why it cannot be moved while it is off, to anywhere.
+    `save_findings`: why it cannot be saved.
+    `resumable`: it stands paused as after a suspend, and the platform can let it run on.
+    `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
+    `refused_by`: target node -> why not to that one (only nodes that refuse).
+    `cold_refused_by`: the same while it is off; None: the same reasons.
+    `migratable` None: not known yet.
+    `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy,
+    marks and all else that only its definition tells, nothing is said then.
+    `document`: what rules see (JSON-like).
+    `cpu_milli`: what it requests, where CPU is counted.
+    `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
+    `runs_us`: why it is taken for the machine that runs the maintenance; empty: it is not.
+    """
+
+    uuid: str
+    name: str
+    node: str
+    state: State = State.RUNNING
+    memory_mib: int = 0
+    cpu_milli: int = 0
+    declared_strategy: str | None = None
+    group: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    persistent: bool = True
+    autostart: bool = False
+    managed_save: bool = False
+    marked: bool = False  # carries our EvictionRequested mark
+    resumable: bool = False
+    crashed: bool = False
+    method: MigrationMethod = MigrationMethod.LIVE
+    migratable: bool | None = True
+    findings: tuple[Finding, ...] = ()
+    cold_findings: tuple[Finding, ...] = ()
+    save_findings: tuple[Finding, ...] = ()
+    refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    cold_refused_by: Mapping[str, tuple[Finding, ...]] | None = None
+    job: Job | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = NO_NEEDS
+    resident_mib: int = 0
+    runs_us: str = ""
+    known: bool = True
+
+    @property
+    def active(self) -> bool:
+        return is_active(self.state)
+
+
+@dataclass
+class Node:
+    """A host with the aggregates that placement needs.
+
+    `capacity_mib` is declared, never measured free memory. `committed_mib` is the sum of the
+    maximum memories of its active VMs and of the reservations on it; `reserved_mib` is the
+    part of the reservations, which will become VMs or go away.
+    `cpu_milli`: what may be requested of it, `committed_cpu_milli`: what is. None: CPU is not
+    counted.
+    `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
+    `roll_done`: its maintenance is over.
+    `our_cordon`: is a cordon of ours among what keeps VMs away? None: cannot be told apart.
+    `version`: of its hypervisor. A VM never migrates to an older one. Empty: not known.
+    """
+
+    name: str
+    reachable: bool = True
+    cordoned: bool = False
+    our_cordon: bool | None = None
+    capacity_mib: int = 0
+    reserve_mib: int = 0
+    committed_mib: int = 0
+    reserved_mib: int = 0
+    inbound: int = 0
+    outbound: int = 0
+    vm_count: int = 0
+    group_counts: dict[str, int] = field(default_factory=dict)
+    roll_rank: int | None = None
+    roll_done: bool = False
+    boot_id: str = ""
+    message: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    version: tuple[int, ...] = ()
+    cpu_milli: int | None = None
+    committed_cpu_milli: int = 0
+
+    @property
+    def room_mib(self) -> int:
+        return self.capacity_mib - self.reserve_mib - self.committed_mib
+
+    @property
+    def cpu_room(self) -> float:
+        return math.inf if self.cpu_milli is None else self.cpu_milli - self.committed_cpu_milli
+
+    def has_cpu(self, milli: int, booked: int = 0) -> bool:
+        """For one more. Who requests none gets in even where too much is requested already."""
+        return not milli or self.cpu_room - booked >= milli
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A VM that was seen on a node other than the draining one.
+
+    `restarted`: it is not the instance that ran on the draining node; it was started anew.
+    """
+
+    node: str
+    state: State
+    autostart: bool = False
+    persistent: bool = True
+    marked: bool = False
+    job: Job | None = None
+    crashed: bool = False
+    restarted: bool = False
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """An exclusive claim of one VM on one target. `owner` is the source node.
+
+    `note`: whose it is and what is to be done, for people. `stuck`: it does not go by waiting.
+    """
+
+    vm: str
+    target: str
+    owner: str
+    memory_mib: int
+    note: str = field(default="", compare=False)
+    stuck: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.note or f"{self.vm} from {self.owner}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the holder wrote at the end of one attempt.
+
+    `at`: the node where the VM was read to run; empty: not known. `paused`: it stayed at its
+    source, paused for the migration, and could not be resumed.
+    """
+
+    vm: str
+    attempt: int
+    ok: bool
+    finding: Finding | None = None
+    target: str = ""
+    mode: Mode = Mode.PRE_COPY
+    processed: int = 0
+    seconds: float = 0.0
+    downtime_ms: int | None = None
+    work: str = ""  # id of the platform's work object
+    paused: bool = False
+    at: str = ""
+
+
+@dataclass
+class Observation:
+    """What is, now. Made new by each observe; never what we remember.
+
+    `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
+    of the draining nodes and for VMs that the record names. `claims`: reservations owned by
+    the draining nodes. `inbound`: reservations on the draining nodes by others.
+    `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
+    it began itself. `silent`: why no holder was heard that is there. `full`: what answers was
+    read whole; a node that does not answer is not reachable (see `unread`).
+    `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
+    for by us to be asked to stop, and the guest is not known to have got a request.
+    `complete`: what is in no list does not exist, so no node is missing from what was read.
+    `ended`: what others did to a VM that is off or gone (stopped it, deleted it), by UUID.
+    `ending`: VMs on the draining nodes that others are ending right now, and how, by UUID.
+    """
+
+    nodes: dict[str, Node]
+    vms: dict[str, VM]
+    sightings: dict[str, list[Sighting]] = field(default_factory=dict)
+    claims: dict[str, Reservation] = field(default_factory=dict)
+    inbound: list[Reservation] = field(default_factory=list)
+    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    silent: str = ""
+    stop_errors: dict[str, Finding] = field(default_factory=dict)
+    unsent: frozenset[str] = frozenset()
+    complete: bool = False
+    ended: dict[str, Finding] = field(default_factory=dict)
+    ending: dict[str, str] = field(default_factory=dict)
+    cluster_in_flight: int = 0  # slots taken in the whole fleet
+    slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
+    full: bool = True
+    now: float = 0.0

@@ -1,0 +1,304 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a node: intent, ownership, progress. It lives on the platform.
+
+It is written before the act and read at the start of every slice, so a run may be killed
+at any instruction. JSON with a schema version. Something unreadable or newer is an error.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+from ..reasons.reason import Finding, Reason
+from .observation import Mode
+
+SCHEMA = 1
+
+
+class RecordError(Exception):
+    """The record of the node cannot be read. It is never taken for "no record"."""
+
+
+class Intent(str, Enum):
+    """What the node shall become."""
+
+    DRAINED = "drained"
+    CORDONED = "cordoned"
+    ACTIVE = "active"
+    MIGRATED = "migrated"  # one VM only; the node is not cordoned
+
+
+class Hook(str, Enum):
+    """Which hook of a VM: before anything is done with it, or after that."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class HookStage(str, Enum):
+    """How far a VM is with its hooks: none, `before` asked for (it may have been run), answered."""
+
+    NONE = ""
+    ASKED = "asked"
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Ending(str, Enum):
+    """How a VM is accounted for. NONE: not yet."""
+
+    NONE = ""
+    MOVED = "moved"
+    STOPPED = "stopped"
+    SAVED = "saved"
+    COLD_MOVED = "cold_moved"
+    OFF = "off"  # was not running when it was first seen
+    GONE = "gone"  # stopped or undefined by someone else; said so
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+    LOST = "lost"
+    RESTORED = "restored"
+
+
+@dataclass
+class Attempt:
+    """One migration of one VM: the work object. Times: boot-time clock of the source, seconds."""
+
+    number: int
+    target: str
+    method: str
+    started: float
+    boot_id: str
+    run_id: str = ""
+    requester: str = ""  # of that run
+    adopted: bool = False  # somebody else asked for it
+    wall: str = ""
+    mode: str = Mode.PRE_COPY.value
+    abort_requested: bool = False
+    abort_status: str = ""
+    ended: bool = False
+    ended_at: float = 0.0
+    ok: bool = False
+    reason: str = ""
+    message: str = ""
+    processed: int = 0
+    seconds: float = 0.0
+    downtime_ms: int | None = None
+    work: str = ""  # id of the platform's work object
+    gave_up: bool = False  # withdrawn by us: it waited in vain
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.reason), self.message) if self.reason else None
+
+
+@dataclass
+class VMRecord:
+    """One VM that the run ever saw."""
+
+    uuid: str
+    name: str
+    memory_mib: int = 0
+    persistent: bool = True
+    autostart: bool = False
+    was_active: bool = True
+    way: str = ""
+    strategy: str = ""
+    decided_by: str = ""
+    attempts: list[Attempt] = field(default_factory=list)
+    stop_way: str = ""
+    stop_started: float = 0.0
+    stop_sent: float = 0.0
+    stop_asked: float = 0.0  # the guest had a request by then: its time counts from here
+    stop_forced: bool = False
+    stop_run: str = ""  # the run that decided to stop it
+    stop_requests: int = 0  # requests of ours that the guest may still act on
+    stop_timeout: float = 0.0  # how long it was given for that
+    cold_target: str = ""
+    disarmed: bool = False  # we switched its autostart off, and it was not seen on since
+    start_tries: int = 0
+    tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
+    paused_by_us: bool = False  # our migration left it paused: it is ours to resume
+    seen_boot: str = ""  # the boot of the node in which it was last seen active here
+    waiting_since: float | None = None
+    unread_since: float | None = None  # it is here and could not be read
+    refused_since: float | None = None  # its claims are refused, one after the other
+    hook_before: str = ""  # task files, as the rules had them when it was last decided about
+    hook_after: str = ""
+    hook_stage: str = HookStage.NONE.value
+    definition: str = ""  # the digest of its definition, as this node wrote it down
+    ending: str = Ending.NONE.value
+    at: str = ""
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    def end(
+        self,
+        ending: Ending,
+        at: str = "",
+        finding: Finding | None = None,
+        *,
+        keep_waiting: bool = False,
+    ) -> None:
+        """`keep_waiting`: the next step must not begin to wait anew."""
+        self.ending = ending.value
+        self.at = at
+        if not keep_waiting:
+            self.waiting_since = self.unread_since = None
+        self.note(finding)
+
+    def renew_stop(self) -> None:
+        """Whether it is stopped is decided anew. A request cannot be taken back: that the guest
+        may still act on it stays known."""
+        self.stop_way, self.stop_forced, self.stop_run, self.cold_target = "", False, "", ""
+        if not self.stop_requests:
+            self.stop_sent = self.stop_timeout = 0.0
+
+    def forget_stop(self) -> None:
+        """The stop is over, with all that was asked for it."""
+        self.stop_requests = 0
+        self.renew_stop()
+
+    def unask(self) -> None:
+        """The last request did not reach the guest."""
+        self.stop_requests = max(0, self.stop_requests - 1)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Did we ask it to stop, in this run or in one before it?"""
+        return bool(self.stop_way or self.stop_sent)
+
+    def is_read(self) -> bool:
+        """It was read. True: it could not be before, and what it waited for then goes on."""
+        if self.unread_since is None:
+            return False
+        self.unread_since = None
+        if self.reason == Reason.NOT_KNOWN_YET.value:
+            self.note(None)
+        return True
+
+    def note(self, finding: Finding | None) -> None:
+        self.reason = finding.reason.value if finding else ""
+        self.message = finding.message if finding else ""
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.reason), self.message) if self.reason else None
+
+
+@dataclass
+class NodeRecord:
+    """Everything that stands about one node's maintenance."""
+
+    node: str
+    run_id: str
+    intent: str = Intent.DRAINED.value
+    requester: str = ""
+    reason: str = ""
+    started: float = 0.0
+    boot_id: str = ""
+    started_wall: str = ""
+    cordoned_by_us: bool = False
+    only: str = ""  # UUID: this VM alone is asked for
+    to: str = ""  # with `only`: the target asked for
+    waiting_since: float | None = None  # something about the node must be read or must go away
+    act_reason: str = ""  # why the last act on the node itself was refused
+    act_message: str = ""
+    runs: list[str] = field(default_factory=list)
+    vms: dict[str, VMRecord] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def note(self, finding: Finding | None) -> None:
+        """Why an act on the node itself was refused; None: it was not."""
+        self.act_reason = finding.reason.value if finding else ""
+        self.act_message = finding.message if finding else ""
+
+    @property
+    def finding(self) -> Finding | None:
+        return Finding(Reason(self.act_reason), self.act_message) if self.act_reason else None
+
+    def copy(self) -> NodeRecord:
+        """A copy that shares nothing with this one (much quicker than copy.deepcopy)."""
+        new = copy.copy(self)
+        new.runs = list(self.runs)
+        new.vms = {}
+        for uuid, entry in self.vms.items():
+            vm = new.vms[uuid] = copy.copy(entry)
+            vm.attempts = [copy.copy(attempt) for attempt in entry.attempts]
+            vm.tries = {key: list(tried) for key, tried in entry.tries.items()}
+        return new
+
+    def to_json(self) -> str:
+        vms = {
+            uuid: {**vars(vm), "attempts": [vars(a) for a in vm.attempts]}
+            for uuid, vm in self.vms.items()
+        }
+        return json.dumps({**vars(self), "vms": vms}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> NodeRecord:
+        """Raises RecordError when the text is no record or of a newer schema."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            schema = raw["schema"]
+        except RecursionError:
+            raise RecordError("the record is not readable: nested too deeply") from None
+        except (ValueError, KeyError, TypeError) as exc:
+            raise RecordError(f"the record is not readable: {exc}") from exc
+        if schema != SCHEMA:
+            raise RecordError(
+                f"the record has schema {schema}, this version reads {SCHEMA}: "
+                "use the version of the collection that wrote it"
+            )
+        try:
+            vms = {
+                uuid: VMRecord(**{**vm, "attempts": [Attempt(**a) for a in vm["attempts"]]})
+                for uuid, vm in raw.pop("vms").items()
+            }
+            record = cls(**raw, vms=vms)
+            _check(record)
+            return record
+        except (TypeError, KeyError, AttributeError, ValueError) as exc:
+            raise RecordError(f"the record is not readable: {exc}") from exc
+
+
+# What a field may hold, by how it is written in the classes above.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "int | None": (int, type(None)),
+    "float | None": (int, float, type(None)),
+    "list[str]": (list,),
+    "list[Attempt]": (list,),
+    "dict[str, list[float]]": (dict,),
+    "dict[str, VMRecord]": (dict,),
+}
+
+
+def _check(record: NodeRecord) -> None:
+    """Raises ValueError for what no run writes. Else it would fail somewhere in a decision."""
+    parts: list[NodeRecord | VMRecord | Attempt] = [record, *record.vms.values()]
+    parts += [attempt for entry in record.vms.values() for attempt in entry.attempts]
+    for one in parts:
+        for about in fields(one):
+            value = getattr(one, about.name)
+            kinds = _KINDS[str(about.type)]
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ValueError(f"{about.name} is {type(value).__name__}, expected {about.type}")
+    if any(uuid != entry.uuid for uuid, entry in record.vms.items()):
+        raise ValueError("a VM stands under the UUID of another one")
+    if not all(isinstance(run, str) for run in record.runs):
+        raise ValueError("runs has what is no id")

@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From an observed host to the plain form of a fleet that the plan reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..model import constraints_text
+from ..model.observation import VM, Observation
+from ..reasons.reason import Finding
+from .speeds import number
+
+
+def fleet_of(obs: Observation, name: str) -> dict[str, Any]:
+    """One observed host with its VMs, in the plain form."""
+    node = obs.nodes[name]
+    return {
+        "host": {
+            "name": name,
+            "memory_mib": node.capacity_mib,
+            "reserve_mib": node.reserve_mib,
+            "version": ".".join(str(part) for part in node.version),
+            "labels": dict(node.labels),
+            "taints": [str(taint) for taint in node.taints],
+            "cordoned": node.cordoned and not node.our_cordon,
+            "reachable": node.reachable,
+            "message": node.message,
+        },
+        "vms": [_vm_row(vm) for vm in obs.vms.values() if vm.node == name],
+    }
+
+
+def _vm_row(vm: VM) -> dict[str, Any]:
+    return {
+        "name": vm.name,
+        "uuid": vm.uuid,
+        "host": vm.node,
+        "memory_mib": vm.memory_mib,
+        "sent_mib": sent_mib(vm),
+        "group": vm.group or "",
+        "strategy": vm.declared_strategy or "",
+        "state": vm.state.value,
+        "migratable": vm.migratable,
+        "reasons": _findings(vm.findings),
+        "cold": _findings(vm.cold_findings),
+        "refused_by": {host: _findings(found) for host, found in vm.refused_by.items()},
+        "cold_refused_by": None
+        if vm.cold_refused_by is None
+        else {host: _findings(found) for host, found in vm.cold_refused_by.items()},
+        "needs": constraints_text.needs_to_dict(vm.needs),
+        "persistent": vm.persistent,
+        "autostart": vm.autostart,
+        "document": dict(vm.document),
+        "known": vm.known,
+    }
+
+
+def measured(
+    raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None
+) -> float:
+    """What the option says of a VM by name, else its row, else its document. 0: not known."""
+    document = raw.get("document") or {}
+    given = ((known or {}).get(option) or {}).get(raw["name"])
+    return number(f"{key} of {raw['name']}", given or raw.get(key) or document.get(key) or 0)
+
+
+def sent_mib(vm: VM) -> int:
+    """What it never touched is not sent. 0: not known."""
+    return min(vm.memory_mib, vm.resident_mib)
+
+
+def _findings(found: Iterable[Finding]) -> list[dict[str, str]]:
+    return [{"reason": f.reason.value, "message": f.message} for f in found]

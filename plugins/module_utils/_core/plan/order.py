@@ -1,0 +1,211 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan of a roll: which hosts, in which order, which together, and where each VM goes. Pure.
+
+It chooses the order, and nothing else: what becomes of a VM and where it goes is what `decide`
+answers for the hosts of a step on the fleet as the steps before would leave it. So a step fits
+in the plan exactly if the drain, asked then, would find a place for every VM.
+
+Hosts are taken in an order that leaves free hosts where the next ones need them: fast links
+first, newer hypervisors first (their VMs have fewer targets), then those that are soonest empty.
+A step has as many hosts as `max_unavailable` and the fleet allow. Where no host can be emptied
+onto hosts that are done or not in the roll, the one with fewest second moves is taken; where none
+fits at all, a VM is moved out of the way first (swap.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..decision.strategy import Way
+from .model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
+from .placed import Placed, size_of
+from .refusal import refuse
+from .schedule import times
+from .swap import swaps
+from .trial import Fleet, Trial, try_step
+
+# Candidates that are looked at to fill up a step, and to find one with fewest second moves.
+FILL_UP = 6
+SECOND_BEST = 40
+# VMs that a warning about a quota names.
+QUOTA_NAMES = 5
+
+
+def plan_roll(request: RollRequest) -> Plan:
+    """The plan, or as much of it as fits and a refusal."""
+    return _Roll(request).plan()
+
+
+class _Roll:
+    def __init__(self, request: RollRequest) -> None:
+        self._request = request
+        self._fleet = Fleet(request)
+        self._todo = sorted(request.todo, key=self._rank)
+        self._steps: list[PlanStep] = []
+        self._clock = 0.0
+        self._moves = 0
+        self._moved: set[str] = set()
+        self._warnings: dict[str, None] = {}
+        self._waiting: dict[Quota, dict[str, None]] = {}  # quota -> VMs that will wait for it
+
+    def plan(self) -> Plan:
+        refusal = None
+        while self._todo:
+            trial = self._next()
+            if trial is None:
+                refusal = refuse(self._fleet, self._todo, len(self._steps) + 1)
+                break
+            self._take(trial)
+        return Plan(
+            steps=tuple(self._steps),
+            refusal=refusal,
+            left=tuple(self._todo),
+            moves=self._moves,
+            vms_moved=len(self._moved),
+            duration=self._clock,
+            warnings=(*self._warnings, *map(_waits, self._waiting, self._waiting.values())),
+        )
+
+    # Order
+
+    def _rank(self, host: str) -> tuple[object, ...]:
+        """The least is taken first. Empty hosts at once: they are targets then."""
+        speeds = self._request.speeds
+        vms = self._fleet.on(host)
+        if not vms:
+            return (0, 0.0, (), 0.0, host)
+        version = tuple(-part for part in self._fleet.nodes[host].version)
+        work = sum(size_of(self._request, vm) for vm in vms)
+        return (1, -speeds.link(host), version, work / speeds.link(host), host)
+
+    def _next(self) -> Trial | None:
+        """The hosts of the next step, tried on the model; None: no host that is left fits.
+
+        The odd ones come first: they leave places of a step unused, and are soonest empty.
+        """
+        most = self._request.max_unavailable
+        most = len(self._todo) % most or most
+        batch = self._todo[:most]
+        while len(batch) > 1:
+            trial = try_step(self._fleet, batch)
+            if trial.clean:
+                return self._fill_up(trial, most)
+            bad = trial.culprits & set(batch)
+            batch = [h for h in batch if h not in bad] if 0 < len(bad) < len(batch) else batch[:-1]
+        for host in self._todo:
+            trial = try_step(self._fleet, [host])
+            if trial.clean:
+                return self._fill_up(trial, most)
+        return self._second_best()
+
+    def _fill_up(self, trial: Trial, most: int) -> Trial:
+        """Further hosts, as long as all of them fit together."""
+        others = [h for h in self._todo if h not in trial.hosts]
+        for host in others[:FILL_UP]:
+            if len(trial.hosts) >= most:
+                break
+            more = try_step(self._fleet, [*trial.hosts, host])
+            if more.clean:
+                trial = more
+        return trial
+
+    def _second_best(self) -> Trial | None:
+        """One host, with VMs that will have to move again; or after others made room."""
+        best: Trial | None = None
+        for host in self._todo[:SECOND_BEST] + self._todo[SECOND_BEST:]:
+            trial = try_step(self._fleet, [host])
+            if trial.fits and (best is None or trial.second < best.second):
+                best = trial
+            if best is not None and self._todo.index(host) >= SECOND_BEST:
+                break
+        if best is not None:
+            return best
+        for host in self._todo:
+            swapped = swaps(self._fleet, host)
+            if swapped is not None:
+                return swapped
+        return None
+
+    # What a step does
+
+    def _take(self, trial: Trial) -> None:
+        """Enter the step, and let the fleet be as it leaves it."""
+        number = len(self._steps) + 1
+        rows: list[PlannedMove] = []
+        seconds = 0.0
+        for placed in trial.before:  # one after the other: each makes room
+            found, taken = times(self._request, [placed])
+            rows += [_later(row, seconds) for row in found]
+            seconds += taken
+        found, taken = times(self._request, trial.placed)
+        rows += [_later(row, seconds) for row in found]
+        rows = [replace(row, order=order) for order, row in enumerate(rows, 1)]
+        seconds += taken + (self._request.speeds.overhead if rows else 0.0)
+        owners = []
+        for placed in [*trial.before, *trial.placed]:
+            if placed.way == Way.EXTERNAL.value:
+                owners.append(_owners(placed))
+                text = (
+                    f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it;"
+                    f" a place for it is counted on {placed.target}."
+                )
+                self._warnings[text] = None
+            self._look_at_budgets(placed)
+            self._look_at_quotas(placed)
+            if placed.moves and placed.way != Way.EXTERNAL.value:
+                self._moves += 1
+                self._moved.add(placed.vm.uuid)
+        self._fleet.apply(trial)
+        spare, largest, where, cpu = self._fleet.spare(trial.hosts)
+        self._steps.append(
+            PlanStep(
+                number,
+                tuple(trial.hosts),
+                tuple(rows),
+                seconds,
+                spare,
+                largest,
+                where,
+                trial.second,
+                self._clock,
+                tuple(owners),
+                cpu,
+            )
+        )
+        self._clock += seconds
+        self._todo = [h for h in self._todo if h not in trial.hosts]
+        self._fleet.done(trial.hosts)
+
+    def _look_at_budgets(self, placed: Placed) -> None:
+        """What is used up now may be free when its step comes."""
+        for budget in self._request.budgets:
+            if placed.stops and budget.left == 0 and placed.vm.uuid in budget.vms:
+                text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "
+                text += f"{placed.vm.node} is stopped only once it does."
+                self._warnings[text] = None
+
+    def _look_at_quotas(self, placed: Placed) -> None:
+        """Both pods of a VM count while it migrates."""
+        for quota in self._request.quotas:
+            if placed.way == Way.MIGRATE.value and placed.vm.uuid in quota.vms:
+                self._waiting.setdefault(quota, {})[placed.vm.name] = None
+
+
+def _waits(quota: Quota, vms: Mapping[str, None]) -> str:
+    names = list(vms)
+    more = f" and {len(names) - QUOTA_NAMES} more" if len(names) > QUOTA_NAMES else ""
+    verb = "waits" if len(names) == 1 else "wait"
+    return f"{quota.name} {quota.why}: {', '.join(names[:QUOTA_NAMES])}{more} {verb} for it."
+
+
+def _owners(placed: Placed) -> OwnersMove:
+    vm = placed.vm
+    return OwnersMove(vm.uuid, vm.name, vm.node, placed.target, vm.memory_mib)
+
+
+def _later(row: PlannedMove, seconds: float) -> PlannedMove:
+    return row if row.start is None else replace(row, start=row.start + seconds)

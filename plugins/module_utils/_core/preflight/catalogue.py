@@ -1,0 +1,381 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the preflight says of each code: a row each. docs/reasons.md is made from it."""
+
+from __future__ import annotations
+
+from ..reasons.reason import CATALOGUE, Plane, Reason
+from .codes import About, Check, CheckInfo, Platform, Severity
+
+_L, _K = (Platform.LIBVIRT,), (Platform.KUBEVIRT,)
+_B = (Platform.LIBVIRT, Platform.KUBEVIRT)
+_BLOCKER, _WARNING = Severity.BLOCKER, Severity.WARNING
+_CLUSTER, _NODE, _VM, _POD = About.CLUSTER, About.NODE, About.VM, About.POD
+_XML_OR_CONDITION = "the domain's XML; the VMI's condition LiveMigratable"
+
+
+def _told(
+    reason: Reason,
+    platforms: tuple[Platform, ...],
+    decides: str,
+    about: About = _VM,
+    severity: Severity = _BLOCKER,
+    also: tuple[About, ...] = (),
+) -> CheckInfo:
+    """A code that the drain has as a reason too: the same words."""
+    info = CATALOGUE[reason]
+    texts = (info.sentence, info.remedy, decides)
+    return CheckInfo(platforms, about, info.plane, severity, *texts, also)
+
+
+def _new(
+    platforms: tuple[Platform, ...],
+    about: About,
+    severity: Severity,
+    sentence: str,
+    remedy: str,
+    decides: str,
+) -> CheckInfo:
+    return CheckInfo(platforms, about, Plane.CONTROL, severity, sentence, remedy, decides)
+
+
+_MIGRATABLE: dict[Check, CheckInfo] = {
+    Check.DISKS: _told(Reason.DISKS, _B, f"{_XML_OR_CONDITION}; the target's pools and paths"),
+    Check.INTERFACE: _told(Reason.INTERFACE, _B, f"{_XML_OR_CONDITION}; the target's networks"),
+    Check.HOTPLUG: _told(Reason.HOTPLUG, _B, _XML_OR_CONDITION),
+    Check.VIRTIOFS: _told(Reason.VIRTIOFS, _B, _XML_OR_CONDITION),
+    Check.HOST_DEVICE: _told(Reason.HOST_DEVICE, _B, _XML_OR_CONDITION),
+    Check.SEV: _told(Reason.SEV, _B, _XML_OR_CONDITION),
+    Check.SECURE_EXECUTION: _told(Reason.SECURE_EXECUTION, _B, _XML_OR_CONDITION),
+    Check.TDX: _told(Reason.TDX, _B, _XML_OR_CONDITION),
+    Check.HYPERV_PASSTHROUGH: _told(Reason.HYPERV_PASSTHROUGH, _B, _XML_OR_CONDITION),
+    Check.PERSISTENT_RESERVATION: _told(Reason.PERSISTENT_RESERVATION, _B, _XML_OR_CONDITION),
+    Check.CPU_MODEL: _told(
+        Reason.CPU_MODEL, _B, "libvirt's comparison on the target; the nodes' CPU model labels"
+    ),
+    Check.MACHINE_TYPE: _told(Reason.MACHINE_TYPE, _L, "the target's capabilities"),
+    Check.EMULATOR: _told(Reason.EMULATOR, _L, "the target's domain capabilities"),
+    Check.GRAPHICS: _told(Reason.GRAPHICS, _L, "the XML of the domain and of the target's"),
+    Check.SHARED_MEMORY: _told(Reason.SHARED_MEMORY, _L, "the domain's XML"),
+    Check.LAUNCH_SECURITY: _told(Reason.LAUNCH_SECURITY, _L, "the domain's XML"),
+    Check.QEMU_COMMANDLINE: _told(
+        Reason.QEMU_COMMANDLINE, _L, "the domain's XML: qemu:commandline, qemu:override, metadata"
+    ),
+    Check.QEMU_BLOCKS: _told(
+        Reason.QEMU_BLOCKS, _L, "query-migrate, where someone else used the domain's monitor"
+    ),
+    Check.SNAPSHOTS: _told(Reason.SNAPSHOTS, _L, "the domain's list of snapshots"),
+    Check.CHECKPOINTS: _told(Reason.CHECKPOINTS, _L, "the domain's list of checkpoints"),
+    Check.NAME_TAKEN: _told(Reason.NAME_TAKEN, _L, "the target's list of domains"),
+    Check.SECRET: _told(Reason.SECRET, _L, "the target's list of secrets"),
+    Check.FILE_MISSING: _told(Reason.FILE_MISSING, _L, "the target's storage pools"),
+    Check.HUGEPAGES: _told(Reason.HUGEPAGES, _L, "the target's free huge pages"),
+    Check.PINNING: _told(Reason.PINNING, _L, "the domain's XML; the target's CPUs"),
+    Check.TPM_STATE: _told(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
+    Check.BLOCK_JOB: _told(Reason.BLOCK_JOB, _L, "the domain's jobs"),
+    Check.TRANSIENT: _told(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
+    Check.NOT_RUNNING_NORMALLY: _told(
+        Reason.NOT_RUNNING_NORMALLY, _B, "the domain's state; the VMI's condition Paused"
+    ),
+    Check.NOT_KNOWN_YET: _told(
+        Reason.NOT_KNOWN_YET, _B, "the definition could not be read; no condition LiveMigratable"
+    ),
+}
+_TARGETS: dict[Check, CheckInfo] = {
+    Check.NO_TARGET: _told(
+        Reason.NO_TARGET,
+        _B,
+        "declared memory less what is promised; pods from which the VM's are kept apart",
+    ),
+    Check.NO_SELECTOR: _new(
+        *(_K, _VM, _BLOCKER),
+        "No other node has the labels that the VM, or a volume of it, asks for.",
+        "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
+        "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
+    ),
+    Check.NO_VENDOR: _new(
+        *(_K, _VM, _BLOCKER),
+        "No other node has a CPU of the same vendor: KubeVirt migrates to no other.",
+        "Uncordon or add a node of that vendor, or choose on_not_migratable.",
+        "the nodes' label cpu-vendor.node.kubevirt.io",
+    ),
+    Check.NOT_TOLERATED: _new(
+        *(_K, _VM, _BLOCKER),
+        "Every other node that would fit has a taint that the VM does not tolerate.",
+        "Remove the taint from a node, or give the VM a toleration.",
+        "the nodes' taints; the launcher pod's tolerations",
+    ),
+    Check.LAST_NODE: _new(
+        *(_B, _NODE, _BLOCKER),
+        "No other node takes VMs.",
+        "Uncordon or mend another node first; a cordoned or tainted one does not count.",
+        "the other nodes: Ready, kubevirt.io/schedulable, cordon, taints; reachable hosts",
+    ),
+    # Of VMs: those that fit can move.
+    Check.FLEET_TOO_FULL: _new(
+        *(_B, _VM, _BLOCKER),
+        "The other nodes together have less room than the VMs of this one need.",
+        "Free memory on the other nodes, add one, or let policy stop some of the VMs.",
+        "the sum of the free places on the targets",
+    ),
+    Check.NEWER_TO_OLDER: _new(
+        *(_L, _NODE, _BLOCKER),
+        "A target runs an older QEMU or libvirt: that direction is not supported.",
+        "Update the target first, or keep a host of the same version as a target.",
+        "the versions that libvirt tells of both hosts",
+    ),
+    Check.QUOTA: _told(Reason.QUOTA, _K, "ResourceQuota: hard less used, against the pod's size"),
+    Check.STORAGE_HERE: _new(
+        *(_B, _VM, _WARNING),
+        "Storage of the VM is seen by this node only, so it is copied: that takes long.",
+        "Nothing, if there is time and the link is fast; else move the disks to shared storage.",
+        "the disks' paths and pools; VMI.status.migrationMethod",
+    ),
+    Check.LOCAL_MEDIUM: _new(
+        *(_L, _VM, _BLOCKER),
+        "A CD-ROM or floppy holds an image that other hosts do not have.",
+        "Eject it (virsh change-media --eject), or put the image on shared storage.",
+        "the domain's removable disks and what each target sees",
+    ),
+    Check.POST_COPY: _new(
+        *(_L, _NODE, _BLOCKER),
+        "Post-copy is allowed by the policy and not permitted by the kernel.",
+        "Set sysctl vm.unprivileged_userfaultfd=1 there, or do not allow post-copy.",
+        "vm.unprivileged_userfaultfd of the targets; the user that QEMU runs as",
+    ),
+    Check.IN_THE_CLEAR: _new(
+        *(_B, _CLUSTER, _WARNING),
+        "Memory, and disks that are copied, go over the wire in the clear.",
+        "On libvirt set migration: {tls: true} (docs/security.md says which certificates QEMU"
+        " needs); on KubeVirt remove disableTLS. Or ignore this where the network is your own.",
+        "migration.tls of the policy and the rules; KubeVirt's migrations.disableTLS",
+    ),
+    Check.CERTIFICATES: _new(
+        *(_L, _NODE, _BLOCKER),
+        "Migrations are to be encrypted, and QEMU lacks a certificate for it there.",
+        "Put it there, readable by QEMU's user: docs/security.md.",
+        "the files where qemu.conf says (migrate_tls_x509_cert_dir), listed by the role",
+    ),
+}
+_POLICY: dict[Check, CheckInfo] = {
+    Check.STOP_NOT_ALLOWED: _told(Reason.STOP_NOT_ALLOWED, _B, "strategy, rules, allow_stop"),
+    Check.UNDECIDED: _told(Reason.UNDECIDED, _B, "the rule that compares, and the VM's document"),
+    Check.SKIPPED: _told(Reason.SKIPPED, _B, "on_not_migratable"),
+    Check.EXTERNAL_OWNER: _new(
+        *(_B, _VM, _WARNING),
+        "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
+        "Tell the owner before the drain; see external_timeout.",
+        "the effective eviction strategy",
+    ),
+    Check.STAYS_OFF: _new(
+        *(_B, _VM, _WARNING),
+        "The drain stops this VM, and nothing starts it again before the node is restored.",
+        "Run restore after the work, or start it elsewhere by hand.",
+        "the strategy; runStrategy or autostart",
+    ),
+    Check.DISRUPTION_BUDGET: _told(
+        *(Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the pod"), also=(_POD,)
+    ),
+}
+# What kubectl drain refuses keeps the drain from beginning; later it is about the pod alone.
+_PODS: dict[Check, CheckInfo] = {
+    Check.POD_UNMANAGED: _told(
+        *(Reason.POD_UNMANAGED, _K, "the pod's owner references; pods.force", _NODE), also=(_POD,)
+    ),
+    Check.POD_LOCAL_DATA: _told(
+        *(Reason.POD_LOCAL_DATA, _K, "the pod's volumes; pods.delete_emptydir_data", _NODE),
+        also=(_POD,),
+    ),
+    Check.POD_OF_DAEMONSET: _told(
+        *(Reason.POD_OF_DAEMONSET, _K, "its DaemonSet; pods.ignore_daemonsets, pods.force", _NODE),
+        also=(_POD,),
+    ),
+    Check.POD_TERMINATING: _told(
+        Reason.POD_TERMINATING, _K, "the pod's deletionTimestamp", _POD, _WARNING
+    ),
+    Check.LAST_REPLICA: _told(
+        Reason.LAST_REPLICA, _K, "the pods of its controller on other nodes", _POD
+    ),
+    Check.BUDGET_NOT_COMPUTED: _told(
+        Reason.BUDGET_NOT_COMPUTED, _K, "the eviction as a dry run; the budget's condition", _POD
+    ),
+    Check.UNMET_SETTINGS: _new(
+        *(_K, _VM, _WARNING),
+        "A rule asks for migration settings, and KubeVirt migrates the VM with its own.",
+        "Make the MigrationPolicy that the message names, or leave the setting out of the rule.",
+        "the rule's migration; KubeVirt's object and the MigrationPolicy that selects the VM",
+    ),
+}
+_BUSY: dict[Check, CheckInfo] = {
+    Check.STARTING: _new(
+        *(_K, _VM, _WARNING),
+        "The VM is being started on the node.",
+        "Wait until it runs; the drain waits too.",
+        "the VMI's phase",
+    ),
+    Check.CRASHED: _told(Reason.CRASHED, _L, "the domain's state and its reason"),
+    Check.RUNNING_TWICE: _told(Reason.RUNNING_TWICE, _L, "the domain lists of all hosts"),
+    Check.POSTCOPY_BROKEN: _told(Reason.POSTCOPY_BROKEN, _L, "the domain's state on either side"),
+    Check.BACKUP: _told(
+        Reason.BACKUP, _K, "VMI.status.changedBlockTracking; an evacuation aborts the backup"
+    ),
+    Check.SNAPSHOT: _new(
+        *(_K, _VM, _WARNING),
+        "A snapshot of the VM is being made.",
+        "Wait until it is done.",
+        "VirtualMachine.status.snapshotInProgress",
+    ),
+    Check.UTILITY_VOLUMES: _told(Reason.UTILITY_VOLUMES, _K, "VMI.spec.utilityVolumes"),
+    Check.MANAGED_SAVE: _new(
+        *(_L, _VM, _WARNING),
+        "The VM was saved to disk here: only this host can resume it.",
+        "Resume it (virsh start) before the drain if it has to run during the work.",
+        "the domain's managed save image",
+    ),
+    Check.IN_FLIGHT: _new(
+        *(_B, _VM, _WARNING),
+        "A migration of the VM that is not ours is under way. The drain adopts it.",
+        "Wait, or end it if it is not wanted.",
+        "the domain's job; unfinished migration objects",
+    ),
+    Check.INBOUND: _told(
+        Reason.INBOUND, _B, "claims on the host; target pods on the node", _NODE, _WARNING
+    ),
+    Check.STUCK: _new(
+        *(_B, _CLUSTER, _BLOCKER),
+        "A migration that goes on no more holds a slot.",
+        "End it: delete the migration (and its target pod); on libvirt remove its slot volume.",
+        "the age of its phase and the state of its nodes; slots without a job",
+    ),
+}
+_OTHERS: dict[Check, CheckInfo] = {
+    Check.LEFT_MARK: _new(
+        *(_B, _VM, _WARNING),
+        "The VM carries an evacuation mark, and no maintenance of ours stands on the node.",
+        "Cancel it (evacuate/cancel; restore on libvirt) unless somebody evacuates the VM.",
+        "evacuationNodeName; the node's record",
+    ),
+    Check.LEFT_CLAIM: _new(
+        *(_L, _NODE, _WARNING),
+        "Claims of a run that is over are left on a host, and take room there.",
+        "The next drain of their host removes them, or any drain once their owner is proven dead;"
+        " else by hand: virsh vol-delete NAME --pool virtops on that host.",
+        "claims of this host without a record of it; claims of others of whom nothing is heard",
+    ),
+    Check.RECORD: _new(
+        *(_B, _NODE, _WARNING),
+        "A maintenance of ours stands on the node.",
+        "A drain carries it on; restore ends it.",
+        "the node's record",
+    ),
+    Check.DRAIN_TAINT: _new(
+        *(_K, _NODE, _BLOCKER),
+        "The node has KubeVirt's drain taint: it moves the VMs by itself, and refuses an abort.",
+        "Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured).",
+        "the node's taints; nodeDrainTaintKey",
+    ),
+    Check.CORDONED: _new(
+        *(_B, _NODE, _WARNING),
+        "The node is cordoned, and not by us: restore will leave it so.",
+        "Ask who did it. Uncordon it if nobody needs it.",
+        "spec.unschedulable and our annotation; the host's cordon volume",
+    ),
+    Check.OTHERS: _new(
+        *(_K, _NODE, _BLOCKER),
+        "Somebody else has the node in maintenance.",
+        "Let that end first, or stop it there.",
+        "taints and annotations of other maintenance tools",
+    ),
+    Check.DESCHEDULER: _new(
+        *(_K, _CLUSTER, _WARNING),
+        "A descheduler is at work: it moves VMs too, and takes slots.",
+        "Stop it for the time of the maintenance.",
+        "its pods; VMIs marked by it",
+    ),
+    Check.UPDATER: _new(
+        *(_K, _CLUSTER, _WARNING),
+        "KubeVirt's workload updater moves VMs now, and takes slots.",
+        "Wait until it is done; see workloadUpdateStrategy.",
+        "migrations with its annotation; outdated VMIs",
+    ),
+}
+_PLATFORM: dict[Check, CheckInfo] = {
+    Check.NODE_NOT_READY: _new(
+        *(_K, _NODE, _BLOCKER),
+        "The node is not Ready: migrations need its virt-handler.",
+        "Bring it back. If it is dead, fence it, then give it the out-of-service taint.",
+        "the node's condition Ready",
+    ),
+    Check.SILENT: _new(
+        *(_K, _NODE, _BLOCKER),
+        "virt-handler of the node gives no sign of life.",
+        "Look at the virt-handler pod of the node.",
+        "kubevirt.io/schedulable and the heartbeat, against the other nodes' heartbeats",
+    ),
+    Check.PEER_UNREACHABLE: _new(
+        *(_L, _CLUSTER, _BLOCKER),
+        CATALOGUE[Reason.PEER_UNREACHABLE].sentence,
+        "Repair the connection to it (see the message). While nothing depends on it, the drain goes"
+        " on without it, and this is a warning.",
+        "a connection from this host to the peer's URI; the slots, the record of this host",
+    ),
+    Check.CAPACITY: _new(
+        *(_L, _CLUSTER, _WARNING),
+        "All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU.",
+        "Say how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve).",
+        "what the inventory says of the hosts that take VMs",
+    ),
+    Check.CLOCK_SKEW: _new(
+        *(_L, _CLUSTER, _WARNING),
+        "The hosts' clocks differ: logs mislead, certificates may not be valid yet, guests jump.",
+        "Start time synchronisation (chrony) on the hosts.",
+        "each host's clock against the controller's, read by the role",
+    ),
+    Check.UPGRADING: _new(
+        *(_K, _CLUSTER, _BLOCKER),
+        "KubeVirt is being upgraded.",
+        "Wait until its phase is Deployed and observed and target deployment are the same.",
+        "KubeVirt.status",
+    ),
+    Check.UNHEALTHY: _new(
+        *(_K, _CLUSTER, _BLOCKER),
+        "KubeVirt is not healthy.",
+        "See the conditions of the KubeVirt object and the pods in its namespace.",
+        "KubeVirt.status: phase, conditions Available and Degraded",
+    ),
+    Check.NO_CANCEL: _new(
+        *(_K, _CLUSTER, _WARNING),
+        "This KubeVirt is older than 1.7: a mark for evacuation cannot be taken back.",
+        "Nothing for VMs that the drain moves: it makes migrations of its own. After an abort the "
+        "mark stays on VMs of strategy External; update KubeVirt to be rid of that.",
+        "KubeVirt.status.observedKubeVirtVersion",
+    ),
+    Check.WEBHOOK_UNAVAILABLE: _told(
+        Reason.WEBHOOK_UNAVAILABLE, _K, "virt-api's version; evictions as a dry run", _CLUSTER
+    ),
+    Check.API_ERROR: _told(
+        *(Reason.API_ERROR, _K, "the eviction as a dry run on the server"), also=(_POD,)
+    ),
+    Check.FORBIDDEN: _told(Reason.FORBIDDEN, _K, "SelfSubjectAccessReview", _CLUSTER),
+    Check.RUNS_THE_MAINTENANCE: _told(
+        Reason.RUNS_THE_MAINTENANCE, _B, "our own pod; the guest that we run in", _NODE
+    ),
+    Check.NOT_CHECKED: _new(
+        *(_B, _CLUSTER, _WARNING),
+        "Something could not be looked at.",
+        "Grant the right or give what the message names, to have it checked.",
+        "what could not be read",
+    ),
+}
+
+CHECKS: dict[Check, CheckInfo] = {
+    **_MIGRATABLE,
+    **_TARGETS,
+    **_POLICY,
+    **_PODS,
+    **_BUSY,
+    **_OTHERS,
+    **_PLATFORM,
+}

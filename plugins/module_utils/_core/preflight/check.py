@@ -1,0 +1,158 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight: from facts to blockers and warnings. Pure.
+
+The way of each VM is chosen by the drain's own `choose`, so that what is said beforehand is what
+is done. What policy already has an answer to (a stop that is allowed, say) is a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..decision.placement import Placement
+from ..decision.strategy import choose
+from ..model.policy import Policy, PolicyError
+from ..model.record import NodeRecord
+from .catalogue import CHECKS
+from .cluster import cluster_findings, node_findings
+from .codes import About, Check, Found, Severity
+from .facts import Facts, VMSeen
+from .vm import inactive_findings, vm_findings
+
+_ORDER = {Severity.BLOCKER: 0, Severity.WARNING: 1}
+_ABOUT = {About.CLUSTER: 0, About.NODE: 1, About.VM: 2, About.POD: 3}
+# One of these that stays does not keep the others.
+_SINGLE = frozenset({About.VM.value, About.POD.value})
+
+
+def check(facts: Facts, policy: Policy) -> list[Found]:
+    """Everything that stands in the way of draining `facts.node` under this policy."""
+    draining = frozenset({facts.node})
+    placement = Placement(facts.observation, draining, policy.limits, placing=policy.placing)
+    found = list(cluster_findings(facts))
+    choices = {}
+    for uuid, vm in facts.observation.vms.items():
+        if vm.node != facts.node:
+            continue
+        seen = facts.vms.get(uuid, VMSeen())
+        if not vm.active:
+            found += inactive_findings(vm)
+            continue
+        # Without any target that is said once, of the node.
+        refusals = placement.refusals(vm) if facts.targets else ()
+        choices[uuid] = choose(vm, policy, refusals)
+        found += vm_findings(facts, vm, seen, choices[uuid])
+    found += node_findings(facts, choices)
+    return found
+
+
+def record_text(record: NodeRecord | None) -> str:
+    """A maintenance that stands on a node, in words."""
+    if record is None:
+        return ""
+    who = f" of {record.requester}" if record.requester else ""
+    return f"Run {record.run_id}{who} since {record.started_wall}, wants it {record.intent}."
+
+
+# Severity is policy
+
+
+def parse_severity(raw: Mapping[str, Any] | None) -> dict[Check, Severity]:
+    """Code -> severity, as a user gives it. Raises PolicyError naming what is wrong."""
+    known = {check.value: check for check in Check}
+    wanted: dict[Check, Severity] = {}
+    for code, value in (raw or {}).items():
+        if code not in known:
+            near = difflib.get_close_matches(str(code), known, 1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise PolicyError(
+                f"severity names {code!r}, which is no code of the preflight. "
+                f"{hint}All codes are in docs/reasons.md."
+            )
+        try:
+            wanted[known[code]] = Severity(value)
+        except ValueError as exc:
+            words = ", ".join(s.value for s in Severity)
+            raise PolicyError(f"severity of {code} is {value!r}: expected is {words}") from exc
+    return wanted
+
+
+def severity_of(found: Found, wanted: Mapping[Check, Severity]) -> Severity:
+    """What the user says; else the catalogue, and a warning for what the drain gets over."""
+    if found.check in wanted:
+        return wanted[found.check]
+    return Severity.WARNING if found.soft else CHECKS[found.check].severity
+
+
+# The result
+
+
+def rows(
+    facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
+) -> list[dict[str, Any]]:
+    """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
+    told: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for one in found:
+        severity = severity_of(one, wanted)
+        if severity is Severity.IGNORE:
+            continue
+        row = _row(facts, one, severity)
+        told.setdefault((row["code"], row["subject"], row["message"]), row)
+    return sorted(
+        told.values(),
+        key=lambda r: (
+            _ORDER[Severity(r["severity"])],
+            _ABOUT[About(r["about"])],
+            r["code"],
+            r["subject"],
+        ),
+    )
+
+
+def _row(facts: Facts, found: Found, severity: Severity) -> dict[str, Any]:
+    info = CHECKS[found.check]
+    decided = "; ".join(part for part in (found.decided_by, info.decides) if part)
+    return {
+        "code": found.check.value,
+        "severity": severity.value,
+        "about": (found.about or info.about).value,
+        "plane": info.plane.value,
+        "node": facts.node,
+        "subject": found.subject,
+        "sentence": info.sentence,
+        "message": found.message,
+        "remedy": info.remedy,
+        "decided_by": decided,
+    }
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """One finding as one line for people."""
+    what = row["message"] or row["sentence"]
+    return f"{row['severity'].upper()} {row['code']} {row['subject']}: {what} -> {row['remedy']}"
+
+
+def result(
+    facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
+) -> dict[str, Any]:
+    """What the modules return."""
+    listed = rows(facts, found, wanted)
+    blockers = [row for row in listed if row["severity"] == Severity.BLOCKER.value]
+    return {
+        "node": facts.node,
+        "findings": listed,
+        "blockers": [line(row) for row in blockers],
+        "cautions": [line(row) for row in listed if row not in blockers],
+        "node_blockers": [line(r) for r in blockers if r["about"] not in _SINGLE],
+        "vms_checked": len(list(_here(facts))),
+        "changed": False,
+    }
+
+
+def _here(facts: Facts) -> Iterator[str]:
+    return (u for u, vm in facts.observation.vms.items() if vm.node == facts.node)

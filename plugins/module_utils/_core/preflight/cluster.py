@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight of the node, its peers and the cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..decision.strategy import Choice, Way
+from .codes import LISTED, About, Check, Found, Platform, listed
+from .facts import Facts, HostSeen
+from .tls import tls_findings
+
+# Seconds. The clocks are read one after the other, over connections that take a second each.
+SKEW = 5.0
+
+
+def cluster_findings(facts: Facts) -> Iterator[Found]:
+    """What concerns every node."""
+    cluster = facts.cluster
+    subject = "KubeVirt"
+    for check, text in (
+        (Check.UPGRADING, cluster.upgrading),
+        (Check.UNHEALTHY, cluster.unhealthy),
+        (Check.WEBHOOK_UNAVAILABLE, cluster.webhook),
+        (Check.NO_CANCEL, cluster.no_cancel),
+        (Check.DESCHEDULER, cluster.descheduler),
+        (Check.UPDATER, cluster.updater),
+    ):
+        if text:
+            yield Found(check, subject, text)
+    for right in facts.missing:
+        yield Found(Check.FORBIDDEN, "account", right)
+    for text in facts.unread:
+        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+    yield from _stuck(facts)
+    for node in facts.observation.nodes.values():
+        if not node.reachable and node.name != facts.node:
+            why = facts.needed.get(node.name, "")
+            text = f"{node.message} {why}".strip()
+            yield Found(Check.PEER_UNREACHABLE, f"host {node.name}", text, soft=not why)
+
+
+def _stuck(facts: Facts) -> Iterator[Found]:
+    """While a free slot remains, the drain goes on beside it."""
+    holding = [work for work in facts.stuck if work.holds]
+    here = [work for work in holding if work.source == facts.node]
+    full = len(holding) >= facts.cluster.slots or len(here) >= facts.cluster.outbound
+    for work in facts.stuck:
+        yield Found(Check.STUCK, f"VM {work.vm}", work.why, soft=not full)
+
+
+def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """The node itself, and whether the others together can take its VMs."""
+    own, subject = facts.own, f"node {facts.node}"
+    for check, text in (
+        (Check.NODE_NOT_READY, own.not_ready),
+        (Check.SILENT, own.silent),
+        (Check.DRAIN_TAINT, own.drain_taint),
+        (Check.RECORD, own.record),
+        (Check.RUNS_THE_MAINTENANCE, own.runs_us),
+    ):
+        if text:
+            yield Found(check, subject, text)
+    yield from _runs_us(facts, choices)
+    for text in own.others:
+        yield Found(Check.OTHERS, subject, text)
+    if own.cordoned_by_others:
+        yield Found(Check.CORDONED, subject)
+    for name in facts.left_claims:
+        yield Found(Check.LEFT_CLAIM, subject, name)
+    for claim in facts.observation.inbound:
+        if claim.target == facts.node:
+            yield Found(Check.INBOUND, subject, f"{claim}.")
+    for pod in facts.pods:
+        about = About.NODE if pod.whole else About.POD
+        yield Found(pod.check, f"pod {pod.name}", pod.message, about=about)
+    yield from _twice(facts)
+    moving = [u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.WAIT)]
+    if moving and not facts.targets:
+        yield Found(Check.LAST_NODE, subject)
+    elif moving:
+        yield from _room(facts, moving)
+        yield from _versions(facts)
+        yield from _post_copy(facts, choices)
+        yield from tls_findings(facts, choices)
+    yield from _capacity(facts)
+    yield from _clocks(facts)
+
+
+def _runs_us(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """A VM that runs us is moved last, which is no more than good to know, and never stopped."""
+    for uuid, choice in choices.items():
+        text = facts.observation.vms[uuid].runs_us
+        if text:
+            soft = choice.way in (Way.MIGRATE, Way.EXTERNAL)
+            text += " It is moved last." if soft else " It is never stopped."
+            yield Found(Check.RUNS_THE_MAINTENANCE, f"node {facts.node}", text, soft)
+
+
+def _twice(facts: Facts) -> Iterator[Found]:
+    """A VM that runs here and on another host, and is not on its way."""
+    obs = facts.observation
+    for uuid, vm in obs.vms.items():
+        if vm.node != facts.node or vm.state.value != "running" or vm.job is not None:
+            continue
+        there = [s.node for s in obs.sightings.get(uuid, []) if s.state.value == "running"]
+        if there:
+            text = f"It runs on {facts.node} and on {', '.join(there)}."
+            yield Found(Check.RUNNING_TWICE, f"VM {vm.name}", text)
+
+
+def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
+    """Necessary, not sufficient: that it all fits is for the plan to say."""
+    needs = sum(_mib(facts, uuid) for uuid in moving)
+    if facts.room_mib is not None and needs > facts.room_mib:
+        where = ", ".join((facts.room_on or facts.targets)[:LISTED])
+        text = f"{len(moving)} VMs need {needs} MiB; {where} have"
+        yield Found(
+            Check.FLEET_TOO_FULL, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
+        )
+
+
+def _mib(facts: Facts, uuid: str) -> int:
+    seen = facts.vms.get(uuid)
+    if seen is not None and seen.pod_mib is not None:
+        return seen.pod_mib
+    return facts.observation.vms[uuid].memory_mib
+
+
+def _versions(facts: Facts) -> Iterator[Found]:
+    """libvirt and QEMU move guests to the same or a newer version only."""
+    if facts.platform is not Platform.LIBVIRT:
+        return
+    by_name = {host.name: host for host in facts.hosts}
+    own = by_name.get(facts.node, HostSeen(facts.node))
+    peers = [by_name[name] for name in facts.targets if name in by_name]
+    older = {peer.name: text for peer in peers if (text := _older(own, peer))}
+    for name, text in older.items():
+        yield Found(Check.NEWER_TO_OLDER, f"host {name}", text, soft=len(older) < len(peers))
+
+
+def _older(own: HostSeen, peer: HostSeen) -> str:
+    for what, mine, its in (
+        ("QEMU", own.hypervisor_version, peer.hypervisor_version),
+        ("libvirt", own.libvirt_version, peer.libvirt_version),
+    ):
+        if mine and its and its < mine:
+            return f"{what} is {_version(its)} there and {_version(mine)} on {own.name}."
+    return ""
+
+
+def _version(number: int) -> str:
+    return f"{number // 10**6}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """The target's QEMU needs userfaultfd for the pages that arrive late."""
+    if facts.platform is not Platform.LIBVIRT:
+        return
+    if not any(c.way is Way.MIGRATE and c.migration.post_copy for c in choices.values()):
+        return
+    known = {h.name: h.userfaultfd for h in facts.hosts if h.name in facts.targets}
+    bad = [name for name, may in known.items() if may is False]
+    for name in bad:
+        yield Found(Check.POST_COPY, f"host {name}", soft=len(bad) < len(known))
+    dark = sorted(name for name in facts.targets if known.get(name) is None)
+    if dark:
+        text = f"Whether the kernel permits post-copy on {', '.join(dark)}."
+        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+
+
+def _capacity(facts: Facts) -> Iterator[Found]:
+    """Of hosts that take VMs: what the drained one has counts for nobody now."""
+    bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
+    if bare:
+        yield Found(Check.CAPACITY, f"node {facts.node}", f"Not declared for {listed(bare)}.")
+
+
+def _clocks(facts: Facts) -> Iterator[Found]:
+    """Of hosts whose clock was not measured nothing is said but that."""
+    known = {h.name: h.clock for h in facts.hosts if h.clock is not None}
+    dark = sorted(h.name for h in facts.hosts if h.clock is None)
+    if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
+        text = f"The clocks of {listed(dark)}."
+        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+    if len(known) < 2:
+        return
+    # Whoever measured has a clock too: of two hosts that differ it tells which one is wrong.
+    clocks = sorted([*known.values(), 0.0])
+    middle = clocks[len(clocks) // 2]
+    for name, clock in known.items():
+        if abs(clock - middle) > SKEW:
+            way = "ahead of" if clock > middle else "behind"
+            text = f"Its clock is {abs(clock - middle):.0f} s {way} the others'."
+            yield Found(Check.CLOCK_SKEW, f"host {name}", text)

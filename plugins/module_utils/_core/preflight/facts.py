@@ -1,0 +1,174 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a platform tells the preflight, as plain data. The core's Observation, and more.
+
+An empty text, tuple or mapping: nothing is wrong. Sizes in MiB, times in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..model.observation import Observation
+from .codes import Check, Platform
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A disruption budget that selects a VM's pod. `never`: it can allow no eviction at all.
+
+    `left`: evictions that it allows now; None: not known.
+    """
+
+    name: str
+    never: str = ""
+    left: int | None = None
+
+
+@dataclass(frozen=True)
+class QuotaLeft:
+    """What a quota leaves of one resource, and what one more pod of the VM needs of it."""
+
+    quota: str
+    resource: str
+    left: float
+    needs: float
+
+
+@dataclass(frozen=True)
+class VMSeen:
+    """More of one VM than the drain looks at.
+
+    starting: its phase. paused: why; `paused_soft`: it can be moved so. stays_off: why nothing
+    starts it again. local_disks: copied by a migration. local_media: images in its drives that
+    are here only. refused: node -> why not to that one, in the platform's own words. tries: what
+    the platform answered to its eviction as a dry run. foreign: a migration that is not ours.
+    unchecked: what it asks of a target and cannot be told beforehand. unmet: settings of its rule
+    that the platform migrates it without, in words.
+    """
+
+    starting: str = ""
+    paused: str = ""
+    paused_soft: bool = False
+    stays_off: str = ""
+    backup: str = ""
+    snapshot: str = ""
+    utility_volumes: str = ""
+    local_disks: tuple[str, ...] = ()
+    local_media: tuple[str, ...] = ()
+    refused: Mapping[str, tuple[Check, str]] = field(default_factory=dict)
+    quotas: tuple[QuotaLeft, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    left_mark: str = ""
+    foreign: str = ""
+    tried: tuple[Check, str] | None = None
+    pod_mib: int | None = None
+    unchecked: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PodSeen:
+    """Another pod of the node that will not go. `whole`: the drain does not even begin for it."""
+
+    name: str
+    check: Check
+    message: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class TLSSeen:
+    """QEMU's certificates for migrations. missing: of the names that QEMU gives them. verify: it
+    wants a certificate of who calls it."""
+
+    folder: str
+    missing: tuple[str, ...] = ()
+    verify: bool = True
+
+
+@dataclass(frozen=True)
+class HostSeen:
+    """A libvirt host. Versions: major*10^6 + minor*10^3 + release, 0: not known.
+
+    userfaultfd: may QEMU there use it (None: not known). clock: its clock less the asker's.
+    declared: somebody said how much of its memory is for VMs. tls: None: not known.
+    """
+
+    name: str
+    hypervisor_version: int = 0
+    libvirt_version: int = 0
+    userfaultfd: bool | None = None
+    clock: float | None = None
+    declared: bool = True
+    tls: TLSSeen | None = None
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """The node itself. `record`: the maintenance of ours that stands on it, in words."""
+
+    not_ready: str = ""
+    silent: str = ""
+    drain_taint: str = ""
+    others: tuple[str, ...] = ()
+    cordoned_by_others: bool = False
+    record: str = ""
+    runs_us: str = ""
+
+
+@dataclass(frozen=True)
+class StuckWork:
+    """A migration that goes on no more. `holds`: does it take a slot of the cluster?"""
+
+    vm: str
+    source: str
+    why: str
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class ClusterSeen:
+    """The whole cluster. `slots`, `outbound`: its limits. in_the_clear: why memory travels so."""
+
+    upgrading: str = ""
+    unhealthy: str = ""
+    webhook: str = ""
+    no_cancel: str = ""
+    descheduler: str = ""
+    updater: str = ""
+    in_the_clear: str = ""
+    slots: int = 5
+    outbound: int = 2
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that one pass read.
+
+    `targets`: names of the nodes that take VMs at all. `room_mib`: what they have free together,
+    None: not known; `room_on`: on which of them, empty: on all. missing: rights that the account
+    lacks. unread: what could not be looked at. needed: hosts that do not answer and that something
+    depends on, with what. left_claims: volumes of runs that are over. pods:
+    those that will not go.
+    """
+
+    platform: Platform
+    node: str
+    observation: Observation
+    own: NodeSeen = field(default_factory=NodeSeen)
+    vms: Mapping[str, VMSeen] = field(default_factory=dict)
+    hosts: tuple[HostSeen, ...] = ()
+    cluster: ClusterSeen = field(default_factory=ClusterSeen)
+    targets: tuple[str, ...] = ()
+    room_mib: int | None = None
+    room_on: tuple[str, ...] = ()
+    stuck: tuple[StuckWork, ...] = ()
+    missing: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    needed: Mapping[str, str] = field(default_factory=dict)
+    left_claims: tuple[str, ...] = ()
+    pods: tuple[PodSeen, ...] = ()

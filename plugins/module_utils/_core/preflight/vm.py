@@ -1,0 +1,159 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight of one VM. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..decision.strategy import Choice, Way
+from ..model.observation import VM, State
+from ..reasons.reason import Reason
+from .codes import Check, Found, Platform
+from .facts import Facts, VMSeen
+
+_STOPS = frozenset({Way.SHUTDOWN, Way.SAVE})
+_STAYS = frozenset({Way.BLOCK, Way.WAIT})
+_ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
+# Of two reasons why no node takes a VM, the later one came nearer to taking it.
+_NEARER = (
+    Check.NO_SELECTOR,
+    Check.NO_VENDOR,
+    Check.CPU_MODEL,
+    Check.NOT_TOLERATED,
+    Check.NO_TARGET,
+)
+_LISTED = 5
+# (check, message, soft) -> a finding about the VM in hand
+_Tell = Callable[..., Found]
+
+
+def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[Found]:
+    """An active VM of the node."""
+    by = f"strategy {choice.strategy.value} ({choice.decided_by})"
+
+    def tell(check: Check, message: str = "", soft: bool = False) -> Found:
+        return Found(check, f"VM {vm.name}", message, soft, by)
+
+    if seen.starting:
+        # It has no say yet in whether it can migrate.
+        yield tell(Check.STARTING, f"Its phase is {seen.starting}.")
+        return
+    if vm.state in _ARRIVING:
+        yield Found(Check.INBOUND, f"node {facts.node}", f"{vm.name} is arriving.")
+        return
+    yield from _state(vm, seen, tell)
+    yield from _way(facts, vm, choice, tell)
+    if choice.way is Way.MIGRATE:
+        yield from _target(facts, seen, tell)
+    if seen.local_media:
+        text = f"In its drives: {', '.join(seen.local_media)}."
+        yield tell(Check.LOCAL_MEDIUM, text, choice.way not in _STAYS)
+    yield from _budgets(seen, choice, tell)
+    yield from _busy(vm, seen, tell)
+    if choice.way in _STOPS and seen.stays_off:
+        yield tell(Check.STAYS_OFF, seen.stays_off)
+    if choice.way is Way.EXTERNAL:
+        yield tell(Check.EXTERNAL_OWNER)
+    if seen.left_mark and not facts.own.record:
+        yield tell(Check.LEFT_MARK, seen.left_mark)
+    if seen.tried is not None:
+        check, text = seen.tried
+        yield tell(check, text, check is Check.DISRUPTION_BUDGET and choice.way not in _STOPS)
+
+
+def inactive_findings(vm: VM) -> Iterator[Found]:
+    """A VM that is off."""
+    if vm.crashed:
+        text = "It is off because its process failed."
+        yield Found(Check.CRASHED, f"VM {vm.name}", text, soft=True)
+    if vm.managed_save:
+        yield Found(Check.MANAGED_SAVE, f"VM {vm.name}")
+
+
+def _state(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+    if vm.state is State.CRASHED:
+        yield tell(Check.CRASHED)
+    elif vm.state is State.POSTCOPY_FAILED:
+        yield tell(Check.POSTCOPY_BROKEN)
+    elif seen.paused:
+        yield tell(Check.NOT_RUNNING_NORMALLY, seen.paused, seen.paused_soft)
+    elif vm.state is State.PAUSED:
+        yield tell(Check.NOT_RUNNING_NORMALLY, "It is paused.")
+
+
+def _way(facts: Facts, vm: VM, choice: Choice, tell: _Tell) -> Iterator[Found]:
+    """What keeps it from migrating, and what policy says to that."""
+    answered = choice.way not in _STAYS
+    for finding in choice.findings:
+        if finding.reason is Reason.RUNS_THE_MAINTENANCE:
+            continue  # said of the node
+        # KubeVirt tells a moment after the start, and the drain waits for it.
+        waits = finding.reason is Reason.NOT_KNOWN_YET and facts.platform is Platform.KUBEVIRT
+        soft = (answered or waits) and finding.reason is not Reason.SKIPPED
+        yield tell(Check(finding.reason.value), finding.message, soft)
+    if choice.way is Way.COLD_MIGRATE:
+        for finding in vm.cold_findings:
+            yield tell(Check(finding.reason.value), f"For a cold migration: {finding.message}")
+    if choice.way is Way.SAVE:
+        for finding in vm.save_findings:
+            yield tell(Check(finding.reason.value), f"To be saved: {finding.message}")
+
+
+def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+    """A VM that is to be migrated: is there a place for it?"""
+    if facts.targets and set(facts.targets) <= set(seen.refused):
+        nearest = max((check for check, _text in seen.refused.values()), key=_NEARER.index)
+        parts = [f"{node}: {text}" for node, (_check, text) in sorted(seen.refused.items())]
+        more = f"; and {len(parts) - _LISTED} more" if len(parts) > _LISTED else ""
+        yield tell(nearest, "; ".join(parts[:_LISTED]) + more + ".")
+    if seen.unchecked:
+        text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
+        yield tell(Check.NOT_CHECKED, text)
+    for text in seen.unmet:
+        yield tell(Check.UNMET_SETTINGS, text)
+    for quota in seen.quotas:
+        if quota.left < quota.needs:
+            yield tell(
+                Check.QUOTA,
+                f"Quota {quota.quota} leaves {number(quota.left)} of {quota.resource}; the target"
+                f" pod needs {number(quota.needs)}.",
+            )
+    if seen.local_disks:
+        yield tell(Check.STORAGE_HERE, f"Copied: {', '.join(seen.local_disks)}.")
+
+
+def _budgets(seen: VMSeen, choice: Choice, tell: _Tell) -> Iterator[Found]:
+    """A budget is asked when the pod is really evicted; before a migration it is not."""
+    stopped = choice.way in _STOPS
+    if len(seen.budgets) > 1:
+        names = ", ".join(budget.name for budget in seen.budgets)
+        text = f"More than one budget selects its pod ({names}): no eviction is allowed."
+        yield tell(Check.DISRUPTION_BUDGET, text, not stopped)
+        return
+    for budget in seen.budgets:
+        if budget.never:
+            text = f"{budget.name} can never allow an eviction: {budget.never}."
+            yield tell(Check.DISRUPTION_BUDGET, text, not stopped)
+        elif stopped and budget.left == 0:
+            yield tell(Check.DISRUPTION_BUDGET, f"{budget.name} allows no eviction now.")
+
+
+def _busy(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+    for check, text in (
+        (Check.BACKUP, seen.backup),
+        (Check.SNAPSHOT, seen.snapshot),
+        (Check.UTILITY_VOLUMES, seen.utility_volumes),
+        (Check.IN_FLIGHT, seen.foreign),
+    ):
+        if text:
+            yield tell(check, text)
+    if vm.managed_save:
+        yield tell(Check.MANAGED_SAVE)
+
+
+def number(value: float) -> str:
+    """For people."""
+    return f"{value:g}" if value < 10**6 else f"{value:.0f}"

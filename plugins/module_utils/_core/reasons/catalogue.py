@@ -1,0 +1,372 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is said of each reason: a row each. docs/reasons.md is made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .codes import Plane, Reason
+
+
+@dataclass(frozen=True)
+class ReasonInfo:
+    """What the catalogue says of a reason: plane, sentence, remedy."""
+
+    plane: Plane
+    sentence: str
+    remedy: str
+
+
+def _c(sentence: str, remedy: str) -> ReasonInfo:
+    return ReasonInfo(Plane.CONTROL, sentence, remedy)
+
+
+def _d(sentence: str, remedy: str) -> ReasonInfo:
+    return ReasonInfo(Plane.DATA, sentence, remedy)
+
+
+CATALOGUE: dict[Reason, ReasonInfo] = {
+    Reason.DISKS: _c(
+        "A disk is local and cannot be copied, or another host has other data in its place.",
+        "Move the disk and its backing files to shared storage, or choose on_not_migratable.",
+    ),
+    Reason.INTERFACE: _c(
+        "A network or bridge of the VM does not exist on the target.",
+        "Create or start the network on the target, or choose another target.",
+    ),
+    Reason.HOTPLUG: _c(
+        "A hotplugged device keeps the VM on its host.",
+        "Unplug the device, or choose on_not_migratable.",
+    ),
+    Reason.VIRTIOFS: _c(
+        "A host directory is shared into the VM (virtiofs or 9p).",
+        "Unmount and detach the share, or choose on_not_migratable.",
+    ),
+    Reason.HOST_DEVICE: _c(
+        "A device of the host is passed through to the VM.",
+        "Detach the device, or choose on_not_migratable.",
+    ),
+    Reason.SEV: _c(
+        "The VM's memory is encrypted by AMD SEV.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+    ),
+    Reason.SECURE_EXECUTION: _c(
+        "The VM runs with IBM Secure Execution.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+    ),
+    Reason.TDX: _c(
+        "The VM is an Intel TDX guest.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+    ),
+    Reason.HYPERV_PASSTHROUGH: _c(
+        "The VM uses Hyper-V features in passthrough mode.",
+        "Name the features that it needs instead of passthrough.",
+    ),
+    Reason.PERSISTENT_RESERVATION: _c(
+        "A disk uses SCSI persistent reservations, which stay with the host.",
+        "Release the reservation, or choose on_not_migratable.",
+    ),
+    Reason.CPU_MODEL: _c(
+        "The VM's CPU cannot run on the target.",
+        "Give the VM a CPU model that both hosts have, or choose another target.",
+    ),
+    Reason.MACHINE_TYPE: _c(
+        "The target's QEMU does not know the VM's machine type.",
+        "Update QEMU on the target, or choose another target.",
+    ),
+    Reason.EMULATOR: _c(
+        "The target does not have the emulator that the VM's definition names.",
+        "Install it there under the same path, or choose another target.",
+    ),
+    Reason.GRAPHICS: _c(
+        "The VM's VNC or SPICE cannot listen on the target as it does here.",
+        "Let it listen on 0.0.0.0 or a libvirt network, with autoport, or choose another target.",
+    ),
+    Reason.SHARED_MEMORY: _c(
+        "A shared memory device (ivshmem) keeps the VM on its host.",
+        "Detach the device or give it role='master', or choose on_not_migratable.",
+    ),
+    Reason.LAUNCH_SECURITY: _c(
+        "The VM has a launch security of a type that is not known to migrate.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+    ),
+    Reason.QEMU_COMMANDLINE: _c(
+        "The VM has QEMU arguments of its own, of which libvirt knows nothing.",
+        "If all that they name is the same on every host, declare qemuCommandLine portable.",
+    ),
+    Reason.QEMU_BLOCKS: _c(
+        "QEMU does not migrate the VM as it runs now.",
+        "Detach the device or end the use that the message names, or choose on_not_migratable.",
+    ),
+    Reason.SNAPSHOTS: _c(
+        "libvirt does not migrate a domain that has snapshots.",
+        "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
+    ),
+    Reason.CHECKPOINTS: _c(
+        "The VM has checkpoints: libvirt forgets them when it moves, and the next backup fails.",
+        "Delete them (virsh checkpoint-delete); after the move begin with a full backup.",
+    ),
+    Reason.NAME_TAKEN: _c(
+        "The target has another domain with the same name.",
+        "Rename one of the two, or choose another target.",
+    ),
+    Reason.SECRET: _c(
+        "A libvirt secret that a disk or device needs is missing on the target.",
+        "Define the secret on the target (virsh secret-define, secret-set-value).",
+    ),
+    Reason.FILE_MISSING: _c(
+        "A file that the VM needs beside its disks (kernel, loader ...) is missing on the target.",
+        "Put the file at the same path on the target, or choose another target.",
+    ),
+    Reason.HUGEPAGES: _c(
+        "The target has too few free huge pages of the size that the VM needs.",
+        "Reserve huge pages on the target, or choose another target.",
+    ),
+    Reason.PINNING: _c(
+        "The VM is pinned to CPUs or NUMA nodes that the target does not have.",
+        "Remove or change the pinning, or choose another target.",
+    ),
+    Reason.TPM_STATE: _c(
+        "The state of the VM's emulated TPM cannot be moved to the target.",
+        "Put the TPM state on shared storage or use a newer libvirt, or choose on_not_migratable.",
+    ),
+    Reason.BLOCK_JOB: _c(
+        "A block job (copy, commit, backup) is running on a disk of the VM.",
+        "Let the block job end or cancel it (virsh blockjob --abort).",
+    ),
+    Reason.TRANSIENT: _c(
+        "The VM is transient: libvirt can neither save it nor keep its definition when it stops.",
+        "Define the VM persistently, or choose another on_not_migratable.",
+    ),
+    Reason.NO_TARGET: _c(
+        "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
+        "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
+    ),
+    Reason.NOT_RUNNING_NORMALLY: _c(
+        "The VM is paused, crashed or in another state that is not moved live.",
+        "Resume or stop the VM by hand, then run again.",
+    ),
+    Reason.STOP_NOT_ALLOWED: _c(
+        "Emptying the node would stop this VM, and nothing allows that.",
+        "Set allow_stop for this VM (option or rule), or stop it by hand.",
+    ),
+    Reason.EXTERNAL_TIMED_OUT: _c(
+        "The VM's owner was asked to move it (External) and did not in time.",
+        "Ask the owner of the VM, or raise external_timeout.",
+    ),
+    Reason.NOT_KNOWN_YET: _c(
+        "Whether the VM can migrate is not known.",
+        "See the message for what could not be read, mend it, then run again.",
+    ),
+    Reason.UNDECIDED: _c(
+        "A rule compared a value that is not known, so nothing was decided.",
+        "Give the rule an 'unknown' answer, or make the value known.",
+    ),
+    Reason.SKIPPED: _c(
+        "The policy says to leave this VM where it is.",
+        "The node cannot be certified as drained with this VM on it.",
+    ),
+    Reason.HOOK_PENDING: _c(
+        "A hook of the VM's rule was not answered yet.",
+        "The roles drain and restore run it. Else run its tasks, then call with hooks_done.",
+    ),
+    Reason.MIGRATION_FAILED: _d(
+        "The migration failed; the VM runs on at the source.",
+        "See the message and the logs of libvirtd on both hosts.",
+    ),
+    Reason.COMPLETION_TIMEOUT: _d(
+        "The migration took longer than completion_timeout_per_gib allows.",
+        "Allow post-copy or auto-converge, give it more bandwidth, or more time.",
+    ),
+    Reason.NO_PROGRESS: _d(
+        "The migration made no progress for progress_timeout.",
+        "Allow post-copy or auto-converge; check the link between the hosts.",
+    ),
+    Reason.ABORTED: _c(
+        "The migration was aborted on request.",
+        "Run the drain again when it is wanted.",
+    ),
+    Reason.OUTCOME_LOST: _c(
+        "The process that watched the migration died; where the VM runs was read.",
+        "Nothing, if the VM runs. The reason stands in libvirtd's log.",
+    ),
+    Reason.POSTCOPY_BROKEN: _d(
+        "The link broke in post-copy. The VM's memory is on both hosts.",
+        "Mend the link and wait. Never destroy either domain: both are needed.",
+    ),
+    Reason.PEER_UNREACHABLE: _c(
+        "A host does not answer. It is no target, and a VM that may be there waits for it.",
+        "Repair the connection to the host (see the message), then run again.",
+    ),
+    Reason.ATTEMPTS_USED_UP: _d(
+        "All attempts to migrate failed.",
+        "See the message of the last attempt, mend the cause, then run again.",
+    ),
+    Reason.DEADLINE: _c(
+        "The node was not drained or restored within drain_timeout.",
+        "Run again to carry on, or raise drain_timeout.",
+    ),
+    Reason.SHUTDOWN_TIMED_OUT: _d(
+        "The guest did not shut down within shutdown_timeout.",
+        "Shut it down from inside, raise shutdown_timeout, or allow force_stop.",
+    ),
+    Reason.STOP_FAILED: _d(
+        "The VM could not be stopped, saved or moved while off.",
+        "See the message, mend the cause, then run again.",
+    ),
+    Reason.STOPPED_BY_ITSELF: _c(
+        "The VM was stopped by its guest or by someone else during the run.",
+        "Start it where it is defined if it should run.",
+    ),
+    Reason.VANISHED: _c(
+        "The VM was undefined or destroyed by someone else during the run.",
+        "Its last definition is in the host's record.",
+    ),
+    Reason.VM_LOST: _d(
+        "The VM is on no host, in two full reads of all hosts.",
+        "Its last definition is in the host's record and its copies. See libvirtd's logs.",
+    ),
+    Reason.RUNNING_TWICE: _d(
+        "The VM runs on two hosts, in two full reads.",
+        "Stop one of the two by hand after checking which one is right. Nothing was touched.",
+    ),
+    Reason.CRASHED: _d(
+        "The VM crashed.",
+        "Look at the guest's console and QEMU's log.",
+    ),
+    Reason.CANNOT_START: _d(
+        "A VM that was stopped for the maintenance could not be started again.",
+        "See the message, mend the cause, then run restore again.",
+    ),
+    Reason.QUOTA: _c(
+        "A ResourceQuota of the namespace leaves no room for the target pod.",
+        "Raise the quota by one pod of this size, or end something in the namespace.",
+    ),
+    Reason.TARGET_UNSCHEDULABLE: _c(
+        "No node takes the target pod.",
+        "See which predicate fails; uncordon or add a node that fits, or change the selector.",
+    ),
+    Reason.TARGET_PREPARATION: _c(
+        "The target pod runs, but the target is not ready to receive.",
+        "Look at virt-handler on the target; deleting the target pod ends this attempt.",
+    ),
+    Reason.WAITING_FOR_SLOT: _c(
+        "The migration waits for a slot within the cluster's limits.",
+        "Wait, or raise the limits; a stuck migration holds its slot until it is ended.",
+    ),
+    Reason.RETRY_BACKOFF: _c(
+        "The platform waits before it tries again.",
+        "Wait, or mend what made the earlier attempts fail.",
+    ),
+    Reason.BACKUP: _c(
+        "A backup of the VM is under way.",
+        "Let the backup end, or abort it.",
+    ),
+    Reason.UTILITY_VOLUMES: _c(
+        "Utility volumes are attached to the VM.",
+        "Detach them, or let what uses them end.",
+    ),
+    Reason.DISRUPTION_BUDGET: _c(
+        "A PodDisruptionBudget does not allow the eviction.",
+        "Change the budget: an integer minAvailable that leaves room; others are never computed.",
+    ),
+    Reason.WEBHOOK_UNAVAILABLE: _c(
+        "virt-api does not answer, so the API refuses what needs its webhooks.",
+        "Bring virt-api back, then run again.",
+    ),
+    Reason.BUDGET_NOT_COMPUTED: _c(
+        "A PodDisruptionBudget cannot be computed, so it never allows an eviction.",
+        "Give the budget an integer minAvailable; VMIs have no scale for the other forms.",
+    ),
+    Reason.HOST_MODEL: _c(
+        "The VM has the CPU model of its node (host-model), and no other node has it.",
+        "Add a node with this CPU model, or give the VM a named model.",
+    ),
+    Reason.ADOPTED: _c(
+        "A migration that somebody else asked for is under way; it is waited for.",
+        "Nothing. It is left to those who asked for it, also by an abort.",
+    ),
+    Reason.TWO_LOOPS: _c(
+        "Somebody else asks to move this VM too.",
+        "Pause the other one during the maintenance: the message names it.",
+    ),
+    Reason.POD_UNMANAGED: _c(
+        "A pod has no controller, so nothing would bring it back.",
+        "Set pods.force if it may go for good, or remove it by hand.",
+    ),
+    Reason.POD_LOCAL_DATA: _c(
+        "A pod has data in an emptyDir, which is lost when it goes.",
+        "Set pods.delete_emptydir_data if that may be.",
+    ),
+    Reason.POD_OF_DAEMONSET: _c(
+        "A pod belongs to a DaemonSet, which would bring it back at once.",
+        "Set pods.ignore_daemonsets to leave it; pods.force if its DaemonSet is gone.",
+    ),
+    Reason.POD_TERMINATING: _c(
+        "A pod was asked to end and has not ended yet.",
+        "Wait for its grace period; then look at its finalizers and at the kubelet.",
+    ),
+    Reason.LAST_REPLICA: _c(
+        "The VMs or the API need this pod, and no other replica is Ready elsewhere.",
+        "Scale its controller up, or bring the other replica back; then run again.",
+    ),
+    Reason.FORBIDDEN: _c(
+        "The account is not allowed to do this.",
+        "Grant the verb on the resource that the message names.",
+    ),
+    Reason.API_ERROR: _c(
+        "The API refused the request.",
+        "See the message.",
+    ),
+    Reason.EVACUATION_NOT_STARTED: _c(
+        "The VM is marked for evacuation, and no migration of it is there.",
+        "KubeVirt goes on when the Node changes, some minutes at most; to end it, abort it.",
+    ),
+    Reason.TARGET_POD_NOT_READY: _c(
+        "The target pod has a node and does not start.",
+        "Look at the events of the pod: image, init container, or the node's kubelet.",
+    ),
+    Reason.TARGET_POD_REFUSED: _c(
+        "KubeVirt may not create the target pod.",
+        "The message says who refuses it: the namespace's PodSecurity level, or a webhook.",
+    ),
+    Reason.STORAGE_NOT_READY: _c(
+        "A volume of the target pod cannot be bound, attached or mounted.",
+        "Look at the claim and its storage; a volume for two nodes needs ReadWriteMany.",
+    ),
+    Reason.DRAIN_TAINT: _c(
+        "The node has KubeVirt's drain taint: it moves the VMs by itself, and refuses an abort.",
+        "Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured).",
+    ),
+    Reason.OBJECT_STAYS: _c(
+        "The VM has moved; KubeVirt keeps the migration object open.",
+        "Nothing for the move. The object holds a slot until the condition it names is gone.",
+    ),
+    Reason.TOO_LATE: _c(
+        "The VM runs on the target, or is in post-copy: nothing can be aborted any more.",
+        "Let it end; then migrate the VM to where it should be.",
+    ),
+    Reason.ABORT_UNANSWERED: _d(
+        "The migration was asked to abort and has not ended.",
+        "Look at virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
+    ),
+    Reason.MARK_STAYS: _c(
+        "The request to move the VM could not be taken back; it still stands on the VM.",
+        "See the message. On KubeVirt a migration that succeeds takes it away.",
+    ),
+    Reason.INBOUND: _c(
+        "A migration to this node is under way or holds a reservation on it.",
+        "Let it end, or abort it on its source.",
+    ),
+    Reason.NODE_UNREADABLE: _c(
+        "The node or its record could not be read.",
+        "See the message, mend the cause, then run again.",
+    ),
+    Reason.RUNS_THE_MAINTENANCE: _c(
+        "This VM runs the maintenance itself.",
+        "Run the maintenance from a place that is not on the node.",
+    ),
+}

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is said about the whole cluster: KubeVirt's own object, and whether a target exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..objects.facts import is_true, labels, status, version
+from ..objects.names import CORE, KUBEVIRT, SCHEDULABLE
+from ..objects.tolerations import hard, shown, untolerated
+from .client import Client
+
+Obj = dict[str, Any]
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`default_strategy`: of VMIs that name none. `cluster`, `outbound`: KubeVirt's limits.
+
+    `migrations`: KubeVirt's settings of migrations as they stand in its object.
+    """
+
+    version: tuple[int, int]
+    default_strategy: str
+    cluster: int
+    outbound: int
+    upgrading: bool
+    migrations: Mapping[str, Any] = field(default_factory=dict)
+
+
+def can_cancel(cluster: Cluster | None) -> bool:
+    """evacuate/cancel exists since KubeVirt 1.7.0. What is not known is tried."""
+    return cluster is None or cluster.version >= (1, 7) or cluster.version == (0, 0)
+
+
+def read_cluster(client: Client) -> Cluster:
+    """From the KubeVirt object; KubeVirt's own defaults where it is silent. Raises KubeError."""
+    items, _version = client.list(f"{KUBEVIRT}/kubevirts")
+    obj: Obj = items[0] if items else {"metadata": {}, "spec": {}}
+    config = (obj.get("spec") or {}).get("configuration") or {}
+    migrations = config.get("migrations") or {}
+    now = status(obj)
+    return Cluster(
+        version=version(now.get("observedKubeVirtVersion", "")),
+        default_strategy=config.get("evictionStrategy") or "None",
+        cluster=int(migrations.get("parallelMigrationsPerCluster", 5)),
+        outbound=int(migrations.get("parallelOutboundMigrationsPerNode", 2)),
+        upgrading=now.get("observedDeploymentID") != now.get("targetDeploymentID"),
+        migrations=migrations,
+    )
+
+
+def is_open(node: Obj) -> bool:
+    """May VMs be put there, taints left aside?
+
+    One that is cordoned is not, also for a VM that tolerates that: somebody wants it to be empty.
+    """
+    return (
+        not (node.get("spec") or {}).get("unschedulable")
+        and labels(node).get(SCHEDULABLE) == "true"
+        and is_true(node, "Ready")
+    )
+
+
+def without_place(client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+    """Those of `wanted` (key -> tolerations) that no node other than `name` takes, and why.
+
+    Looks no further than to the nodes that take all of them.
+    """
+    query: dict[str, Any] = {"labelSelector": f"{SCHEDULABLE}=true", "limit": 20}
+    left = dict(wanted)
+    tainted: list[Obj] = []
+    while left:
+        page = client.request("GET", f"{CORE}/nodes", query=query)
+        for node in page.get("items") or []:
+            if node["metadata"]["name"] != name and is_open(node):
+                taints = hard(node)
+                left = {key: t for key, t in left.items() if untolerated(taints, t)}
+                tainted.append(node)
+        after = (page.get("metadata") or {}).get("continue")
+        if not after:
+            break
+        query["continue"] = after
+    return {key: _why(tainted, tolerations) for key, tolerations in left.items()}
+
+
+def _why(tainted: Sequence[Obj], tolerations: Sequence[Obj]) -> str:
+    if not tainted:
+        return "No other node is Ready, schedulable and uncordoned."
+    parts = []
+    for node in tainted[:_NAMED]:
+        taints = ", ".join(shown(taint) for taint in untolerated(hard(node), tolerations))
+        parts.append(f"{node['metadata']['name']} has {taints}")
+    more = f"; and {len(tainted) - _NAMED} more" if len(tainted) > _NAMED else ""
+    return f"It does not tolerate the taints of any other node: {'; '.join(parts)}{more}."

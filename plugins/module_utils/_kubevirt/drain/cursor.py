@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a slice hands to the next one: a cursor.
+
+It saves reads and writes, and nothing depends on it: without it the next slice reads the Node.
+It holds only as long as the Lease is the one that the slice left. Whoever worked on the node in
+between has changed that, and then all is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..objects import facts, names
+
+Obj = dict[str, Any]
+
+
+@dataclass
+class Carry:
+    """`node`: as last seen, at `read`. `saved`: does the record stand on the Node like this?
+
+    Times are seconds of the platform's clock.
+    """
+
+    lease: Obj
+    node: Obj
+    read: float
+    record: str
+    saved: bool
+    saved_at: float
+    instances: dict[str, Obj] = field(default_factory=dict)
+    pods: dict[str, Obj] = field(default_factory=dict)
+    cluster: Obj | None = None
+    cluster_read: float = 0.0
+    streams_lists: bool = True
+    rates: dict[str, float] = field(default_factory=dict)
+    rates_answered: float = 0.0
+    board: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def pack(carry: Carry) -> str:
+    """As text without spaces."""
+    text = json.dumps(asdict(carry), separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpack(text: str | None) -> Carry | None:
+    """None where there is none, or none that this version of ours can read."""
+    if not text:
+        return None
+    try:
+        return Carry(**json.loads(zlib.decompress(base64.b64decode(text))))
+    except (ValueError, TypeError, zlib.error):
+        return None
+
+
+def slim(node: Obj) -> Obj:
+    """Of a Node what a slice looks at, but for the record."""
+    meta, spec, status = node["metadata"], node.get("spec") or {}, facts.status(node)
+    ready = facts.condition(node, "Ready")
+    notes = {k: v for k, v in facts.annotations(node).items() if k == names.CORDON}
+    kept = ("name", "uid", "resourceVersion")
+    return {
+        "metadata": {**{key: meta[key] for key in kept}, "annotations": notes},
+        "spec": {"unschedulable": bool(spec.get("unschedulable"))},
+        "status": {
+            "conditions": [ready] if ready else [],
+            "nodeInfo": {"bootID": (status.get("nodeInfo") or {}).get("bootID", "")},
+        },
+    }

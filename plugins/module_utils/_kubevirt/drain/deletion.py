@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What others do to a VM meanwhile: they stop, restart, evict or delete it. Pure.
+
+The cluster is read whole: what is in no list does not exist, so a VM that cannot be found was
+deleted. Who did it stands nowhere; who stopped it stands in the VirtualMachine's managedFields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..objects import facts
+from ..records.node_record import Instance
+
+Obj = dict[str, Any]
+_SWITCHES = ("f:runStrategy", "f:running")
+
+
+def is_deleted(vmi: Obj | None, vm: Obj | None, bare: bool) -> bool:
+    """Has somebody deleted it? `vm`, `vmi`: as found, None where there is none."""
+    if bare:
+        return vmi is None or facts.deleted(vmi)
+    return vm is None or facts.deleted(vm)
+
+
+def told(known: Instance) -> Finding:
+    kind = "VirtualMachineInstance" if known.bare else "VirtualMachine"
+    return Finding(Reason.VANISHED, f"The {kind} {known.namespace}/{known.name} was deleted.")
+
+
+def stopped(vm: Obj) -> Finding:
+    """Its VirtualMachine is there, and does not run."""
+    strategy = facts.run_strategy(vm.get("spec") or {})
+    who = _who_switched(vm)
+    text = f"Its VirtualMachine has runStrategy {strategy}{f', set by {who}' if who else ''}."
+    return Finding(Reason.STOPPED_BY_ITSELF, text)
+
+
+def _who_switched(vm: Obj) -> str:
+    """Field manager and time of the last change of its runStrategy; empty: not told."""
+    found = [
+        (str(entry.get("time", "")), str(entry.get("manager", "")))
+        for entry in vm["metadata"].get("managedFields") or []
+        if any(key in ((entry.get("fieldsV1") or {}).get("f:spec") or {}) for key in _SWITCHES)
+    ]
+    when, who = max(found, default=("", ""))
+    return f"{who} at {when}" if who else ""
+
+
+def ending(vmi: Obj, comes_back: bool) -> str:
+    """How others are ending an instance that is still on its node; empty: they are not.
+
+    Its pod may be asked to end long before the instance is: then the guest is shutting down.
+    """
+    over = facts.final(vmi) and comes_back
+    if not (over or facts.deleted(vmi) or _pod_ends(vmi)):
+        return ""
+    node = facts.status(vmi).get("nodeName") or "its node"
+    what = "has ended" if facts.final(vmi) else "is being stopped by others"
+    then = ", and is started anew" if comes_back else ""
+    return f"Its instance on {node} {what}{then}."
+
+
+def _pod_ends(vmi: Obj) -> bool:
+    ready = facts.condition(vmi, "Ready") or {}
+    return not facts.final(vmi) and ready.get("reason") == "PodTerminating"

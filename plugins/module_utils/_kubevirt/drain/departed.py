@@ -1,0 +1,254 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""VMs that are not on the node any more: where they are, and how their attempts ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..._core.model.observation import VM, Observation, Outcome, Sighting, State
+from ..._core.model.record import Attempt, VMRecord
+from ..._core.reasons.reason import Finding, Reason
+from ..api.client import Client
+from ..api.watches import Watches
+from ..objects import facts, names
+from ..records.node_record import Instance
+from ..requests import migration_api
+from . import deletion
+
+Obj = dict[str, Any]
+_HINT = "virtops.maintenance/told-by-migration"
+_ASK_AGAIN = 1.0
+# Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
+# make no request more for those that have moved.
+_TELLS = 60.0
+ANYWHERE = ""  # the node that stands for what the scheduler finds
+
+
+def _past(entry: VMRecord, now: float) -> bool:
+    """Is what its last migration told too old to be believed?"""
+    last = entry.last
+    return last is not None and last.ended and not 0 <= now - last.ended_at < _TELLS
+
+
+class Away:
+    """Reads VMIs, and VMs where there is no VMI, by name."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        watches: Watches,
+        instances: Callable[[], dict[str, Instance]],
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._watches = watches
+        self._instances = instances
+        self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
+        self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
+        self._events: dict[str, str] = {}
+        self._listed = False  # those that moved, in this slice
+
+    def locate(self, entries: Mapping[str, VMRecord], fresh: bool, now: float) -> None:
+        """Read their VMIs, and where there is none or it has ended, their VMs.
+
+        `fresh`: by reading all of them anew, those that we signed with one request. Else what
+        their migrations say is enough, while these are under way and shortly after; of the rest
+        one such request in a slice tells. `now`: the platform's clock.
+        """
+        if fresh:
+            self._away.clear()
+            self._asked.clear()
+        known = self._instances()
+        moved: dict[tuple[str, str], Obj] = {}
+        if fresh or not self._listed:
+            away = [entry for uuid, entry in entries.items() if not self._settled(uuid)]
+            if any(fresh or _past(entry, now) for entry in away):
+                moved, self._listed = self._moved(), True
+        for uuid, entry in entries.items():
+            found = known.get(uuid)
+            if found is None or self._settled(uuid):
+                continue
+            vmi = None
+            if fresh or _past(entry, now):
+                vmi = moved.get((found.namespace, found.name))
+            if vmi is None and not fresh:
+                vmi = self._told_by_migration(found, entry, now)
+                if vmi is None and not self._due(uuid):
+                    continue
+            if vmi is None:
+                vmi = self._client.find(
+                    names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
+                )
+            vm = None
+            moving = vmi is not None and _HINT in vmi
+            if vmi is not None and not moving and facts.identity(vmi) != uuid:
+                vmi = None  # another VM has its name by now
+            if not moving and (vmi is None or facts.phase(vmi) != "Running"):
+                vm = self.machine(uuid)
+            self._away[uuid] = (vmi, vm)
+
+    def _settled(self, uuid: str) -> bool:
+        vmi, _vm = self._away.get(uuid, (None, None))
+        return vmi is not None and facts.phase(vmi) == "Running"
+
+    def _due(self, uuid: str) -> bool:
+        """Asked for once in a while: no watch tells of it."""
+        now = time.monotonic()
+        if now - self._asked.get(uuid, -1e9) < _ASK_AGAIN:
+            return False
+        self._asked[uuid] = now
+        return True
+
+    def _moved(self) -> dict[tuple[str, str], Obj]:
+        """All VMIs that a run of ours moved from this node."""
+        label = f"{names.FROM_NODE}={names.label(self._node)}"
+        found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        return {facts.key(vmi): vmi for vmi in found}
+
+    def _told_by_migration(self, found: Instance, entry: VMRecord, now: float) -> Obj | None:
+        """The VMI as the migration of this run tells it; it left our watch with the switch-over.
+
+        Never as one from before tells it: since then the VM may have been stopped.
+        """
+        moves = self._watches.migrations_of(found.namespace, found.name)
+        if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):
+            return None
+        if entry.last is None or entry.last.work != moves[-1]["metadata"]["uid"]:
+            return None
+        if _past(entry, now):
+            return None
+        state = facts.status(moves[-1]).get("migrationState") or {}
+        over = facts.phase(moves[-1]) == "Succeeded" and bool(state.get("targetNode"))
+        done = facts.phase(moves[-1]) == "Succeeded"
+        if done and not over and not moves[-1]["metadata"].get("finalizers"):
+            return None  # KubeVirt would have copied the state before it let go of it
+        meta = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
+        status = {
+            "phase": "Running" if over else "Scheduled",
+            "nodeName": state.get("targetNode") or ANYWHERE,
+            "migrationState": state,
+        }
+        return {"metadata": meta, "spec": {}, "status": status, _HINT: True}
+
+    def machine(self, uuid: str) -> Obj | None:
+        """The VirtualMachine; None where there is none, or another one has its name."""
+        found = self._instances()[uuid]
+        if found.bare:
+            return None
+        path = names.kubevirt(found.namespace, "virtualmachines", found.name)
+        vm = self._client.find(path)
+        return vm if vm is not None and vm["metadata"]["uid"] == uuid else None
+
+    def comes_back(self, uuid: str, vmi: Obj) -> bool:
+        """Will KubeVirt by itself start anew what has ended?"""
+        vm = self.machine(uuid)
+        return vm is not None and facts.restarts(vm, facts.phase(vmi))
+
+    def sight(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
+        """Put it into the observation."""
+        known = self._instances().get(uuid)
+        vmi, vm = self._away.get(uuid, (None, None))
+        if known is None:
+            return
+        anew = vmi is not None and vmi["metadata"]["uid"] != known.uid
+        if vmi is not None and not facts.final(vmi):
+            place = facts.status(vmi).get("nodeName") or ANYWHERE
+            state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
+            obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
+            return
+        if uuid in self._away and deletion.is_deleted(vmi, vm, known.bare):
+            obs.ended[uuid] = deletion.told(known)
+            return
+        if vmi is None and vm is None:
+            return
+        if vm is not None:
+            obs.ended[uuid] = deletion.stopped(vm)
+        ended = facts.phase(vmi) if vmi is not None else "Succeeded"
+        if vm is not None and facts.restarts(vm, ended):
+            obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
+            return
+        obs.vms[uuid] = VM(
+            uuid=uuid,
+            name=entry.name,
+            node=self._node,
+            state=State.SHUTOFF,
+            memory_mib=entry.memory_mib,
+            persistent=not known.bare,
+        )
+
+    # How attempts ended
+
+    def outcome(self, obs: Observation, uuid: str, entry: VMRecord, vmi: Obj | None) -> None:
+        """Put into the observation how the last attempt ended, if it has."""
+        last = entry.last
+        if last is None or last.ended:
+            return
+        at = (uuid, last.number)
+        known = self._instances().get(uuid)
+        told = self._refused(uuid, entry, last, vmi)
+        if told and uuid in obs.held:
+            return  # it may be under way all the same
+        if told:
+            finding = Finding(Reason(told[0]), told[1])
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
+            return
+        here = vmi or self._away.get(uuid, (None, None))[0]
+        migration = self._attempt(uuid, entry)
+        if migration is None:
+            if last.work and uuid in obs.vms:
+                text = "Its migration object is gone."
+                obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
+            return
+        work = migration["metadata"]["uid"]
+        gone = uuid not in obs.vms and uuid not in obs.held
+        anew = here is not None and known is not None and here["metadata"]["uid"] != known.uid
+        failed = facts.phase(migration) == "Failed"
+        failed |= anew and facts.phase(migration) != "Succeeded"
+        if failed and (uuid in obs.vms or gone):
+            finding = facts.why_failed(here, migration, self._event(migration))
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
+        elif gone:
+            seconds = facts.took(migration, here)
+            if known is not None:
+                known.handed_off = facts.handed_off(here, migration)
+            obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+
+    def _refused(
+        self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None
+    ) -> list[str] | None:
+        """Why its request was refused: reason, message. None: it was not, or it worked."""
+        known, number = self._instances().get(uuid), str(last.number)
+        if known is None or number not in known.refused:
+            return None
+        marked = vmi is not None and known.asked and facts.mark(vmi) == self._node
+        if marked or self._attempt(uuid, entry) is not None:
+            del known.refused[number]
+        return known.refused.get(number)
+
+    def _attempt(self, uuid: str, entry: VMRecord) -> Obj | None:
+        """The migration object of the last attempt."""
+        last, known = entry.last, self._instances().get(uuid)
+        if known is None:
+            return None
+        used = {a.work for a in entry.attempts if a.work and a is not last}
+        for migration in self._watches.migrations_of(known.namespace, known.name):
+            uid = migration["metadata"]["uid"]
+            if last is not None and last.work:
+                if uid == last.work:
+                    return migration
+            elif uid not in used and uid[:8] not in known.old:
+                return migration
+        return None
+
+    def _event(self, migration: Obj) -> str:
+        """The text of its FailedMigration event: before the hand-off the only reason."""
+        uid = migration["metadata"]["uid"]
+        if uid not in self._events:
+            self._events[uid] = migration_api.why_failed(self._client, migration)
+        return self._events[uid]

@@ -1,0 +1,71 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which settings KubeVirt migrates a VM with: its own, and those of the MigrationPolicy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..api.client import Client
+from ..api.cluster import Cluster
+from ..api.errors import KubeError
+from ..objects import facts, migration_policy, names
+from ..records.node_record import Instance
+
+Obj = dict[str, Any]
+
+
+class Policies:
+    """Reads each policy and namespace once. Raises KubeError, the same one again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._policies: list[Obj] | None = None
+        self._namespaces: dict[str, dict[str, str]] = {}
+        self._failed: KubeError | None = None
+
+    def of(self, vmi: Obj) -> Obj | None:
+        """The policy that applies to it; None when none does."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return self._applying(vmi)
+        except KubeError as exc:
+            self._failed = exc
+            raise
+
+    def _applying(self, vmi: Obj) -> Obj | None:
+        if self._policies is None:
+            self._policies = self._client.list(migration_policy.POLICIES)[0]
+        if not self._policies:
+            return None
+        return migration_policy.applying(vmi, self._labels(facts.key(vmi)[0]), self._policies)
+
+    def _labels(self, namespace: str) -> dict[str, str]:
+        if namespace not in self._namespaces:
+            found = self._client.find(f"{names.CORE}/namespaces/{namespace}")
+            self._namespaces[namespace] = facts.labels(found) if found else {}
+        return self._namespaces[namespace]
+
+
+def foresee(
+    policies: Policies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
+) -> None:
+    """Put it with each VM that has not been told yet. It stands in the record, so once a run."""
+    for vmi in vmis:
+        found = known.get(facts.identity(vmi))
+        if found is None or found.settings:
+            continue
+        try:
+            policy = policies.of(vmi)
+        except KubeError as exc:
+            if exc.code != 404:  # 404: this KubeVirt does not have policies
+                return  # not known; a drain does not end for that
+            policy = None
+        applies = migration_policy.settings(cluster.migrations, policy)
+        name = policy["metadata"]["name"] if policy else ""
+        warning = migration_policy.too_slow(vmi, applies)
+        found.settings = migration_policy.told(applies, name, warning)

@@ -1,0 +1,310 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Observe: what the cluster says about one node, put together for the core.
+
+Where a VM runs is read of its VMI. Which pods live on the node is read of the pods, so that a
+migration that arrives, or one whose source has not ended, is seen even where no VMI tells it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..._core.model.observation import VM, Node, Observation, Reservation, State
+from ..._core.model.record import NodeRecord, VMRecord
+from ..._core.reasons.reason import Finding, Reason
+from ..api.client import Client
+from ..api.cluster import Cluster, read_cluster, without_place
+from ..api.metrics import DirtyRates, Source
+from ..api.watches import Watches
+from ..objects import facts, names, requesters, tolerations
+from ..objects.document import vmi_document
+from ..records import lease_notes
+from ..records.node_record import Instance
+from ..waiting.read import Waits
+from . import deletion
+from .control_node import Ourselves
+from .departed import ANYWHERE, Away
+
+Obj = dict[str, Any]
+# A VM that asks for nothing.
+_PLAIN: Obj = {"metadata": {"uid": ""}, "spec": {}}
+HUGE = 10**9  # MiB; what fits is the scheduler's to know
+# After our eviction the mark is there, and after a withdrawal it is not; how long the watches may
+# take to tell us that, and what KubeVirt made of it.
+_SETTLES = 5.0
+
+
+class Observer:
+    """Reads one node. Keeps watches for the length of a slice; `close` ends them."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        instances: Callable[[], dict[str, Instance]],
+        machines: bool = False,
+        controller_uuid: str = "",
+        metrics: Source | None = None,
+    ) -> None:
+        """`machines`: rules ask for what only the VirtualMachines tell, so they are read.
+        `metrics`: who tells dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
+        self._client = client
+        self.node = node
+        self._ourselves = Ourselves(client.server, controller_uuid)
+        self._reads_machines = machines
+        self._machines: dict[str, Obj | None] = {}
+        self._instances = instances
+        self.rates = DirtyRates(metrics, node)
+        self.cluster: Cluster | None = None
+        self.watches = Watches(client, node)
+        self._away = Away(client, node, self.watches, instances)
+        # Does another node take them: when it was asked, of which VMs, and those that none takes.
+        self._places: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
+        self._runs: list[str] = []  # of this maintenance of the node
+        self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
+        self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
+        self.waits = Waits(client)
+        # Marked by us and without a migration: since when (this slice's clock).
+        self.gaps: dict[str, float] = {}
+
+    def close(self) -> None:
+        self.watches.close()
+
+    def wait(self, seconds: float) -> None:
+        """Until something changed, or for that time."""
+        self.watches.wait(seconds)
+
+    def own(self) -> Obj | None:
+        """The Node; None when there is none."""
+        return self.watches.own()
+
+    def observe(self, record: NodeRecord | None, now: float) -> Observation:
+        """Raises KubeError for what ends the run; what cannot be read else is in the result."""
+        self.watches.clear()
+        quiet = self.watches.started and not self.watches.busy()
+        if self.cluster is None:
+            self.cluster = read_cluster(self._client)
+        self.watches.ready(fresh=quiet)
+        vmis = {facts.identity(v): v for v in self.watches.vmis.items()}
+        if vmis:
+            self.rates.refresh(now)
+        entries = record.vms if record is not None else {}
+        self._runs = record.runs if record is not None else []
+        self._remember(vmis)
+        known = self._instances()
+        wanted = {v["metadata"]["name"] for v in vmis.values()}
+        wanted |= {known[u].name for u in entries if u in known}
+        self.watches.follow(wanted, quiet)
+        self.waits.look([m for m in self.watches.migrations() if not facts.final(m)])
+        obs = Observation(nodes={}, vms={}, now=now, complete=True)
+        node = self.own()
+        obs.nodes[self.node] = self._node(node)
+        if self._any_place(vmis):
+            obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
+        self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
+        held = set()
+        pods = self.watches.launchers()
+        for uuid, vmi in vmis.items():
+            if self._put(obs, uuid, vmi, entries.get(uuid)):
+                held.add(uuid)
+        away = {u: entry for u, entry in entries.items() if u not in vmis}
+        self._away.locate(away, quiet, now)
+        for uuid in away:
+            self._away.sight(obs, uuid, entries[uuid])
+        for uuid, pod in self._strangers(pods, vmis):
+            if uuid in entries and uuid not in vmis:
+                held.add(uuid)  # its source pod has not ended
+            elif uuid not in vmis:
+                vm = facts.annotations(pod).get(names.DOMAIN, pod["metadata"]["name"])
+                space = pod["metadata"]["namespace"]
+                obs.inbound.append(Reservation(uuid, self.node, f"{space}/{vm}", 0))
+        obs.held = frozenset(held)
+        for uuid, entry in entries.items():
+            self._away.outcome(obs, uuid, entry, vmis.get(uuid))
+        return obs
+
+    def _remember(self, vmis: Mapping[str, Obj]) -> None:
+        """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
+        known = self._instances()
+        for uuid, vmi in vmis.items():
+            uid = vmi["metadata"]["uid"]
+            if uuid not in known or known[uuid].uid != uid:
+                namespace, name = facts.key(vmi)
+                nudges = known[uuid].nudges if uuid in known else 0
+                bare = facts.owner(vmi) is None
+                known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
+            if facts.mark(vmi) == self.node:
+                asked = known[uuid].asked
+                known[uuid].asked = requesters.mark_is_ours(vmi, self.node, self._runs, asked)
+
+    def _node(self, node: Obj | None) -> Node:
+        if node is None:
+            return Node(self.node, reachable=False, message=lease_notes.message(self.node))
+        ready = facts.condition(node, "Ready") or {}
+        spec, notes = node.get("spec") or {}, facts.annotations(node)
+        info = facts.status(node).get("nodeInfo") or {}
+        up = ready.get("status") == "True"
+        text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
+        return Node(
+            self.node,
+            reachable=up,
+            message="" if up else text,
+            cordoned=bool(spec.get("unschedulable")),
+            our_cordon=names.CORDON in notes,
+            boot_id=info.get("bootID", ""),
+        )
+
+    def _any_place(self, vmis: Mapping[str, Obj]) -> bool:
+        """Does another node take one of them? Asked again only while there is a VM that nobody
+        moves yet."""
+        waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
+        asked, of, refused = self._places
+        again = 10.0 if refused else 60.0
+        if waits and (time.monotonic() - asked > again or not vmis.keys() <= of):
+            self._look_for_places(vmis)
+        return not vmis or not vmis.keys() <= self._places[2].keys()
+
+    def another_node(self) -> bool:
+        """Does another node take one of its VMs; of a node without VMs: one that tolerates
+        nothing? Raises KubeError."""
+        vmis = {facts.identity(v): v for v in self.watches.vmis.items()} or {"": _PLAIN}
+        if not vmis.keys() <= self._places[1]:
+            self._look_for_places(vmis)
+        return not vmis.keys() <= self._places[2].keys()
+
+    def _look_for_places(self, vmis: Mapping[str, Obj]) -> None:
+        """By what the VMI tolerates; where that is too little, by what its pod does, to which the
+        cluster may have added."""
+        refused = self._without_place({uuid: tolerations.of(v) for uuid, v in vmis.items()})
+        if refused:
+            pods = self.watches.need_pods()
+            found = {u: (vmis[u], facts.launcher_of(vmis[u], pods)) for u in refused}
+            refused = self._without_place({u: tolerations.of(*both) for u, both in found.items()})
+        self._places = (time.monotonic(), frozenset(vmis), refused)
+
+    def _without_place(self, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+        """Those that no other node takes, and why. Many tolerate the same: that is asked once."""
+        keys = {uuid: tolerations.key(found) for uuid, found in wanted.items()}
+        asked = {keys[uuid]: found for uuid, found in wanted.items()}
+        refused = without_place(self._client, self.node, asked)
+        return {uuid: refused[key] for uuid, key in keys.items() if key in refused}
+
+    # VMs on the node
+
+    def unfinished(self, uuid: str) -> list[Obj]:
+        """Migrations of a VM that have not ended."""
+        return [m for m in self.of(uuid) if not facts.final(m)]
+
+    def of(self, uuid: str) -> list[Obj]:
+        """All migrations of a VM that the API still knows, oldest first."""
+        found = self._instances().get(uuid)
+        return [] if found is None else self.watches.migrations_of(found.namespace, found.name)
+
+    def priorities_waiting(self) -> list[int]:
+        """Of the VMs that a run of ours asked to move and that have no slot yet."""
+        found = []
+        for vmi in self.watches.vmis.items():
+            uuid = facts.identity(vmi)
+            moving = self.unfinished(uuid)
+            if moving and (
+                facts.phase(moving[-1]) not in ("", "Pending")
+                or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
+            ):
+                continue  # it has a slot, or it waits for something else
+            ours = bool(moving) and facts.request(moving[-1]).get("run") in self._runs
+            asked = self.just(self.evicted, uuid)
+            if facts.mark(vmi) == self.node or ours or asked:
+                found.append(int(facts.request(vmi).get("priority") or 0))
+        return found
+
+    def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
+        """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
+        known = self._instances()[uuid]
+        marked = facts.mark(vmi) == self.node
+        able, findings = facts.migratable(vmi)
+        if able is None:
+            findings = self.waits.not_known(vmi)
+        refused = self._places[2].get(uuid)
+        if able and refused:
+            # Not known rather than impossible: nothing is stopped for want of a target.
+            able, findings = None, (Finding(Reason.NO_TARGET, refused),)
+        job = None
+        strategy = vmi["spec"].get("evictionStrategy")
+        moving = self.unfinished(uuid)
+        if moving and not self._hidden(uuid, entry, moving[-1]):
+            migration = moving[-1]
+            ours = requesters.is_ours(migration, self.node, self._runs, known.asked)
+            waits = self.waits.finding(
+                vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
+            )
+            job = facts.job(vmi, migration, waits, ours)
+        if marked and known.asked and not moving and strategy != "External":
+            since = self.gaps.setdefault(uuid, time.monotonic())
+            missing = self.waits.not_begun(vmi, entry, since)
+            job = facts.no_job(missing) if missing is not None else None
+        else:
+            self.gaps.pop(uuid, None)
+        back = facts.final(vmi) and self._away.comes_back(uuid, vmi)
+        gone = facts.final(vmi) and not back
+        ending = deletion.ending(vmi, back)
+        if ending and (entry is None or not entry.asked_to_stop):
+            obs.ending[uuid] = ending
+        namespace, name = facts.key(vmi)
+        cluster = self.cluster
+        obs.vms[uuid] = VM(
+            uuid=uuid,
+            name=f"{namespace}/{name}",
+            node=self.node,
+            state=State.SHUTOFF if gone else State.RUNNING,
+            memory_mib=facts.memory_mib(vmi),
+            declared_strategy=strategy or (cluster.default_strategy if cluster else None),
+            labels=facts.labels(vmi),
+            persistent=not known.bare,
+            marked=marked and known.asked,
+            method=facts.method(vmi),
+            migratable=able,
+            findings=findings,
+            job=job,
+            document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
+            runs_us="" if gone else self._ourselves.why(vmi),
+        )
+        if marked:
+            self.evicted.pop(uuid, None)
+        asked = self.just(self.evicted, uuid)
+        if not (marked or moving or asked or self.just(self.withdrawn, uuid)):
+            known.asked = False  # a mark that comes now is a new one
+        external = strategy == "External" and not moving
+        return bool(moving) or asked or (marked and not external)
+
+    @staticmethod
+    def just(when: Mapping[str, float], uuid: str) -> bool:
+        return time.monotonic() - when.get(uuid, -1e9) < _SETTLES
+
+    def _machine(self, uuid: str) -> Obj | None:
+        """The VirtualMachine behind a VMI, read once in a slice."""
+        if self._reads_machines and uuid not in self._machines:
+            self._machines[uuid] = self._away.machine(uuid)
+        return self._machines.get(uuid)
+
+    def _hidden(self, uuid: str, entry: VMRecord | None, newest: Obj) -> bool:
+        """The attempt of the record has failed and is not closed yet: that is told first."""
+        last = entry.last if entry is not None else None
+        if last is None or last.ended or not last.work:
+            return False
+        return last.work != newest["metadata"]["uid"]
+
+    def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
+        """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""
+        here = {v["metadata"]["uid"] for v in vmis.values()}
+        known = {found.uid: uuid for uuid, found in self._instances().items()}
+        found = []
+        for pod in pods:
+            uid = facts.labels(pod).get(names.CREATED_BY, "")
+            if uid not in here:
+                found.append((known.get(uid, uid), pod))
+        return found

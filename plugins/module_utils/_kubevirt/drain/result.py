@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Result form of what only this platform adds to a drain's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..._core.decision import hooks
+from ..._core.engine import Slice
+from ..._core.model.observation import Observation
+from ..._core.model.record import Ending, NodeRecord
+from ..._core.result import rows
+from ..objects import facts
+from ..records.node_record import Instance
+from . import unsupported
+
+
+def vm_rows(
+    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
+) -> list[dict[str, Any]]:
+    """All VMs that the run ever saw."""
+    found = []
+    for row in rows(record, obs):
+        one = known.get(row["uuid"], Instance("", "", ""))
+        own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
+        found.append({**row, **own, "unmet_settings": unsupported.rows(one)})
+    return found
+
+
+def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
+    """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
+    gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
+    found = [f"{entry.name}: {told.message}" for entry in gone if (told := entry.finding)]
+    again = facts.cordoned_again(dict(node)) if node else 0
+    if again:
+        times = "once" if again == 1 else f"{again} times"
+        found.append(
+            f"{record.node}: somebody else uncordoned it {times} during the maintenance; it was "
+            "cordoned again. To stop the maintenance, restore the node."
+        )
+    return found
+
+
+def nudges(vms: Sequence[Mapping[str, Any]]) -> int:
+    """How often KubeVirt had to be woken for them."""
+    return sum(vm["nudges"] for vm in vms)
+
+
+def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]:
+    """Hooks that have to be answered. The name is the plain one, its namespace stands beside it."""
+    found = hooks.needs(outcome.decision, outcome.record)
+    for need in found:
+        one = known.get(need["uuid"])
+        if one is not None:
+            need.update(name=one.name, namespace=one.namespace)
+    return found
+
+
+def record_row(record: NodeRecord) -> dict[str, Any]:
+    """What stands on the node."""
+    return {
+        "run_id": record.run_id,
+        "intent": record.intent,
+        "requester": record.requester,
+        "reason": record.reason,
+        "started": record.started_wall,
+        "cordoned_by_us": record.cordoned_by_us,
+        "runs": list(record.runs),
+    }

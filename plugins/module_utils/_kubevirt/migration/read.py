@@ -1,0 +1,256 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is read about one VM and its migrations: by watches, and listed anew where it matters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..api.cache import Cache
+from ..api.client import Client
+from ..api.cluster import Cluster, can_cancel, is_open, read_cluster
+from ..api.errors import KubeError
+from ..objects import facts, names, tolerations
+from ..objects.requesters import two_loops
+from ..requests import migration_api
+from ..waiting.read import Waits
+from .model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, Want
+
+Obj = dict[str, Any]
+Clock = Callable[[], float]
+
+
+class Reader:
+    """Reads one VM and its migrations. Keeps watches for the length of a slice."""
+
+    def __init__(self, client: Client, request: MigrationRequest, mono: Clock, wall: Clock) -> None:
+        self._client = client
+        self._request = request
+        self._mono = mono
+        self._wall = wall
+        self._changed = threading.Event()
+        space, name = request.namespace, request.name
+        # Longer names are no label value; the list is then of the whole namespace.
+        label = f"{names.VMI_NAME}={name}" if len(name) <= 63 else ""
+        self._vmis = Cache(
+            client,
+            names.kubevirt(space, "virtualmachineinstances"),
+            self._changed.set,
+            fields=f"metadata.name={name}",
+        )
+        self._migrations = Cache(
+            client,
+            names.kubevirt(space, "virtualmachineinstancemigrations"),
+            self._changed.set,
+            labels=label,
+        )
+        self.cluster: Cluster | None = None
+        self._fits: dict[str, bool] = {}
+        self._ended: dict[str, float] = {}
+        self._switched: float | None = None
+        self._events: dict[str, str] = {}
+        self._waits = Waits(client, space, mono, wall)
+        # A request that the server did not take for the moment, and when.
+        self.refused: tuple[Finding, float] | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Until something changed, or for that time."""
+        self._changed.wait(seconds)
+
+    def refresh(self) -> None:
+        """List now, not at the next event. Raises KubeError."""
+        self._vmis.refresh()
+        self._migrations.refresh()
+
+    def put(self, vmi: Obj) -> None:
+        self._vmis.put(vmi)
+
+    def close(self) -> None:
+        self._vmis.stop()
+        self._migrations.stop()
+
+    # Reading
+
+    def start(self) -> None:
+        """Raises VMNotHere, MigrationRefused, KubeError."""
+        self.cluster = read_cluster(self._client)
+        self._check_target()
+        self._vmis.start()
+        self._migrations.start()
+        if not self._request.begun:
+            self._check_vm()
+
+    def _check_target(self) -> None:
+        """What cannot be is said before anything is touched."""
+        request, version = self._request, (self.cluster.version if self.cluster else (0, 0))
+        if not (request.target or request.selector) or request.want is Want.ABORTED:
+            return
+        if (0, 0) < version < TARGET_SINCE:
+            raise MigrationRefused(
+                f"KubeVirt {version[0]}.{version[1]} cannot be told where to migrate a VM "
+                "(addedNodeSelector came with 1.6). Leave target and added_node_selector out, or "
+                "cordon the nodes that shall not get it. Nothing was changed."
+            )
+        if request.target:
+            self._hostname()
+
+    def _hostname(self) -> str:
+        """The target's label, which may differ from its name. Raises MigrationRefused."""
+        name = self._request.target
+        node = self._client.find(names.node(name))
+        if node is None:
+            raise MigrationRefused(
+                f"There is no node {name} in this cluster (target). See kubectl get nodes. "
+                "Nothing was changed."
+            )
+        label = facts.labels(node).get("kubernetes.io/hostname", "")
+        if not label:
+            raise MigrationRefused(
+                f"Node {name} (target) has no label kubernetes.io/hostname, by which KubeVirt is "
+                "told of it. Use added_node_selector with labels that it has."
+            )
+        return label
+
+    def selector(self) -> dict[str, str]:
+        if self._request.target:
+            return {"kubernetes.io/hostname": self._hostname()}
+        return dict(self._request.selector)
+
+    def _check_vm(self) -> None:
+        vmi = self._vmi()
+        if vmi is not None and not facts.final(vmi):
+            return
+        request = self._request
+        path = names.kubevirt(request.namespace, "virtualmachines", request.name)
+        vm = self._client.find(path)
+        if vm is None and vmi is None:
+            raise VMNotHere(
+                f"There is no VM {request.name} in namespace {request.namespace}. "
+                "See kubectl get vm,vmi --all-namespaces. Nothing was changed."
+            )
+        if request.want is Want.MIGRATED:
+            shown = facts.status(vm).get("printableStatus") if vm else facts.phase(vmi or {})
+            raise VMNotHere(
+                f"VM {request.vm} does not run ({shown or 'no instance'}): there is nothing to "
+                "migrate. Start it first, if it should run. Nothing was changed."
+            )
+
+    def _vmi(self) -> Obj | None:
+        found = self._vmis.items()
+        found.sort(key=lambda v: str(v["metadata"].get("creationTimestamp", "")))
+        return dict(found[-1]) if found else None
+
+    def look(self, fresh: bool = False) -> View:
+        """What is. `fresh`: listed now, not what the watches told."""
+        self._changed.clear()
+        if fresh:
+            self.refresh()
+        vmi = self._vmi()
+        mine = [m for m in self._migrations.items() if self._mine(m)]
+        mine.sort(key=lambda m: (m["metadata"]["creationTimestamp"], m["metadata"]["name"]))
+        view = View(vmi, tuple(mine), self._wall())
+        last = mine[-1] if mine else None
+        refused = self.refused
+        return replace(
+            view,
+            refused=refused[0] if refused else None,
+            since_refused=self._mono() - refused[1] if refused else 0.0,
+            can_cancel=can_cancel(self.cluster),
+            fits=self._wanted(view),
+            waits=self._waits_for(view),
+            event=self._event(last),
+            since_ended=self._since_ended(view),
+            since_switched=self._since_switched(view),
+        )
+
+    def _mine(self, migration: Obj) -> bool:
+        return bool(migration["spec"].get("vmiName") == self._request.name)
+
+    def _wanted(self, view: View) -> bool | None:
+        request = self._request
+        if request.want is Want.ABORTED or not (request.target or request.selector):
+            return None
+        if request.target:
+            return view.node == request.target
+        if view.node and view.node not in self._fits:
+            node = self._client.find(names.node(view.node)) or {"metadata": {}}
+            has = facts.labels(node)
+            self._fits[view.node] = all(has.get(k) == v for k, v in request.selector.items())
+        return self._fits.get(view.node, False)
+
+    def _waits_for(self, view: View) -> Finding | None:
+        """What the current one waits for. An abort does not ask."""
+        if view.vmi is None or self._request.want is Want.ABORTED:
+            return None
+        current = view.current
+        self._waits.look([current] if current is not None else [])
+        if current is None:
+            return None
+        before = [m for m in view.migrations if facts.final(m)]
+        found = self._waits.waits_for(view.vmi, [*before, current], self.cluster)
+        return found or two_loops(view.vmi, current)
+
+    def _event(self, migration: Obj | None) -> str:
+        """Why it failed: before the hand-off only an event tells."""
+        if migration is None or facts.phase(migration) != "Failed":
+            return ""
+        uid = migration["metadata"]["uid"]
+        if uid not in self._events:
+            self._events[uid] = migration_api.why_failed(self._client, migration)
+        return self._events[uid]
+
+    def _since_ended(self, view: View) -> float:
+        if view.moving or not view.migrations:
+            return 0.0
+        uid, now = view.migrations[-1]["metadata"]["uid"], self._mono()
+        return now - self._ended.setdefault(uid, now)
+
+    def _since_switched(self, view: View) -> float:
+        if view.moving:
+            self._switched = None
+            return 0.0
+        if self._switched is None:
+            self._switched = self._mono()
+        return self._mono() - self._switched
+
+
+def target_refuses(client: Client, request: MigrationRequest, vmi: Obj) -> Finding | None:
+    """Why the target that was named does not take the VM, as far as the node itself says."""
+    if not request.target:
+        return None
+    node = client.find(names.node(request.target)) or {"metadata": {}}
+    taints = tolerations.untolerated(tolerations.hard(node), tolerations.of(vmi))
+    if taints:
+        taints = tolerations.untolerated(taints, tolerations.of(vmi, _launcher(client, vmi)))
+    if is_open(node) and not taints:
+        return None
+    spec = node.get("spec") or {}
+    why = []
+    if spec.get("unschedulable"):
+        why.append("it is cordoned")
+        taints = [t for t in taints if t.get("key") != "node.kubernetes.io/unschedulable"]
+    why += [f"it has the taint {tolerations.shown(t)}" for t in taints]
+    if facts.labels(node).get(names.SCHEDULABLE) != "true":
+        why.append(f"its label {names.SCHEDULABLE} is not true (virt-handler does not run there?)")
+    if not facts.is_true(node, "Ready"):
+        why.append("it is not Ready")
+    what = "does not take the VM" if is_open(node) else "takes no VMs"
+    text = f"Node {request.target} {what}: {'; '.join(why)}."
+    return Finding(Reason.TARGET_UNSCHEDULABLE, text)
+
+
+def _launcher(client: Client, vmi: Obj) -> Obj | None:
+    """Its pod may tolerate more than the VMI says. One that cannot be read does not."""
+    space, uid = vmi["metadata"].get("namespace", ""), vmi["metadata"].get("uid", "")
+    try:
+        path = f"{names.CORE}/namespaces/{space}/pods"
+        pods, _version = client.list(path, f"{names.CREATED_BY}={uid}")
+    except KubeError:
+        return None
+    return facts.launcher_of(vmi, pods)

@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What kubevirt_migration_info tells of one VM. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..migration.result import told
+from ..objects import facts
+from ..objects.migration_policy import too_slow
+from ..objects.requesters import asked_by, two_loops
+from ..waiting.causes import (
+    LIMITS,
+    MIGRATION,
+    Found,
+    Known,
+    named,
+    not_begun,
+    not_known,
+    source_of,
+    waits,
+)
+
+Obj = dict[str, Any]
+
+
+def findings(known: Known) -> list[dict[str, str]]:
+    """All that stands in the way, the first one first. Empty: it moves, or nothing is asked."""
+    found = [*_migration(known), *_forecast(known)]
+    return [
+        {
+            "where": where,
+            "code": row["reason"],
+            "plane": row["plane"],
+            "subject": subject,
+            "sentence": row["message"],
+            "remedy": row["remedy"],
+        }
+        for where, finding, subject in found
+        for row in [told(finding)]
+    ]
+
+
+def _migration(known: Known) -> Found:
+    vmi, current = known.vmi, known.current
+    me = f"VM {named(vmi)}"
+    found: Found = []
+    able, why = facts.migratable(vmi)
+    wanted = facts.mark(vmi) or (current is not None and not facts.final(current))
+    if wanted and able is False:
+        found += [(MIGRATION, finding, me) for finding in why]
+    if wanted and able is None:
+        found.append((MIGRATION, not_known(vmi), me))
+    if current is None or facts.final(current):
+        return found + _none_under_way(known, current, me)
+    subject = f"migration {named(current)}"
+    if facts.switched(vmi, current):
+        found.append((MIGRATION, _stays(vmi, current), subject))
+    elif facts.deleted(current):
+        found.append((MIGRATION, _aborting(current), subject))
+    else:
+        twice = two_loops(vmi, current)
+        found += [*waits(known), *([(MIGRATION, twice, subject)] if twice else [])]
+    return found
+
+
+def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
+    found: Found = []
+    mark = facts.mark(known.vmi)
+    if mark:
+        external = "Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
+        why = external if known.strategy == "External" else ""
+        found.append((MIGRATION, not_begun(known.vmi, why), me))
+    if last is not None and facts.phase(last) == "Failed":
+        event = known.told_by("FailedMigration")
+        failed = facts.why_failed(known.vmi, last, event)
+        found.append((MIGRATION, failed, f"migration {named(last)}"))
+    return found
+
+
+def _stays(vmi: Obj, migration: Obj) -> Finding:
+    state = facts.state_of(vmi, migration)
+    text = (
+        f"The VM runs on {state.get('targetNode')} since {state.get('endTimestamp')}; "
+        f"the object is still {facts.phase(migration)}"
+    )
+    kept = facts.what_keeps_it(vmi)
+    return Finding(Reason.OBJECT_STAYS, text + (f" because of {kept}." if kept else "."))
+
+
+def _aborting(migration: Obj) -> Finding:
+    phase, since = facts.phase(migration), migration["metadata"]["deletionTimestamp"]
+    text = f"It is being aborted (deleted {since}), phase {phase}."
+    if phase in ("PreparingTarget", "TargetReady"):
+        text += " KubeVirt aborts it only once the target is ready."
+    return Finding(Reason.ABORTED, text)
+
+
+def _forecast(known: Known) -> Found:
+    open_ = known.current is not None and not facts.final(known.current)
+    slow = too_slow(known.vmi, known.settings) if open_ else ""
+    subject = f"MigrationPolicy {known.policy}" if known.policy else "KubeVirt's configuration"
+    return [(LIMITS, Finding(Reason.COMPLETION_TIMEOUT, slow), subject)] if slow else []
+
+
+def row(known: Known) -> dict[str, Any]:
+    """One VM in result form."""
+    vmi, current = known.vmi, known.current
+    state = facts.state_of(vmi, current) if current is not None else {}
+    pod = known.target
+    node = str(facts.status(vmi).get("nodeName") or "")
+    on = (pod.get("spec") or {}).get("nodeName") if pod is not None else ""
+    return {
+        "name": named(vmi),
+        "uuid": facts.identity(vmi),
+        "node": node,
+        "strategy": known.strategy,
+        "marked": facts.mark(vmi),
+        "migration": current["metadata"]["name"] if current is not None else "",
+        "phase": (facts.phase(current) or "Pending") if current is not None else "",
+        "seconds_in_phase": max(0.0, round(known.now - facts.seconds(facts.entered(current)), 1))
+        if current
+        else 0.0,
+        "source": source_of(vmi, current) if current is not None else node,
+        "target": str(state.get("targetNode") or on or ""),
+        "target_pod": pod["metadata"]["name"] if pod is not None else "",
+        "mode": str(state.get("mode") or ""),
+        "requested_by": asked_by(vmi, current) if current is not None else "",
+        "policy": known.policy,
+        "findings": findings(known),
+    }

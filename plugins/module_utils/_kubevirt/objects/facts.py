@@ -1,0 +1,306 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What KubeVirt's objects say, read into the core's words. Pure; no I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ..._core.model.observation import Job, MigrationMethod, Mode
+from ..._core.reasons.reason import Finding, Reason
+from . import names
+
+Obj = dict[str, Any]
+AGAIN = "again"  # in our note on a cordon
+FINAL = ("Succeeded", "Failed")
+# Phases of a migration whose target is not ready; an abort waits for their end.
+PREPARING = ("PreparingTarget", "TargetReady")
+_REASONS = {reason.value: reason for reason in Reason}
+# LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
+_REASONS["CPUModeLiveMigratable"] = Reason.CPU_MODEL
+_UNITS = {"Ki": 1 / 1024, "Mi": 1.0, "Gi": 1024.0, "Ti": 1024.0**2}
+_DECIMAL = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "": 1.0}
+_QUANTITY = re.compile(r"^([0-9.]+)\s*([A-Za-z]*)$")
+
+
+def labels(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def status(obj: Obj) -> Obj:
+    found: Obj = obj.get("status") or {}
+    return found
+
+
+def phase(obj: Obj) -> str:
+    return str(status(obj).get("phase") or "")
+
+
+def final(obj: Obj) -> bool:
+    return phase(obj) in FINAL
+
+
+def deleted(obj: Obj) -> bool:
+    """Is it on its way out?"""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def key(obj: Obj) -> tuple[str, str]:
+    """Namespace and name."""
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def condition(obj: Obj, kind: str) -> Obj | None:
+    for found in status(obj).get("conditions") or []:
+        if found.get("type") == kind:
+            return dict(found)
+    return None
+
+
+def is_true(obj: Obj, kind: str) -> bool:
+    found = condition(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def seconds(stamp: str | None) -> float:
+    """Seconds since the epoch of an RFC 3339 stamp; 0 for none."""
+    if not stamp:
+        return 0.0
+    try:
+        return datetime.strptime(f"{stamp[:19]}+0000", "%Y-%m-%dT%H:%M:%S%z").timestamp()
+    except ValueError:
+        return 0.0
+
+
+def mib(quantity: Any) -> int:
+    """A memory quantity (128Mi, 2G, 1073741824) in MiB, at least 1; 0 when it is none or 0."""
+    found = _QUANTITY.match(str(quantity or ""))
+    if not found:
+        return 0
+    number, unit = float(found.group(1)), found.group(2)
+    if not number:
+        return 0  # bandwidthPerMigration 0Mi: no limit
+    if unit in _UNITS:
+        return max(1, round(number * _UNITS[unit]))
+    if unit in _DECIMAL:
+        return max(1, round(number * _DECIMAL[unit] / 2**20))
+    return 0
+
+
+def owner(vmi: Obj) -> Obj | None:
+    """The owner reference to its VirtualMachine; None for a bare instance."""
+    for found in vmi["metadata"].get("ownerReferences") or []:
+        if found.get("kind") == "VirtualMachine":
+            return dict(found)
+    return None
+
+
+def identity(vmi: Obj) -> str:
+    """What stays when a VM is started anew: the VM's UID; of a bare instance its own."""
+    vm = owner(vmi)
+    return str(vm["uid"] if vm else vmi["metadata"]["uid"])
+
+
+def memory_mib(vmi: Obj) -> int:
+    """Guest memory."""
+    domain = vmi["spec"].get("domain") or {}
+    guest = (domain.get("memory") or {}).get("guest")
+    requests = ((domain.get("resources") or {}).get("requests") or {}).get("memory")
+    current = (status(vmi).get("memory") or {}).get("guestCurrent")
+    return mib(current) or mib(guest) or mib(requests)
+
+
+def migratable(vmi: Obj) -> tuple[bool | None, tuple[Finding, ...]]:
+    """The LiveMigratable condition: read, not computed. Absent: not known yet."""
+    found = condition(vmi, "LiveMigratable")
+    if found is None:
+        return None, ()
+    if found.get("status") == "True":
+        return True, ()
+    told, text = found.get("reason", ""), found.get("message", "")
+    reason = _REASONS.get(told)
+    if reason is None:
+        return False, (Finding(Reason.NOT_RUNNING_NORMALLY, f"{told}: {text}"),)
+    return False, (Finding(reason, text),)
+
+
+def method(vmi: Obj) -> MigrationMethod:
+    if status(vmi).get("migrationMethod") == MigrationMethod.BLOCK.value:
+        return MigrationMethod.BLOCK
+    return MigrationMethod.LIVE
+
+
+def mark(vmi: Obj) -> str:
+    """evacuationNodeName, empty when it is not marked."""
+    return str(status(vmi).get("evacuationNodeName") or "")
+
+
+def request(obj: Obj) -> Obj:
+    """Our signature on it; empty when there is none that can be read."""
+    try:
+        found = json.loads(annotations(obj).get(names.REQUEST, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def cordoned_again(node: Obj) -> int:
+    """How often somebody else uncordoned it under our cordon, as our note on it tells."""
+    try:
+        found = json.loads(annotations(node).get(names.CORDON, "{}"))
+        return int(found.get(AGAIN, 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0
+
+
+def state_of(vmi: Obj, migration: Obj) -> Obj:
+    """The migration state that is this migration's: a VMI keeps that of the one before."""
+    for found in (status(vmi).get("migrationState"), status(migration).get("migrationState")):
+        if found and found.get("migrationUid") == migration["metadata"]["uid"]:
+            return dict(found)
+    return {}
+
+
+def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
+    """A migration that has not ended, as the core sees it. `finding`: what it waits for."""
+    state = state_of(vmi, migration)
+    mode = Mode(state.get("mode") or Mode.PRE_COPY.value)
+    return Job(
+        mode=mode,
+        work=migration["metadata"]["uid"],
+        phase=phase(migration) or "Pending",
+        ours=ours,
+        finding=finding,
+    )
+
+
+def no_job(finding: Finding) -> Job:
+    """A migration that we asked for and that KubeVirt has not made."""
+    return Job(mode=Mode.PRE_COPY, work="", phase="Pending", ours=True, finding=finding)
+
+
+def entered(migration: Obj) -> str:
+    """When it came into its phase, as the API writes it."""
+    stamps = status(migration).get("phaseTransitionTimestamps") or []
+    found = [s["phaseTransitionTimestamp"] for s in stamps if s.get("phase") == phase(migration)]
+    return str(found[-1]) if found else str(migration["metadata"].get("creationTimestamp", "?"))
+
+
+def ended(migration: Obj) -> str:
+    return entered(migration)
+
+
+def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
+    """Why a failed migration failed. `event`: text of its FailedMigration event."""
+    state = state_of(vmi, migration) if vmi is not None else {}
+    state = state or status(migration).get("migrationState") or {}
+    text = str(state.get("failureReason") or "").strip() or event
+    if is_true(migration, "migrationAbortRequested") or state.get("abortRequested"):
+        return Finding(Reason.ABORTED, text)
+    if "stuck" in text:
+        return Finding(Reason.NO_PROGRESS, text)
+    if "not completed after" in text:
+        return Finding(Reason.COMPLETION_TIMEOUT, text)
+    if text == "Live migration has been aborted":
+        # From 1.9 on this is also what KubeVirt's own two deadlines say.
+        told = f"{text}, by KubeVirt's progress or completion deadline"
+        return Finding(Reason.COMPLETION_TIMEOUT, told)
+    return Finding(Reason.MIGRATION_FAILED, text)
+
+
+def switched(vmi: Obj | None, migration: Obj) -> bool:
+    """Does the guest run on the target? The migration object may stay Running for long."""
+    if vmi is None:
+        return False
+    state = state_of(vmi, migration)
+    moved = bool(state.get("endTimestamp")) and not state.get("failed")
+    return moved and status(vmi).get("nodeName") == state.get("targetNode")
+
+
+def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
+    """When the guest changed its node; empty when it has not, or nobody tells."""
+    if migration is None:
+        return ""
+    state = state_of(vmi, migration) if vmi is not None else {}
+    state = state or status(migration).get("migrationState") or {}
+    return "" if state.get("failed") else str(state.get("endTimestamp") or "")
+
+
+def too_late(vmi: Obj, migration: Obj) -> str:
+    """Why it can no longer be aborted; empty when it can."""
+    state = state_of(vmi, migration)
+    if switched(vmi, migration):
+        return f"it runs on {state.get('targetNode')} since {state.get('endTimestamp')}"
+    if state.get("mode") == "PostCopy":
+        return (
+            f"it is in post-copy to {state.get('targetNode')}: "
+            "its memory is on both nodes, and an abort would lose the guest"
+        )
+    return ""
+
+
+def what_keeps_it(vmi: Obj) -> str:
+    """Which conditions keep a migration object Running after the guest has moved."""
+    kept = [kind for kind in ("MigrationRequired", "HotMemoryChange") if is_true(vmi, kind)]
+    if condition(vmi, "HotVCPUChange") is not None:
+        kept.append("HotVCPUChange")
+    return ", ".join(kept)
+
+
+def took(migration: Obj, vmi: Obj | None) -> float:
+    """Seconds that the guest's move took, start to end; 0 when that is not known."""
+    state = state_of(vmi, migration) if vmi is not None else {}
+    state = state or status(migration).get("migrationState") or {}
+    if not state.get("startTimestamp") or not state.get("endTimestamp"):
+        return 0.0
+    return max(0.0, seconds(state["endTimestamp"]) - seconds(state["startTimestamp"]))
+
+
+def live_launchers(pods: Sequence[Obj]) -> list[Obj]:
+    """Launcher pods that have not ended."""
+    return [p for p in pods if labels(p).get("kubevirt.io") == "virt-launcher" and not final(p)]
+
+
+def launcher_of(vmi: Obj, pods: Sequence[Obj]) -> Obj | None:
+    """The pod in which the guest runs: the newest live one of the VMI on its node."""
+    uid, node = vmi["metadata"]["uid"], status(vmi).get("nodeName")
+    found = [
+        pod
+        for pod in live_launchers(pods)
+        if labels(pod).get(names.CREATED_BY) == uid
+        and (pod.get("spec") or {}).get("nodeName") == node
+    ]
+    found.sort(key=lambda p: p["metadata"]["creationTimestamp"])
+    return found[-1] if found else None
+
+
+def restarts(vm: Obj, ended: str) -> bool:
+    """Does KubeVirt start this VM anew after its instance ended so?"""
+    if deleted(vm):
+        return False
+    spec, requests = vm.get("spec") or {}, status(vm).get("stateChangeRequests") or []
+    if any(r.get("action") == "Start" for r in requests):
+        return True
+    strategy = run_strategy(spec)
+    return strategy == "Always" or (strategy == "RerunOnFailure" and ended == "Failed")
+
+
+def run_strategy(spec: Obj) -> str:
+    """Of a VirtualMachine's spec, the older `running` included."""
+    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
+
+
+def version(text: str) -> tuple[int, int]:
+    """(major, minor) of v1.9.0-rc.2; (0, 0) when it cannot be told."""
+    found = re.match(r"^v?(\d+)\.(\d+)", text or "")
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)

@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight: quotas and disruption budgets, as numbers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..._core.preflight.facts import Budget, QuotaLeft
+from . import facts
+
+Obj = dict[str, Any]
+
+_QUANTITY = re.compile(
+    r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+)
+_FACTORS = {
+    "": 1.0,
+    "n": 1e-9,
+    "u": 1e-6,
+    "m": 1e-3,
+    **{unit: 1000.0 ** (n + 1) for n, unit in enumerate("kMGTPE")},
+    **{f"{unit}i": 1024.0 ** (n + 1) for n, unit in enumerate("KMGTPE")},
+}
+# As quotas name them -> as pods do: (the list in a container, the resource).
+_COUNTED = {
+    "cpu": ("requests", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.cpu": ("requests", "cpu"),
+    "requests.memory": ("requests", "memory"),
+    "limits.cpu": ("limits", "cpu"),
+    "limits.memory": ("limits", "memory"),
+}
+_PODS = ("pods", "count/pods")
+
+
+def amount(quantity: Any) -> float:
+    """A quantity of Kubernetes as a number; 0 when it is none."""
+    found = _QUANTITY.match(str(quantity if quantity is not None else ""))
+    return float(found.group(1)) * _FACTORS[found.group(2) or ""] if found else 0.0
+
+
+def pod_needs(pod: Obj | None, kind: str = "requests") -> dict[str, float]:
+    """What a pod asks for, as the scheduler and quotas count it."""
+    spec = (pod or {}).get("spec") or {}
+    total: dict[str, float] = {}
+    starting: dict[str, float] = {}
+    beside: dict[str, float] = {}  # sidecars: init containers that stay, as the log of a guest
+    for container in spec.get("containers") or []:
+        _add(total, _listed(container, kind))
+    for container in spec.get("initContainers") or []:
+        asked = _listed(container, kind)
+        if container.get("restartPolicy") == "Always":
+            _add(beside, asked)
+            _add(total, asked)
+            asked = {}
+        for what in {**beside, **asked}:
+            now = asked.get(what, 0.0) + beside.get(what, 0.0)
+            starting[what] = max(starting.get(what, 0.0), now)
+    for what, value in starting.items():
+        total[what] = max(total.get(what, 0.0), value)
+    for what, value in (spec.get("overhead") or {}).items():
+        total[what] = total.get(what, 0.0) + amount(value)
+    return total
+
+
+def _add(total: dict[str, float], more: Mapping[str, float]) -> None:
+    for what, value in more.items():
+        total[what] = total.get(what, 0.0) + value
+
+
+def _listed(container: Obj, kind: str) -> dict[str, float]:
+    resources = (container.get("resources") or {}).get(kind) or {}
+    return {what: amount(value) for what, value in resources.items()}
+
+
+def quotas_left(
+    quotas: Iterable[Obj], pod: Obj | None, used_by_pods: Callable[[str], float]
+) -> list[QuotaLeft]:
+    """What each quota of the pod's namespace leaves, against one more pod like it.
+
+    `used_by_pods`: of a resource, for a quota that has no status yet.
+    """
+    found = []
+    for quota in quotas:
+        if not _applies(quota, pod):
+            continue
+        status = facts.status(quota)
+        hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+        used = status.get("used") or {}
+        for resource, limit in hard.items():
+            needs = _needs(resource, pod)
+            if needs is None:
+                continue
+            gone = amount(used[resource]) if resource in used else used_by_pods(resource)
+            name = quota["metadata"]["name"]
+            left = max(0.0, amount(limit) - gone)
+            found.append(QuotaLeft(name, resource, left, needs))
+    return found
+
+
+def _needs(resource: str, pod: Obj | None) -> float | None:
+    """None: it is not a pod's resource, or the pod asks for none of it."""
+    if resource in _PODS:
+        return 1.0
+    if resource in _COUNTED:
+        kind, what = _COUNTED[resource]
+        return pod_needs(pod, kind).get(what)
+    if resource.startswith("requests."):  # devices and the like
+        return pod_needs(pod).get(resource[len("requests.") :])
+    return None
+
+
+def taken(pods: Sequence[Obj], resource: str) -> float:
+    """What live pods use of a quota's resource."""
+    live = [pod for pod in pods if not facts.final(pod)]
+    return sum(_needs(resource, pod) or 0.0 for pod in live)
+
+
+def _applies(quota: Obj, pod: Obj | None) -> bool:
+    """A launcher pod has no end of its own and asks for resources."""
+    spec = quota.get("spec") or {}
+    scopes = set(spec.get("scopes") or ())
+    for part in (spec.get("scopeSelector") or {}).get("matchExpressions") or []:
+        if part.get("scopeName") != "PriorityClass":
+            scopes.add(part.get("scopeName"))
+            continue
+        have = ((pod or {}).get("spec") or {}).get("priorityClassName") or ""
+        how, values = part.get("operator"), part.get("values") or []
+        if (how == "In" and have not in values) or (how == "NotIn" and have in values):
+            return False
+        if (how == "Exists" and not have) or (how == "DoesNotExist" and have):
+            return False
+    if "CrossNamespacePodAffinity" in scopes and not _looks_across(pod):
+        return False
+    return not scopes & {"Terminating", "BestEffort"}
+
+
+def _looks_across(pod: Obj | None) -> bool:
+    """Has it a term of affinity to pods that names other namespaces?"""
+    affinity = ((pod or {}).get("spec") or {}).get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(kind) or {}
+        terms = list(found.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+        for weighted in found.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            terms.append(weighted.get("podAffinityTerm") or {})
+        if any(t.get("namespaces") or t.get("namespaceSelector") is not None for t in terms):
+            return True
+    return False
+
+
+# Budgets
+
+
+def matches(expression: Obj, labels: Mapping[str, str]) -> bool:
+    """One requirement of a selector."""
+    key, values = expression["key"], expression.get("values") or []
+    has, value = key in labels, labels.get(key)
+    how = expression["operator"]
+    if how in ("Gt", "Lt"):
+        try:
+            left, right = int(value or ""), int(values[0])
+        except (ValueError, IndexError):
+            return False
+        return left > right if how == "Gt" else left < right
+    return {
+        "In": has and value in values,
+        "NotIn": not has or value not in values,
+        "Exists": has,
+        "DoesNotExist": not has,
+    }.get(how, False)
+
+
+def selects(budget: Obj, labels: Mapping[str, str]) -> bool:
+    """policy/v1: an empty selector selects every pod, none selects no pod."""
+    selector = (budget.get("spec") or {}).get("selector")
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(matches(e, labels) for e in selector.get("matchExpressions") or [])
+
+
+def budgets_of(budgets: Iterable[Obj], pod: Obj) -> tuple[Budget, ...]:
+    """Those that select the pod. KubeVirt's own (up to 1.5) belong to its evacuation."""
+    return tuple(
+        read_budget(budget)
+        for budget in budgets
+        if selects(budget, facts.labels(pod)) and not _kubevirts(budget)
+    )
+
+
+def _kubevirts(budget: Obj) -> bool:
+    owners = budget["metadata"].get("ownerReferences") or []
+    return any(owner.get("kind") == "VirtualMachineInstance" for owner in owners)
+
+
+def read_budget(budget: Obj) -> Budget:
+    """A VMI has no scale subresource, so only an integer minAvailable is ever computed."""
+    name, spec, status = budget["metadata"]["name"], budget["spec"], facts.status(budget)
+    least = spec.get("minAvailable")
+    if spec.get("maxUnavailable") is not None:
+        return Budget(name, "maxUnavailable is never computed for VMs")
+    if isinstance(least, str) and least.endswith("%"):
+        return Budget(name, "a percentage is never computed for VMs")
+    expected = status.get("expectedPods")
+    if expected and least is not None and amount(least) >= expected:
+        return Budget(name, f"minAvailable {least} of {expected} pods")
+    left = status.get("disruptionsAllowed")
+    return Budget(name, left=None if left is None else int(left))

@@ -1,0 +1,126 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a reason means on KubeVirt and what to do there, where the catalogue speaks of hosts.
+
+A row each: sentence, remedy. The reasons themselves are the same on both platforms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.reasons.reason import CATALOGUE, Reason
+
+WORDS: dict[Reason, tuple[str, str]] = {
+    Reason.DISKS: (
+        "A volume of the VM cannot be used by two nodes at a time.",
+        "Put it on a claim with ReadWriteMany, or choose on_not_migratable.",
+    ),
+    Reason.INTERFACE: (
+        "An interface of the VM has a binding that cannot migrate.",
+        "Give the interface a binding that can migrate (masquerade), or choose on_not_migratable.",
+    ),
+    Reason.HOTPLUG: (
+        "A hotplugged volume or interface keeps the VM on its node.",
+        "Unplug it, or choose on_not_migratable.",
+    ),
+    Reason.VIRTIOFS: (
+        "A filesystem is shared into the VM by virtiofs.",
+        "Enable its live migration in KubeVirt, remove the share, or choose on_not_migratable.",
+    ),
+    Reason.HOST_DEVICE: (
+        "A device of the node is passed through to the VM.",
+        "Remove the device from the VM, or choose on_not_migratable.",
+    ),
+    Reason.PERSISTENT_RESERVATION: (
+        "A disk uses SCSI persistent reservations, which stay with the node.",
+        "Release the reservation, or choose on_not_migratable.",
+    ),
+    Reason.CPU_MODEL: (
+        "The VM's CPU cannot run on another node.",
+        "Give the VM a named CPU model that several nodes have.",
+    ),
+    Reason.MACHINE_TYPE: (
+        "No other node emulates the VM's machine type.",
+        "Give the VM a machine type that KubeVirt's configuration names.",
+    ),
+    Reason.SNAPSHOTS: ("A snapshot of the VM is under way.", "Let it end, then run again."),
+    Reason.NAME_TAKEN: ("Another object has the name that is needed.", "Remove or rename it."),
+    Reason.SECRET: (
+        "A Secret that a volume of the VM needs is missing.",
+        "Create the Secret in the VM's namespace.",
+    ),
+    Reason.TPM_STATE: (
+        "The state of the VM's persistent TPM is on a volume that cannot move.",
+        "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",
+    ),
+    Reason.BLOCK_JOB: ("A disk of the VM is being copied.", "Let the copy end, or cancel it."),
+    Reason.TRANSIENT: (
+        "The VM has no VirtualMachine, so nothing starts it again.",
+        "Create a VirtualMachine for it, or choose another on_not_migratable.",
+    ),
+    Reason.NO_TARGET: (
+        "No other node takes this VM: none that is schedulable has room and meets its needs.",
+        "Free memory on another node, uncordon one, add one, or choose on_not_migratable.",
+    ),
+    Reason.MIGRATION_FAILED: (
+        "The migration failed; the VM runs on at the source.",
+        "See the message, the events of the migration, and virt-handler's logs on both nodes.",
+    ),
+    Reason.NO_PROGRESS: (
+        "The migration made no progress for progressTimeout.",
+        "Allow post-copy or auto-converge in a MigrationPolicy; check the link between the nodes.",
+    ),
+    Reason.OUTCOME_LOST: (
+        "The migration object went before its end was read; where the VM runs was read.",
+        "Nothing, if the VM runs. Its events and virt-controller's log tell more.",
+    ),
+    Reason.POSTCOPY_BROKEN: (
+        "The link broke in post-copy. The VM's memory is on both nodes.",
+        "Mend the link and wait. Delete neither of its pods: both are needed.",
+    ),
+    Reason.PEER_UNREACHABLE: (
+        "Where the VM runs could not be read.",
+        "See the message, mend the cause, then run again.",
+    ),
+    Reason.STOPPED_BY_ITSELF: (
+        "The VM was stopped by its guest or by someone else during the run.",
+        "Start it (virtctl start) if it should run.",
+    ),
+    Reason.VANISHED: (
+        "The VM was deleted by someone else during the run.",
+        "Nothing, if that was intended. The API server's audit log tells who did it.",
+    ),
+    Reason.VM_LOST: (
+        "The VM should run, and two full reads of the cluster find no instance of it.",
+        "Look at the events of its VirtualMachine and at virt-controller's log.",
+    ),
+    Reason.RUNNING_TWICE: (
+        "The VM runs on two nodes, in two full reads.",
+        "Stop one of the two by hand after checking which one is right. Nothing was touched.",
+    ),
+    Reason.CRASHED: ("The VM crashed.", "Look at the guest's console and its virt-launcher's log."),
+}
+
+
+def on_kubevirt(found: Any) -> Any:
+    """A result with these words: of every part of it that tells a reason."""
+    if isinstance(found, list):
+        return [on_kubevirt(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    new = {key: on_kubevirt(part) for key, part in found.items()}
+    reason = _reason(new)
+    if reason is not None:
+        general, (sentence, remedy) = CATALOGUE[reason], WORDS[reason]
+        new["message"] = sentence if new["message"] == general.sentence else new["message"]
+        new["remedy"] = remedy if new["remedy"] == general.remedy else new["remedy"]
+    return new
+
+
+def _reason(found: dict[str, Any]) -> Reason | None:
+    if not {"reason", "message", "remedy"} <= found.keys():
+        return None
+    return next((reason for reason in WORDS if reason.value == found["reason"]), None)

@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run would do now: check mode, with the times that are foreseen, and the node's info."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._core.decision.decide import decide
+from ..._core.engine import begin
+from ..._core.model.policy import Limits, MigrationSettings, Policy
+from ..._core.model.record import Intent
+from ..._core.plan.schedule import add_times, foresee
+from ..._core.plan.speeds import KUBEVIRT, speeds_of
+from ..._core.result import accounted
+from ..api.cluster import Cluster
+from ..drain.result import record_row
+from ..objects import facts, names
+from ..objects.migration_policy import DEFAULTS
+from ..objects.quotas import amount
+from ..service import Request, connect, plan_now, refuse_own_node
+from .dry_run import try_out
+
+_ALL = 10**6
+MIB = 2**20
+
+
+def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+
+    `known`: the option `speeds`. Raises what run_slice raises, and PolicyError.
+    """
+    speeds = speeds_of(known, KUBEVIRT)
+    platform = connect(request)
+    try:
+        if request.intent is Intent.DRAINED:
+            refuse_own_node(platform.client, request.node)
+        found, (_old, obs) = plan_now(platform, request)
+        found = try_out(platform.client, platform.observer, found)
+        cluster = platform.observer.cluster
+        if request.intent is not Intent.DRAINED or cluster is None:
+            return found
+        record = begin(None, request.node, request.intent.value, request.run_id, obs.now, "")
+        policy = replace(
+            request.policy,
+            limits=limits(request.policy, cluster),
+            migration=settings(cluster),
+        )
+        unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL), in_turn=False)
+        decision = decide(obs, {request.node: record}, unlimited)
+        return {**found, **add_times(found["vms"], *foresee(decision, obs, policy, known, speeds))}
+    finally:
+        platform.close()
+
+
+def limits(policy: Policy, cluster: Cluster) -> Limits:
+    """KubeVirt's, and the drain's own if that is narrower. 0 in KubeVirt's object: none moves."""
+    outbound = min(policy.limits.outbound, max(1, cluster.outbound))
+    return Limits(max(1, cluster.cluster), outbound, _ALL)
+
+
+def settings(cluster: Cluster) -> MigrationSettings:
+    """How KubeVirt migrates by its own object. MigrationPolicies of single VMs are left aside."""
+    given = {**DEFAULTS, **cluster.migrations}
+    post_copy = bool(given["allowPostCopy"])
+    return MigrationSettings(
+        bandwidth_mib=int(amount(given["bandwidthPerMigration"]) / MIB),
+        auto_converge=bool(given["allowAutoConverge"]),
+        post_copy=post_copy,
+        completion_timeout_per_gib=int(given["completionTimeoutPerGiB"]),
+        progress_timeout=int(given["progressTimeout"]),
+        on_timeout="post_copy" if post_copy else "abort",
+    )
+
+
+def look(request: Request) -> dict[str, Any]:
+    """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
+    platform = connect(request, machines=True)
+    try:
+        planned, (old, obs) = plan_now(platform, request)
+        node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
+        return {
+            "node": request.node,
+            "boot_id": platform.boot_id,
+            "ready": obs.nodes[request.node].reachable,
+            "cordoned": obs.nodes[request.node].cordoned,
+            "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
+            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
+            "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
+            "target_exists": platform.observer.another_node(),
+            "inbound": [claim.owner for claim in obs.inbound],
+            "kubevirt": {
+                "version": ".".join(str(part) for part in cluster.version),
+                "default_strategy": cluster.default_strategy,
+                "parallel_migrations_per_cluster": cluster.cluster,
+                "parallel_outbound_migrations_per_node": cluster.outbound,
+                "upgrading": cluster.upgrading,
+            }
+            if cluster
+            else {},
+            **accounted(planned["vms"]),
+            "pods": planned["pods"],
+            "findings": planned["findings"],
+            "documents": [dict(vm.document) for vm in obs.vms.values()],
+            "record": None if old is None else record_row(old),
+            "changed": False,
+            **platform.observer.rates.told,
+        }
+    finally:
+        platform.close()

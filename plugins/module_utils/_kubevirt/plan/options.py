@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of the plan's policy has no meaning on KubeVirt. Left out in silence, it would plan another
+drain than the one that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._core.model.policy import Placing, Policy, PolicyError, Profile
+from ..options import ON_NOT_MIGRATABLE
+
+
+def check(params: Mapping[str, Any]) -> None:
+    """Raises PolicyError naming the option."""
+    asked = [("on_not_migratable", params["on_not_migratable"])]
+    asked += [
+        (f"rules[{number}] ({rule.get('name')}), on_not_migratable", rule.get("on_not_migratable"))
+        for number, rule in enumerate(params["rules"])
+    ]
+    for where, what in asked:
+        if what is not None and what not in ON_NOT_MIGRATABLE:
+            raise PolicyError(
+                f"{where}: there is no {what} on KubeVirt, only {', '.join(ON_NOT_MIGRATABLE)}"
+            )
+    if params["strategy"] != "LiveMigrate":
+        raise PolicyError(
+            f"strategy is {params['strategy']}: on KubeVirt every VMI has one, KubeVirt's default "
+            "among them. Use a rule with strategy."
+        )
+    if params["move_inactive"]:
+        raise PolicyError("move_inactive: a VM that is off is on no node of KubeVirt")
+    if params["placement_profile"] != Profile.LOW.value:
+        raise PolicyError(
+            f"placement_profile is {params['placement_profile']}: on KubeVirt the scheduler "
+            "chooses the targets by its own profile. Leave the option out."
+        )
+
+
+def policy(given: Policy) -> Policy:
+    """As a drain has it: KubeVirt's settings for all VMs, and groups that are required."""
+    rules = tuple(replace(rule, migration=None) for rule in given.rules)
+    return replace(given, rules=rules, placing=Placing(apart=True))
+
+
+def warnings(given: Policy) -> list[str]:
+    """What the plan cannot compare, since it reads nothing."""
+    names = ", ".join(rule.name for rule in given.rules if rule.asked)
+    if not names:
+        return []
+    return [
+        f"Migration settings of rules ({names}): KubeVirt migrates with its own, and so does the "
+        "plan. kubevirt_node_info tells for which VMs they differ."
+    ]

@@ -1,0 +1,268 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The other pods, once the VMs have gone: ask them to go, ask again, and see that they went.
+
+All of a stage are asked at once. One that a PodDisruptionBudget holds back is asked again; the
+others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._core.decision.actions import NodePhase
+from ..._core.model.policy import Policy
+from ..._core.model.record import NodeRecord
+from ..._core.reasons.reason import Finding, Reason
+from ..api.errors import AccessDenied, KubeError
+from ..drain.platform import KubeVirtPlatform
+from ..objects import facts, names
+from ..requests.eviction import Answer, evict, explain_budget
+from .filters import Fate, Judged, PodOptions, Stage, attachments_left, finished_launchers
+from .read import PodLook, last_replica, terminating
+
+Obj = dict[str, Any]
+# kubectl's pause before it evicts again what was refused with 429.
+ASK_AGAIN = 5.0
+# Nothing but a person changes these: they block after pending_timeout.
+_STUCK = frozenset({Reason.LAST_REPLICA, Reason.BUDGET_NOT_COMPUTED, Reason.FORBIDDEN})
+
+
+@dataclass
+class Others:
+    """What became of the other pods. `phase`: EMPTY when none is left that has to go."""
+
+    phase: NodePhase = NodePhase.EMPTY
+    findings: tuple[Finding, ...] = ()
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    acted: bool = False
+
+
+class PodDrain:
+    """For one slice."""
+
+    def __init__(
+        self,
+        platform: KubeVirtPlatform,
+        options: PodOptions,
+        policy: Policy,
+        ask_again: float = ASK_AGAIN,
+    ) -> None:
+        self._platform = platform
+        self._client = platform.client
+        self._watches = platform.observer.watches
+        self._options = options
+        self._policy = policy
+        self._ask_again = ask_again
+        self._asked: dict[str, float] = {}  # UID -> when (this slice's clock)
+        self._told: dict[str, Finding] = {}  # UID -> why it has not gone
+        self._look = PodLook(self._client, platform.node, options, platform.now)
+        self._acted = False
+
+    # Which
+
+    def judged(self) -> list[Judged]:
+        """Every pod of the node, by name. Raises KubeError."""
+        return self._look.judged(self._watches.need_pods())
+
+    def refused(self) -> tuple[Finding, ...]:
+        """What kubectl drain would refuse before it begins. Raises KubeError."""
+        return tuple(j.finding for j in self.judged() if j.finding is not None)
+
+    def look(self) -> Others:
+        """What would become of them. Only reads."""
+        judged = self.judged()
+        refused = any(j.fate is Fate.REFUSED for j in judged)
+        return self._result(NodePhase.BLOCKED if refused else NodePhase.EMPTY, judged, False)
+
+    # Making them go
+
+    def run(self, record: NodeRecord, deadline: float) -> Others:
+        """Until none is left, nothing more can be done, or `deadline` (the platform's clock)."""
+        self._acted = False
+        before = json.dumps(self._platform.records.pods)
+        others = self._until(record, deadline)
+        if json.dumps(self._platform.records.pods) != before:
+            self._platform.save(record)
+        return others
+
+    def _until(self, record: NodeRecord, deadline: float) -> Others:
+        while True:
+            self._watches.clear()
+            judged = self.judged()
+            going = [j for j in judged if j.fate is Fate.GO]
+            launchers = self._remove_what_vms_left()
+            self._step(going, record)
+            late = self._platform.now() - record.started > self._policy.drain_timeout
+            phase = self._phase(judged, going, launchers, late)
+            if phase is not NodePhase.DRAINING or self._platform.now() >= deadline:
+                return self._result(phase, judged, late)
+            self._watches.wait(min(1.0, max(0.0, deadline - self._platform.now())))
+
+    def _phase(
+        self, judged: list[Judged], going: list[Judged], launchers: bool, late: bool
+    ) -> NodePhase:
+        refused = any(j.fate is Fate.REFUSED for j in judged)
+        hopeless = bool(going) and all(self._is_stuck(j) for j in going)
+        if late and (going or launchers):
+            return NodePhase.BLOCKED
+        if going and not hopeless:
+            return NodePhase.DRAINING
+        if hopeless or refused:
+            return NodePhase.BLOCKED
+        return NodePhase.DRAINING if launchers else NodePhase.EMPTY
+
+    def _is_stuck(self, found: Judged) -> bool:
+        told = self._told.get(found.pod["metadata"]["uid"])
+        since = self._known(found).get("since")
+        if told is None or told.reason not in _STUCK or since is None:
+            return False
+        return self._platform.now() - float(since) > self._policy.pending_timeout
+
+    def _known(self, found: Judged) -> dict[str, Any]:
+        return self._platform.records.pods.get(found.name, {})
+
+    def _remove_what_vms_left(self) -> bool:
+        """Launcher pods that have ended, and attachments that stayed behind. True: some are left.
+
+        One request for all of a namespace: the server matches label, node and phase itself.
+        """
+        pods = self._watches.pods.items()
+        ended = finished_launchers(pods)
+        for namespace, phase in sorted(ended):
+            key = f"{namespace} {phase}"
+            if not self._due(key):
+                continue
+            query = {
+                "labelSelector": "kubevirt.io=virt-launcher",
+                "fieldSelector": f"spec.nodeName={self._platform.node},status.phase={phase}",
+            }
+            path = f"{names.CORE}/namespaces/{namespace}/pods"
+            self._client.request("DELETE", path, query=query)
+            self._acted = True
+        left = attachments_left(pods)
+        for pod in left:
+            if not pod["metadata"].get("deletionTimestamp") and self._due(pod["metadata"]["uid"]):
+                evict(self._client, pod)
+                self._acted = True
+        return bool(ended or left)
+
+    def _due(self, key: str) -> bool:
+        now = time.monotonic()
+        if now - self._asked.get(key, -1e9) < self._ask_again:
+            return False
+        self._asked[key] = now
+        return True
+
+    def _step(self, going: list[Judged], record: NodeRecord) -> None:
+        """Ask all of the first stage that is not empty."""
+        if not going:
+            return
+        stage = min(j.stage for j in going)
+        now = [
+            j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")
+        ]
+        for j in going:
+            ending = terminating(j)
+            if ending is not None:
+                self._told[j.pod["metadata"]["uid"]] = ending
+        due = [j for j in now if self._due(j.pod["metadata"]["uid"])]
+        if due:
+            self._enter(due, record)
+        for j in due:
+            self._ask(j, stage)
+
+    def _enter(self, due: list[Judged], record: NodeRecord) -> None:
+        """What is asked to go stands on the Node before it is asked."""
+        known = self._platform.records.pods
+        new = [j for j in due if j.name not in known]
+        for j in new:
+            known[j.name] = {"uid": j.pod["metadata"]["uid"]}
+        if new:
+            self._platform.save(record)
+
+    def _ask(self, found: Judged, stage: Stage) -> None:
+        uid = found.pod["metadata"]["uid"]
+        finding = self._last_replica(found) if stage is Stage.LAST else None
+        if finding is None:
+            finding = self._evict(found.pod)
+            self._acted = True
+        if finding is None:
+            self._told.pop(uid, None)
+            return
+        self._told[uid] = finding
+        self._known(found).setdefault("since", self._platform.now())
+
+    def _last_replica(self, found: Judged) -> Finding | None:
+        namespace = found.pod["metadata"]["namespace"]
+        pods, _version = self._client.list(f"{names.CORE}/namespaces/{namespace}/pods")
+        return last_replica(found, pods)
+
+    def _evict(self, pod: Obj) -> Finding | None:
+        grace = None if self._options.grace_period < 0 else self._options.grace_period
+        try:
+            if self._options.disable_eviction:
+                return self._delete(pod, grace)
+            answer, finding = evict(self._client, pod, grace=grace)
+        except AccessDenied as exc:
+            if "being terminated" in exc.message:
+                return Finding(Reason.POD_TERMINATING, exc.message)  # with its namespace
+            return Finding(Reason.FORBIDDEN, str(exc))
+        if answer is Answer.BUDGET and finding is not None:
+            return explain_budget(self._client, pod, finding)
+        return None if answer in (Answer.ACCEPTED, Answer.GONE) else finding
+
+    def _delete(self, pod: Obj, grace: int | None) -> Finding | None:
+        """Past all budgets, as kubectl's --disable-eviction. Never for what belongs to a VM."""
+        body: Obj = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": pod["metadata"]["uid"]},
+        }
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        try:
+            self._client.request("DELETE", names.pod(*facts.key(pod)), body)
+        except AccessDenied:
+            raise
+        except KubeError as exc:
+            return None if exc.code in (404, 409) else Finding(Reason.API_ERROR, str(exc))
+        return None
+
+    # What became of them
+
+    def _result(self, phase: NodePhase, judged: list[Judged], late: bool) -> Others:
+        here = {j.name for j in judged}
+        rows = [self._row(j) for j in judged if j.why != "it belongs to a VM"]
+        rows += [
+            _row(name, "gone", "", None) for name in self._platform.records.pods if name not in here
+        ]
+        findings = [j.finding for j in judged if j.finding is not None]
+        if phase is not NodePhase.EMPTY:
+            findings += [
+                self._told[j.pod["metadata"]["uid"]]
+                for j in judged
+                if j.fate is Fate.GO and j.pod["metadata"]["uid"] in self._told
+            ]
+        if late and phase is NodePhase.BLOCKED:
+            findings.append(Finding(Reason.DEADLINE))
+        rows.sort(key=lambda row: row["name"])
+        return Others(phase, tuple(findings), rows, self._acted)
+
+    def _row(self, found: Judged) -> dict[str, Any]:
+        if found.fate is Fate.STAY:
+            return _row(found.name, "stays", found.why, None)
+        if found.fate is Fate.REFUSED:
+            return _row(found.name, "blocked", found.why, found.finding)
+        told = self._told.get(found.pod["metadata"]["uid"])
+        return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", told)
+
+
+def _row(name: str, verdict: str, why: str, finding: Finding | None) -> dict[str, Any]:
+    empty = {"reason": "", "plane": "", "message": why, "remedy": ""}
+    return {"name": name, "verdict": verdict, **(finding.to_dict() if finding else empty)}

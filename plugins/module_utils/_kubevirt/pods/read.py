@@ -1,0 +1,71 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The other pods of a node and what shall become of each. The drain and the preflight look here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..api.client import Client
+from ..objects import names
+from .filters import Judged, PodOptions, controller, judge, replica_elsewhere
+
+Obj = dict[str, Any]
+
+
+class PodLook:
+    """For one slice. Only reads. `now`: seconds since the epoch."""
+
+    def __init__(
+        self, client: Client, node: str, options: PodOptions, now: Callable[[], float]
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._options = options
+        self._now = now
+        self._orphans: dict[str, bool] = {}  # UID of a DaemonSet -> is it gone?
+
+    def judged(self, pods: Iterable[Obj]) -> list[Judged]:
+        """`pods`: of the node. By name. Raises KubeError."""
+        selected, now = self._selected(), self._now()
+        found = [judge(pod, self._options, self._orphan, now, selected) for pod in pods]
+        return sorted(found, key=lambda j: j.name)
+
+    def _selected(self) -> set[str] | None:
+        """The server knows best what its selectors mean."""
+        if not self._options.selector:
+            return None
+        node = f"spec.nodeName={self._node}"
+        pods, _version = self._client.list(f"{names.CORE}/pods", self._options.selector, node)
+        return {pod["metadata"]["uid"] for pod in pods}
+
+    def _orphan(self, pod: Obj) -> bool:
+        owner = controller(pod) or {}
+        uid = owner.get("uid", "")
+        if uid not in self._orphans:
+            path = names.daemonset(pod["metadata"]["namespace"], owner.get("name", ""))
+            self._orphans[uid] = self._client.find(path) is None
+        return self._orphans[uid]
+
+
+def last_replica(found: Judged, others: Collection[Obj]) -> Finding | None:
+    """Why a pod that the VMs or the API need may not go. `others`: pods of its namespace."""
+    if replica_elsewhere(found.pod, others):
+        return None
+    owner = controller(found.pod) or {}
+    what = f"{owner.get('kind', 'no controller')} {owner.get('name', '')}".strip()
+    return Finding(
+        Reason.LAST_REPLICA, f"Pod {found.name}: no other pod of {what} is Ready elsewhere."
+    )
+
+
+def terminating(found: Judged) -> Finding | None:
+    """One that was asked to end is waited for."""
+    if not found.pod["metadata"].get("deletionTimestamp"):
+        return None
+    text = f"Pod {found.name} has been asked to end and still ends."
+    return Finding(Reason.POD_TERMINATING, text)

@@ -1,0 +1,225 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight of a KubeVirt node: one pass of lists, access reviews and dry runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._core.model.observation import VM, Node, Observation, OnNotMigratable, Reservation
+from ..._core.model.policy import Policy
+from ..._core.preflight.check import check, record_text, result
+from ..._core.preflight.codes import Check, Platform, Severity
+from ..._core.preflight.facts import Budget, Facts, NodeSeen
+from .. import service
+from ..api.client import Client
+from ..api.cluster import Cluster, read_cluster
+from ..api.errors import AccessDenied, KubeError, NodeUnknown
+from ..api.metrics import DirtyRates
+from ..drain import unsupported
+from ..drain.control_node import Ourselves
+from ..drain.migration_policies import Policies, foresee
+from ..objects import facts, names, tolerations
+from ..records.node_record import Instance, Records
+from ..service import Request
+from .cluster import cluster_seen, node_seen, stuck
+from .dry_runs import missing_rights, try_evictions, webhook_trouble
+from .pods import other_pods
+from .read import Read, read
+from .targets import MIB, Target, targets
+from .vm import Around, vm_of, vm_seen
+
+Obj = dict[str, Any]
+# The node that stands for what the scheduler finds; whether a VM fits is asked of each target.
+_ANYWHERE, _HUGE = "", 10**9
+
+
+def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str, Any]:
+    """Blockers and warnings. Raises KubeError, NodeUnknown, RecordError; what the account may not
+    read is a finding."""
+    client, rates = Client(request.auth), DirtyRates(request.metrics, request.node)
+    try:
+        found = gather(client, request, rates)
+        return {**result(found, check(found, request.policy), severity), **rates.told}
+    finally:
+        client.close()
+
+
+def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
+    """Everything that one pass reads and asks. `rates`: not asked yet."""
+    policy = request.policy
+    stops = policy.allow_stop or policy.on_not_migratable is OnNotMigratable.SHUTDOWN
+    try:
+        known = read_cluster(client)
+        found = read(client)
+    except AccessDenied as exc:
+        missing, unread = missing_rights(client, (), stops, (0, 0))
+        return _only_rights(request.node, missing or [str(exc)], unread)
+    node = next((n for n in found.nodes if n["metadata"]["name"] == request.node), None)
+    if node is None:
+        raise NodeUnknown(f"There is no node {request.node} in this cluster.")
+    record = Records(client, request.node).load(node)
+    here, pods, arriving = _vms_here(found, request.node)
+    if here:
+        rates.refresh(time.time())
+    spaces = sorted({facts.key(vmi)[0] for vmi in here})
+    missing, unread = missing_rights(client, spaces, stops, known.version)
+    webhook = webhook_trouble(client)
+    running = {
+        facts.identity(vmi): pods[facts.identity(vmi)]
+        for vmi in here
+        if facts.phase(vmi) == "Running" and facts.identity(vmi) in pods
+    }
+    tried = try_evictions(client, {} if webhook else running)
+    takers = targets(found.nodes, found.pods, request.node)
+    roomy = _tolerated(takers, here, pods)
+    around = Around(found, node, takers, record)
+    us = Ourselves(client.server, request.controller_uuid)
+    vms = {
+        facts.identity(vmi): replace(
+            vm_of(
+                vmi,
+                request.node,
+                known.default_strategy,
+                found.vms.get(facts.key(vmi)),
+                rates.of(vmi),
+            ),
+            runs_us=us.why(vmi),
+        )
+        for vmi in here
+    }
+    differs = _unmet(client, here, vms, policy, known)
+    seen = {}
+    for vmi in here:
+        uuid = facts.identity(vmi)
+        one = vm_seen(vmi, pods.get(uuid), around)
+        answer = tried.found.get(uuid)
+        if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
+            answer = None  # the budget's own object says it better
+        seen[uuid] = replace(one, tried=answer, unmet=differs.get(uuid, ()))
+    others = other_pods(client, found.pods, request.node, request.pods, record is not None)
+    denied = [tried.denied] if tried.denied and not missing else []
+    return Facts(
+        platform=Platform.KUBEVIRT,
+        node=request.node,
+        observation=_observation(request.node, node, vms, arriving, bool(takers)),
+        own=node_seen(
+            node,
+            found.nodes,
+            found.kubevirt,
+            record_text(record),
+            _own_pod(client, request.node),
+        ),
+        vms=seen,
+        cluster=cluster_seen(found, webhook or tried.webhook),
+        targets=tuple(sorted(target.name for target in takers)),
+        room_mib=_room(roomy),
+        room_on=tuple(sorted(target.name for target in roomy)),
+        stuck=tuple(stuck(found)),
+        missing=(*missing, *denied, *others.missing),
+        unread=(*found.unread, *unread, *tried.unread, *others.unread),
+        pods=others.pods,
+    )
+
+
+def _own_pod(client: Client, node: str) -> str:
+    """Why the node is taken for the one on which our own pod is; empty: it is not."""
+    try:
+        service.refuse_own_node(client, node)
+    except service.RunsTheMaintenance as exc:
+        return str(exc)
+    except KubeError:
+        pass  # our own pod cannot be read: a reason less
+    return ""
+
+
+def _unmet(
+    client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster
+) -> dict[str, tuple[str, ...]]:
+    """UUID -> settings that its rule asks for and that do not apply. No rule asks: no request."""
+    wanted = {}
+    for vmi in vmis if any(rule.asked for rule in policy.rules) else ():
+        uuid, uid = facts.identity(vmi), vmi["metadata"]["uid"]
+        settings = unsupported.asked(vms[uuid], policy)
+        if settings:
+            wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
+    foresee(Policies(client), vmis, wanted, cluster)
+    return {
+        uuid: tuple(unsupported.sentence(row) for row in unsupported.rows(one))
+        for uuid, one in wanted.items()
+    }
+
+
+def _told(budgets: tuple[Budget, ...]) -> bool:
+    return len(budgets) > 1 or any(budget.never or budget.left == 0 for budget in budgets)
+
+
+def _only_rights(node: str, missing: list[str], unread: list[str]) -> Facts:
+    text = "Everything else: the account may not read what a drain has to read."
+    return Facts(
+        platform=Platform.KUBEVIRT,
+        node=node,
+        observation=Observation(nodes={node: Node(node)}, vms={}),
+        own=NodeSeen(),
+        missing=tuple(missing),
+        unread=(*unread, text),
+    )
+
+
+def _vms_here(found: Read, node: str) -> tuple[list[Obj], dict[str, Obj], list[Reservation]]:
+    """(VMIs of the node, UUID -> its pod there, migrations that arrive)."""
+    by_uid = {vmi["metadata"]["uid"]: vmi for vmi in found.vmis}
+    pods: dict[str, Obj] = {}
+    arriving: list[Reservation] = []
+    for pod in facts.live_launchers(found.pods):
+        if (pod.get("spec") or {}).get("nodeName") != node:
+            continue
+        vmi = by_uid.get(facts.labels(pod).get(names.CREATED_BY, ""))
+        if vmi is None or facts.final(vmi):
+            continue
+        place = facts.status(vmi).get("nodeName")
+        if place in (None, "", node):
+            pods[facts.identity(vmi)] = pod
+        elif names.JOB_UID in facts.labels(pod):
+            name = "{}/{}".format(*facts.key(vmi))
+            arriving.append(Reservation(name, node, str(place), 0))
+    here = [
+        vmi
+        for vmi in found.vmis
+        if not facts.final(vmi)
+        and (facts.status(vmi).get("nodeName") == node or facts.identity(vmi) in pods)
+    ]
+    return here, pods, arriving
+
+
+def _observation(
+    name: str, node: Obj, vms: dict[str, VM], arriving: list[Reservation], takers: bool
+) -> Observation:
+    nodes = {name: Node(name, cordoned=bool((node.get("spec") or {}).get("unschedulable")))}
+    if takers:
+        nodes[_ANYWHERE] = Node(_ANYWHERE, capacity_mib=_HUGE)
+    return Observation(nodes=nodes, vms=vms, inbound=arriving)
+
+
+def _tolerated(takers: list[Target], vmis: list[Obj], pods: dict[str, Obj]) -> list[Target]:
+    """Those whose taints one of the VMs tolerates: what is free on others helps none of them."""
+    wanted = [tolerations.of(vmi, pods.get(facts.identity(vmi))) for vmi in vmis]
+    different = {tolerations.key(found): found for found in wanted}.values()
+    return [
+        taker
+        for taker in takers
+        if any(not tolerations.untolerated(taker.taints, found) for found in different)
+    ]
+
+
+def _room(takers: list[Target]) -> int | None:
+    """What the targets have free together; None where one does not tell, or there is none: then
+    each VM is told why."""
+    if not takers or any("memory" not in target.free for target in takers):
+        return None
+    return int(sum(max(0.0, target.free["memory"]) for target in takers) / MIB)

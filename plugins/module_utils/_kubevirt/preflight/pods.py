@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight: what will become of the other pods of the node. The drain's own look, and dry runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._core.preflight.codes import Check
+from ..._core.preflight.facts import PodSeen
+from ..._core.reasons.reason import Finding
+from ..api.client import Client
+from ..api.errors import AccessDenied, KubeError
+from ..objects import facts
+from ..pods.filters import Fate, Judged, PodOptions, Stage
+from ..pods.read import PodLook, last_replica, terminating
+from ..requests.eviction import Answer, evict, explain_budget
+from .dry_runs import DELETES_PODS, EVICTS_PODS, lacking, together
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OtherPods:
+    """`missing`: rights that the account lacks. `unread`: what could not be told."""
+
+    pods: tuple[PodSeen, ...] = ()
+    missing: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def other_pods(
+    client: Client, pods: Sequence[Obj], node: str, options: PodOptions, begun: bool
+) -> OtherPods:
+    """`pods`: of the cluster. `begun`: a maintenance of ours stands on the node, so what is
+    refused keeps the VMs no more. Raises KubeError for a selector that the server refuses."""
+    here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == node]
+    try:
+        judged = PodLook(client, node, options, time.time).judged(here)
+    except AccessDenied as exc:
+        return OtherPods(missing=(str(exc),))
+    found = [_seen(j, j.finding, not begun) for j in judged if j.finding is not None]
+    asked = []
+    for one in judged:
+        if one.fate is not Fate.GO or facts.final(one.pod):
+            continue
+        stays = terminating(one) or (last_replica(one, _beside(one, pods)) if _late(one) else None)
+        if stays is None:
+            asked.append(one)
+        else:
+            found.append(_seen(one, stays))
+    held = _ask(client, asked, options)
+    return OtherPods((*found, *held.pods), held.missing, held.unread)
+
+
+def _late(found: Judged) -> bool:
+    return found.stage is Stage.LAST
+
+
+def _beside(found: Judged, pods: Sequence[Obj]) -> list[Obj]:
+    namespace = found.pod["metadata"]["namespace"]
+    return [pod for pod in pods if pod["metadata"]["namespace"] == namespace]
+
+
+def _seen(found: Judged, why: Finding, whole: bool = False) -> PodSeen:
+    return PodSeen(found.name, Check(why.reason.value), why.message, whole)
+
+
+def _ask(client: Client, going: Sequence[Judged], options: PodOptions) -> OtherPods:
+    """Each that has to go is evicted as a dry run, unless it will be deleted past all budgets."""
+    right = DELETES_PODS if options.disable_eviction else EVICTS_PODS
+    spaces = sorted({j.pod["metadata"]["namespace"] for j in going})
+    try:
+        missing = lacking(client, right, spaces) if spaces else ""
+    except KubeError as exc:
+        return OtherPods(unread=(f"The account's rights on other pods: {exc}.",))
+    if missing or options.disable_eviction:
+        return OtherPods(missing=(missing,) if missing else ())
+    told = together(lambda one: _try(client, one), going)
+    return OtherPods(
+        tuple(one for one in told if isinstance(one, PodSeen)),
+        unread=tuple(one for one in told if isinstance(one, str)),
+    )
+
+
+def _try(client: Client, found: Judged) -> PodSeen | str | None:
+    """What holds it back, or why that cannot be told now. None: it would go."""
+    try:
+        answer, finding = evict(client, found.pod, dry=True)
+    except AccessDenied as exc:
+        # With its namespace it goes anyway.
+        return None if "being terminated" in exc.message else str(exc)
+    if finding is None:
+        return None
+    if answer is Answer.BUDGET:
+        return _seen(found, explain_budget(client, found.pod, finding))
+    if answer is Answer.REFUSED:
+        text = f"Its eviction as a dry run: {finding.message}."
+        return PodSeen(found.name, Check.API_ERROR, text)
+    return f"The eviction of {found.name} as a dry run: {finding.message}."

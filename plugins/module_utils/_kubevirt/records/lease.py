@@ -1,0 +1,281 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One slice at a time works on a node: a Lease.
+
+It is held for the length of a slice and given back, or kept for the next slice of the same run
+until somebody says that he waits for it. A holder that died is waited for until its Lease has not
+changed for its duration on our own clock: nobody's wall time is believed. So a slice that takes
+longer than it should renews it in time, and stops where it could not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..api.client import Client, only
+from ..api.errors import KubeError, LockHeld, Superseded
+from ..objects.facts import annotations, labels
+from ..objects.names import LEASE, LEASES
+from .lease_notes import OURS
+
+T = TypeVar("T")
+# On the Lease: who waits for it.
+WANTED = "virtops.maintenance/wanted"
+# On the Lease of a drain: the label by which others find it, and how many VMs have no slot yet.
+DRAINS = "virtops.maintenance/drains"
+WAITING = "virtops.maintenance/waiting"
+# Seconds for which he goes first once it is free; after that he has gone away.
+_PRECEDENCE = 2.0
+
+
+class Lock:
+    """`holder`: names this slice. `seconds`: how long the slice may take at most.
+
+    `drains`: the Lease is found by others that drain.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        node: str,
+        holder: str,
+        seconds: int,
+        drains: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._path = f"{LEASES}/namespaces/{namespace}/leases"
+        self.name = f"{LEASE}{node}"
+        # What stands on it as annotations, made anew when it is taken.
+        self.remember: Callable[[dict[str, str]], dict[str, str]] = dict
+        self.namespace = namespace
+        self._drains = drains
+        self._holder = holder
+        self._seconds = seconds
+        self._sleep = sleep
+        self._clock = clock
+        self._held: dict[str, Any] | None = None  # the Lease as our last write left it
+        self._since: float | None = None  # when that was sent; None: it is not ours
+        self._keeping = False
+        self._stale = ""  # a version of it that is known to be an old one
+
+    def renew(self, lease: dict[str, Any]) -> bool:
+        """Take over the Lease that an earlier slice of this run has left to us.
+
+        False: it is another one by now, so someone else has been at work, or wants to be: then it
+        is given back. Raises KubeError.
+        """
+        if WANTED not in annotations(lease) and self._update(lease, True):
+            return True
+        self._release(lease["spec"]["holderIdentity"])
+        return False
+
+    def keep(self) -> None:
+        """Before each write of the slice: it is ours. Renewed when half of its time is gone.
+
+        Raises Superseded, and KubeError when its time is over and nobody answers.
+        """
+        if self._since is None or self._keeping or self._gone() < self._seconds / 2:
+            return
+        self._keeping = True
+        try:
+            if not self._kept():
+                raise Superseded(
+                    f"Another run has taken the Lease {self.name}, or somebody removed it: this "
+                    f"run did not renew it in {self._seconds} s. It has stopped, and has undone "
+                    "nothing."
+                )
+        except KubeError:
+            if self._gone() >= self._seconds:
+                raise
+        finally:
+            self._keeping = False
+
+    def _gone(self) -> float:
+        return self._clock() - (self._since or 0.0)
+
+    def _kept(self) -> bool:
+        """By its version: nobody had it in between, however late it is."""
+        for _try in range(3):
+            if self._held is None or not self._update(self._held, True, retry=False):
+                lease = self._client.find(f"{self._path}/{self.name}")  # somebody waits for it?
+                if lease is None or lease["spec"].get("holderIdentity") != self._holder:
+                    return False
+                self._held = lease
+            elif self._gone() < self._seconds:
+                return True
+        raise KubeError(0, "it could not be renewed in its time", f"PUT {self.name}")
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """The Lease as our last write left it, for the next slice. Empty when there is none."""
+        return self._held or {}
+
+    @property
+    def told(self) -> str:
+        """What stands there for other drains; empty: nothing."""
+        return annotations(self.held).get(WAITING, "") if self.held else ""
+
+    def tell(self, waiting: int) -> None:
+        """To other drains: that many VMs have no slot yet. Raises KubeError, Superseded.
+
+        Where somebody has written to the Lease meanwhile, it is not told until it was renewed.
+        """
+        self.keep()
+        if self._since is None or self._held is None or self.told == str(waiting):
+            return
+        version = self._held["metadata"]["resourceVersion"]
+        if version != self._stale:
+            notes = {**annotations(self._held), WAITING: str(waiting)}
+            meta = {**self._held["metadata"], "annotations": notes}
+            if not self._update({**self._held, "metadata": meta}, True, retry=False):
+                self._stale = version
+
+    def take(self, patience: float, read: Callable[[], T]) -> T:
+        """What `read` gave, which nobody of ours has changed since.
+
+        It is called between looking at the Lease and taking it: who gets it as he saw it knows
+        that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
+        what `read` raises.
+        """
+        until = self._clock() + patience
+        seen, since = "", self._clock()
+        while True:
+            lease = self._client.find(f"{self._path}/{self.name}")
+            if lease is None:
+                found = read()
+                if self._create():
+                    return found
+                continue
+            spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
+            if version != seen:
+                seen, since = version, self._clock()
+            unchanged = self._clock() - since
+            holder = spec.get("holderIdentity") or ""
+            first = self._first(lease, unchanged)
+            expired = unchanged > float(spec.get("leaseDurationSeconds") or 0)
+            if not holder or holder == self._holder or expired:
+                found = read()
+                if first and self._update(lease, True):
+                    return found
+            elif WANTED not in annotations(lease):
+                seen = self._ask(lease) or seen
+            if self._clock() >= until:
+                raise LockHeld(f"{holder} works on the node at this moment ({self.name})")
+            self._sleep(0.5)
+
+    def _first(self, lease: dict[str, Any], unchanged: float) -> bool:
+        """Is no other waiting, or none that still lives?"""
+        waiting = annotations(lease).get(WANTED, "")
+        return waiting in ("", self._holder) or unchanged > _PRECEDENCE
+
+    def _ask(self, lease: dict[str, Any]) -> str:
+        """Say that we wait: a run that keeps the Lease from slice to slice then gives it back.
+
+        The version that this made, so that it is not taken for a sign of the holder's life.
+        """
+        notes = {**annotations(lease), WANTED: self._holder}
+        body = {**lease, "metadata": {**lease["metadata"], "annotations": notes}}
+        try:
+            made = self._client.request("PUT", f"{self._path}/{self.name}", body)
+        except KubeError:
+            return ""  # it changed meanwhile: at the next look
+        return str(made["metadata"]["resourceVersion"])
+
+    def give_back(self) -> None:
+        """Only what is ours. Failing does no harm: it expires."""
+        self._since = None
+        try:
+            if self._held is not None and not self._update(self._held, False):
+                self._release(self._holder)
+        except KubeError:
+            return
+
+    def look(self) -> dict[str, Any] | None:
+        """The Lease as it is; None where there is none."""
+        return self._client.find(f"{self._path}/{self.name}")
+
+    def note(self, notes: dict[str, str]) -> None:
+        """Annotations besides those that stand there. Raises KubeError."""
+        if self._held is not None:
+            meta = self._held["metadata"]
+            meta = {**meta, "annotations": {**annotations(self._held), **notes}}
+            self._update({**self._held, "metadata": meta}, True)
+
+    def remove(self) -> None:
+        """The node is restored: nothing of its maintenance stays.
+
+        Where somebody waits for it, or the right is missing, it is given back without our notes.
+        """
+        lease, self._since = self._held, None
+        if lease is None:
+            return
+        meta = lease["metadata"]
+        body = only(lease)
+        body["preconditions"]["resourceVersion"] = meta["resourceVersion"]
+        try:
+            self._client.request("DELETE", f"{self._path}/{self.name}", body, retry=False)
+            return
+        except KubeError:
+            notes = {key: text for key, text in annotations(lease).items() if key not in OURS}
+            self._held = {**lease, "metadata": {**meta, "annotations": notes}}
+        self.give_back()
+
+    def _release(self, holder: str) -> None:
+        """Who waits has written to it: if it still is `holder`'s, it is given back as it is now."""
+        lease = self._client.find(f"{self._path}/{self.name}")
+        if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == holder:
+            self._update(lease, False)
+
+    def _spec(self, held: bool) -> dict[str, Any]:
+        holder = self._holder if held else ""
+        return {"holderIdentity": holder, "leaseDurationSeconds": self._seconds}
+
+    def _create(self) -> bool:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": self.name,
+                "labels": self._labels({}),
+                "annotations": self.remember({}),
+            },
+            "spec": self._spec(True),
+        }
+        return self._won("POST", self._path, body, True)
+
+    def _update(self, lease: dict[str, Any], held: bool, retry: bool = True) -> bool:
+        """With the version that was read: of two, one wins. Who gets it waits no longer."""
+        body = {**lease, "spec": {**(lease.get("spec") or {}), **self._spec(held)}}
+        before = (lease.get("spec") or {}).get("holderIdentity") or ""
+        if held and before != self._holder:
+            same = before.split(" ")[0] == self._holder.split(" ")[0]  # a slice of the same run
+            gone = (WANTED,) if same else (WANTED, WAITING)
+            notes = {key: text for key, text in annotations(lease).items() if key not in gone}
+            notes = self.remember(notes)
+            marks = self._labels(labels(lease))
+            body["metadata"] = {**lease["metadata"], "annotations": notes, "labels": marks}
+        return self._won("PUT", f"{self._path}/{self.name}", body, held, retry)
+
+    def _labels(self, old: dict[str, str]) -> dict[str, str]:
+        kept = {key: text for key, text in old.items() if key != DRAINS}
+        return {**kept, DRAINS: "true"} if self._drains else kept
+
+    def _won(
+        self, method: str, path: str, body: dict[str, Any], held: bool, retry: bool = True
+    ) -> bool:
+        sent = self._clock()
+        try:
+            self._held = self._client.request(method, path, body, retry=retry)
+        except KubeError as exc:
+            if exc.code in (404, 409):
+                return False
+            raise
+        self._since = sent if held else None
+        return True

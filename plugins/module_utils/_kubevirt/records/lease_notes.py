@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What must outlive a Node that somebody deletes while it is drained: kept on the node's Lease.
+
+Always the runs that worked on it, by which marks and migrations of ours are known; and once the
+Node is found to be gone, the whole record. A restore takes the Lease away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..._core.model.record import NodeRecord
+from ..objects import names
+from ..objects.facts import annotations
+from .node_record import Records
+
+Obj = dict[str, Any]
+_MOST = 20  # runs
+OURS = (names.RUNS, names.RECORD, names.INSTANCES, names.PODS)
+
+
+def with_run(notes: Mapping[str, str], node_uid: str, run_id: str) -> dict[str, str]:
+    """The annotations of the Lease, with this run among those that worked on the Node.
+
+    The UID stays that of the Node on which the first of them worked.
+    """
+    uid, *runs = notes.get(names.RUNS, "").split() or [node_uid]
+    kept = [run for run in runs if run != run_id][1 - _MOST :]
+    return {**notes, names.RUNS: " ".join([uid, *kept, run_id])}
+
+
+def outlived(lease: Obj, records: Records, node_uid: str, run_id: str) -> NodeRecord | None:
+    """The record of the Node before this one; None where this is the Node of all runs.
+
+    Raises RecordError.
+    """
+    uid, *runs = annotations(lease).get(names.RUNS, "").split() or [""]
+    runs = [run for run in runs if run != run_id]
+    if not runs or uid == node_uid:
+        return None
+    kept = records.load(lease)
+    if kept is not None:
+        return kept
+    return NodeRecord(
+        node=lease["metadata"]["name"].removeprefix(names.LEASE), run_id=runs[-1], runs=runs
+    )
+
+
+def message(node: str) -> str:
+    """The reason that ends a run on a Node that is gone."""
+    return (
+        f"There is no Node {node}: somebody deleted it. Its record is kept on the Lease "
+        f"{names.LEASE}{node}; marks and migrations are left as they are. Once the node is "
+        "registered again, drain or restore it: that goes on with this record."
+    )

@@ -1,0 +1,113 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Evicting a pod, and what KubeVirt's webhook means by its answers.
+
+Every refusal of the webhook is 429 without a reason; its text tells them apart. 429 "Eviction
+triggered evacuation" is not a failure: it says that the migration has begun.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..api.client import Client
+from ..api.errors import AccessDenied, KubeError
+from ..objects import facts, names
+
+Obj = dict[str, Any]
+
+
+class Answer(str, Enum):
+    """What an eviction led to."""
+
+    ACCEPTED = "accepted"  # the pod is being ended
+    MARKED = "marked"  # the VMI was marked: KubeVirt migrates it, or its owner is told
+    IN_PROGRESS = "in_progress"  # it was marked before
+    NOT_MIGRATABLE = "not_migratable"
+    TARGET_POD = "target_pod"
+    HOTPLUG = "hotplug"
+    BUDGET = "budget"
+    GONE = "gone"
+    LATER = "later"
+    REFUSED = "refused"
+
+
+def evict(
+    client: Client, pod: Obj, dry: bool = False, grace: int | None = None
+) -> tuple[Answer, Finding | None]:
+    """Ask once. `dry`: on the server; marks nothing. `grace`: seconds, None: the pod's own.
+
+    Raises AccessDenied; every other refusal is an answer.
+    """
+    namespace, name = facts.key(pod)
+    body: Obj = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    options: Obj = {"preconditions": {"uid": pod["metadata"]["uid"]}}
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    body["deleteOptions"] = options
+    query = {"dryRun": "All"} if dry else None
+    try:
+        client.request("POST", f"{names.pod(namespace, name)}/eviction", body, query, retry=False)
+    except AccessDenied:
+        raise
+    except KubeError as exc:
+        return classify(exc)
+    return Answer.ACCEPTED, None
+
+
+def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
+    """An answer that is not 2xx, by its status and text."""
+    text = exc.message
+    if exc.code == 404:
+        return Answer.GONE, None
+    if exc.code == 429:
+        return _refusal(exc)
+    if "failed calling webhook" in text or "error trying to reach service" in text:
+        return Answer.LATER, Finding(Reason.WEBHOOK_UNAVAILABLE, text)
+    if exc.code == 500 and "more than one PodDisruptionBudget" in text:
+        return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, text)
+    return Answer.REFUSED, Finding(Reason.API_ERROR, str(exc))
+
+
+def explain_budget(client: Client, pod: Obj, finding: Finding) -> Finding:
+    """ "Still being processed" looks transient; the budget's own condition tells whether it is."""
+    if "still being processed" not in finding.message:
+        return finding
+    try:
+        budgets, _version = client.list(names.budgets(pod["metadata"]["namespace"]))
+    except KubeError:
+        return finding
+    for budget in budgets:
+        state = facts.condition(budget, "DisruptionAllowed") or {}
+        if state.get("reason") == "SyncFailed" and (
+            f" {budget['metadata']['name']} " in finding.message
+        ):
+            text = f"{finding.message} {state.get('message', '')}".strip()
+            return Finding(Reason.BUDGET_NOT_COMPUTED, text)
+    return finding
+
+
+def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
+    text = exc.message
+    if "Evacuation in progress" in text:
+        return Answer.IN_PROGRESS, None
+    if "Eviction triggered evacuation" in text:
+        return Answer.MARKED, None
+    if "not live-migratable" in text:
+        return Answer.NOT_MIGRATABLE, Finding(Reason.NOT_KNOWN_YET, text)
+    if "Eviction request for target Pod" in text:
+        return Answer.TARGET_POD, Finding(Reason.INBOUND, text)
+    if "cannot evict hotplug pod" in text:
+        return Answer.HOTPLUG, None
+    causes = [cause for cause in exc.causes if cause.startswith("DisruptionBudget")]
+    if causes:
+        return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, "; ".join(causes))
+    return Answer.LATER, Finding(Reason.API_ERROR, text)

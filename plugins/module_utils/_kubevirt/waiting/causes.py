@@ -1,0 +1,398 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a migration waits for, in the order in which an operator should look. Pure.
+
+First the migration itself, then its target pod, then policy and limits, then quota and storage:
+each of them hides the ones after it. The drain, the migration of one VM and
+kubevirt_migration_info all go by it; each reads as much as it can afford.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..api.cluster import Cluster
+from ..objects import facts, names
+
+Obj = dict[str, Any]
+# (where to look, what is wrong, with what)
+Found = list[tuple[str, Finding, str]]
+# Sooner than after so many seconds it is no news that a target is not there yet.
+_TAKES = 10.0
+# A preparation of more than this is stuck, and so is a migration whose guest's node is gone.
+_STUCK = 120.0
+_BACKOFF = 20.0
+_NOT_RUNNING = frozenset({"", "Pending", "WaitingForSync", "Synchronizing"})
+_VOLUME_EVENTS = frozenset(
+    {"FailedAttachVolume", "FailedMount", "FailedMapVolume", "ProvisioningFailed", "FailedBinding"}
+)
+_SHOWN = 5
+MIGRATION, POD, LIMITS, STORAGE = "migration", "target pod", "policy and limits", "quota, storage"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A migration that holds a slot. `since`: when it entered its phase. `source`: may be empty."""
+
+    vm: str
+    phase: str
+    since: str
+    source: str = ""
+    stuck: bool = False
+
+    def text(self) -> str:
+        source = f" from {self.source}" if self.source else ""
+        note = ", stuck?" if self.stuck else ""
+        return f"{self.vm} ({self.phase} since {self.since}{source}{note})"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was read about one VM. `migrations`: its own, oldest first. `pods`: of the VMI.
+
+    `now`: seconds since the epoch. `lasting`: it is in its phase for longer than that takes
+    (None: told by the stamps). `events`: of the migration, the VMI and the target pod, oldest
+    first. `out`: holders of slots of its node; `holders`: of the whole cluster, None where that
+    was not read. `settings`: what applies to its migration; `policy`: the policy that says so.
+    """
+
+    vmi: Obj
+    migrations: Sequence[Obj]
+    now: float
+    cluster: Cluster | None = None
+    pods: Sequence[Obj] = ()
+    events: Sequence[Obj] = ()
+    quotas: Sequence[Obj] = ()
+    out: Sequence[Holder] = ()
+    holders: Sequence[Holder] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    policy: str = ""
+    lasting: bool | None = None
+
+    @property
+    def strategy(self) -> str:
+        default = self.cluster.default_strategy if self.cluster else "None"
+        return str(self.vmi["spec"].get("evictionStrategy") or default)
+
+    @property
+    def current(self) -> Obj | None:
+        """The one under way; else the last one."""
+        open_ = [m for m in self.migrations if not facts.final(m)]
+        return (open_ or list(self.migrations) or [None])[-1]
+
+    @property
+    def waits(self) -> Obj | None:
+        """The current one, if its guest has not moved."""
+        current = self.current
+        if current is None or facts.final(current):
+            return None
+        return None if facts.switched(self.vmi, current) else current
+
+    @property
+    def target(self) -> Obj | None:
+        if self.current is None:
+            return None
+        uid = self.current["metadata"]["uid"]
+        return next((p for p in self.pods if facts.labels(p).get(names.JOB_UID) == uid), None)
+
+    @property
+    def lasts(self) -> bool:
+        if self.lasting is not None or self.current is None:
+            return bool(self.lasting)
+        return self.now - facts.seconds(facts.entered(self.current)) >= _TAKES
+
+    def told_by(self, *reasons: str, since: str = "") -> str:
+        """The newest event with one of these reasons, not older than `since`."""
+        texts = [
+            str(e.get("message", ""))
+            for e in self.events
+            if e.get("reason") in reasons
+            and facts.seconds(e.get("lastTimestamp") or e.get("eventTime")) >= facts.seconds(since)
+        ]
+        return texts[-1] if texts else ""
+
+
+def holds_slot(migration: Obj, has_pod: bool = False) -> bool:
+    """Does KubeVirt count it within its limits?"""
+    return not facts.final(migration) and (facts.phase(migration) not in _NOT_RUNNING or has_pod)
+
+
+def holders(migrations: Iterable[Obj], now: float, source: str = "") -> list[Holder]:
+    """Those of them that hold a slot."""
+    found = []
+    for migration in migrations:
+        if not holds_slot(migration):
+            continue
+        vm, since = str(migration["spec"].get("vmiName")), facts.entered(migration)
+        late = now - facts.seconds(since) > _STUCK
+        stuck = late and facts.phase(migration) in facts.PREPARING
+        space = migration["metadata"]["namespace"]
+        found.append(Holder(f"{space}/{vm}", facts.phase(migration), since, source, stuck))
+    return found
+
+
+def source_of(vmi: Obj | None, migration: Obj) -> str:
+    """The node whose outbound slot it takes."""
+    if vmi is None:
+        return ""
+    state = facts.state_of(vmi, migration)
+    return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
+
+
+def with_sources(
+    migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float
+) -> list[Holder]:
+    """As `holders`, with their nodes. `find`: a VMI by namespace and name."""
+    found = []
+    for migration in (m for m in migrations if holds_slot(m)):
+        vmi = find(migration["metadata"]["namespace"], str(migration["spec"].get("vmiName")))
+        found += holders([migration], now, source_of(vmi, migration))
+    return found
+
+
+def not_known(vmi: Obj, more: str = "") -> Finding:
+    """Of a VM without the condition LiveMigratable."""
+    text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
+    return Finding(Reason.NOT_KNOWN_YET, f"{text} {more}".strip())
+
+
+def not_begun(vmi: Obj, more: str = "") -> Finding:
+    """Of a marked VM without a migration."""
+    text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
+    return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {more}".strip())
+
+
+def first(known: Known) -> Finding | None:
+    """What it waits for; None when it moves or nothing is under way."""
+    found = waits(known)
+    return found[0][1] if found else None
+
+
+def waits(known: Known) -> Found:
+    """All that keeps the migration under way from going on, the first one first."""
+    current = known.waits
+    if current is None:
+        return []
+    found = [*_itself(known, current), *_pod(known), *_slot(known, current)]
+    return [*found, *_storage(known, current)]
+
+
+def named(obj: Obj) -> str:
+    return "/".join(facts.key(obj))
+
+
+def _itself(known: Known, current: Obj) -> Found:
+    subject = f"migration {named(current)}"
+    for kind, reason in (
+        ("migrationBlockedByBackup", Reason.BACKUP),
+        ("migrationBlockedByUtilityVolumes", Reason.UTILITY_VOLUMES),
+    ):
+        if facts.is_true(current, kind):
+            return [(MIGRATION, Finding(reason), subject)]
+    if facts.phase(current) in facts.PREPARING and known.lasts:
+        return [(MIGRATION, _preparation(known.vmi, current), subject)]
+    before = _before_slot(known, current) if queued(known) else None
+    return [(MIGRATION, before, subject)] if before is not None else []
+
+
+def _preparation(vmi: Obj, migration: Obj) -> Finding:
+    state, phase = facts.state_of(vmi, migration), facts.phase(migration)
+    node, pod = state.get("targetNode") or "the target", state.get("targetPod", "?")
+    text = f"virt-handler on {node} has not prepared the target (pod {pod})"
+    if phase == "TargetReady":
+        text = f"{node} is ready, and virt-handler on {state.get('sourceNode')} has not begun"
+    return Finding(Reason.TARGET_PREPARATION, f"{text}: {phase} since {facts.entered(migration)}.")
+
+
+def queued(known: Known) -> bool:
+    """Has KubeVirt not begun with it, for nothing that it tells?"""
+    current = known.waits
+    if current is None or facts.phase(current) not in ("", "Pending"):
+        return False
+    told = ("RejectedByResourceQuota", "BlockedByBackup", "BlockedByUtilityVolumes")
+    return known.target is None and not any(facts.is_true(current, f"migration{t}") for t in told)
+
+
+def for_slot(known: Known) -> bool:
+    """Does it wait for a slot, and for nothing before that?"""
+    current = known.waits
+    return current is not None and queued(known) and _before_slot(known, current) is None
+
+
+def _before_slot(known: Known, current: Obj) -> Finding | None:
+    """What KubeVirt waits for before it even asks for a slot."""
+    vmi = known.vmi
+    if facts.phase(vmi) != "Running":
+        text = f"The instance is {facts.phase(vmi) or 'not started yet'}; it must run first."
+        return Finding(Reason.NOT_RUNNING_NORMALLY, text)
+    here = facts.status(vmi).get("nodeName")
+    others = [
+        p for p in facts.live_launchers(known.pods) if (p.get("spec") or {}).get("nodeName") != here
+    ]
+    if others:
+        text = f"Pod {named(others[-1])} of an earlier migration has not ended."
+        return Finding(Reason.TARGET_POD_NOT_READY, text)
+    return _backoff(known, current)
+
+
+def _backoff(known: Known, current: Obj) -> Finding | None:
+    """KubeVirt holds back what it made itself, behind the failures of its like."""
+    if not _made_by_kubevirt(current):
+        return None
+    failed: list[Obj] = []
+    for before in reversed([m for m in known.migrations if m is not current and facts.final(m)]):
+        if facts.deleted(before) or not _made_by_kubevirt(before):
+            continue
+        if facts.phase(before) == "Succeeded":
+            break
+        failed.append(before)
+    if not failed:
+        return None
+    wait, since = _BACKOFF * 2 ** (len(failed) - 1), facts.entered(failed[0])
+    if facts.seconds(since) + wait <= known.now:
+        return None
+    last = facts.why_failed(known.vmi, failed[0]).to_dict()
+    text = (
+        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
+        f"The last one: {last['reason']}: {last['message']}"
+    )
+    return Finding(Reason.RETRY_BACKOFF, text)
+
+
+def _made_by_kubevirt(migration: Obj) -> bool:
+    notes = facts.annotations(migration)
+    return names.EVACUATION in notes or names.UPDATE in notes
+
+
+def _pod(known: Known) -> Found:
+    pod = known.target
+    if pod is None:
+        return []
+    subject = f"pod {named(pod)}"
+    if facts.phase(pod) == "Running":
+        return []
+    if facts.phase(pod) != "Pending":
+        text = f"It has ended ({facts.phase(pod)}); KubeVirt then fails the migration."
+        return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
+    scheduled = facts.condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return [(POD, _unscheduled(known, pod, scheduled.get("message", "")), subject)]
+    waited = known.now - facts.seconds(pod["metadata"].get("creationTimestamp"))
+    if waited < _TAKES or known.told_by(*_VOLUME_EVENTS):
+        return []
+    node = (pod.get("spec") or {}).get("nodeName") or "no node yet"
+    why = _container(pod)
+    since = pod["metadata"].get("creationTimestamp")
+    text = f"Pending on {node} since {since}" + (f": {why}." if why else ".")
+    return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
+
+
+def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
+    """The scheduler's own words name the predicates. A host-model VM carries its model along."""
+    told = known.told_by("NoSuitableNodesForHostModelMigration")
+    selector = (pod.get("spec") or {}).get("nodeSelector") or {}
+    models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
+    if models and "affinity/selector" in text:
+        told = f"CPU model {', '.join(models)}: {text}"
+    return Finding(Reason.HOST_MODEL if told else Reason.TARGET_UNSCHEDULABLE, told or text)
+
+
+def _container(pod: Obj) -> str:
+    """Why a container waits."""
+    status = facts.status(pod)
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(kind) or []:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
+                more = f" ({waiting['message']})" if waiting.get("message") else ""
+                return f"{container.get('name')}: {waiting['reason']}{more}"
+    return ""
+
+
+def _slot(known: Known, current: Obj) -> Found:
+    if not queued(known) or _before_slot(known, current) is not None:
+        return []
+    subject = f"migration {named(current)}"
+    refused = _refused(known, current)
+    if refused:
+        return [(POD, Finding(Reason.TARGET_POD_REFUSED, refused), subject)]
+    return [(LIMITS, Finding(Reason.WAITING_FOR_SLOT, _slots(known)), subject)]
+
+
+def _refused(known: Known, current: Obj) -> str:
+    """Why KubeVirt could not create the target pod, in the server's words."""
+    return known.told_by("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
+
+
+def _slots(known: Known) -> str:
+    """Who holds them. Empty where that was not read."""
+    node, cluster = str(facts.status(known.vmi).get("nodeName") or ""), known.cluster
+    if cluster is None:
+        return ""
+    if len(known.out) >= cluster.outbound:
+        return _taken(cluster.outbound, f"outbound migrations of {node}", known.out)
+    if known.holders is None:
+        return ""
+    if len(known.holders) >= cluster.cluster:
+        return _taken(cluster.cluster, "migrations of the cluster", known.holders)
+    return (
+        f"{len(known.out)} of {cluster.outbound} outbound migrations of {node} and "
+        f"{len(known.holders)} of {cluster.cluster} of the cluster are taken: it should begin."
+    )
+
+
+def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
+    if limit < 0:
+        return f"The limit of {what} is {limit}, so none begins."
+    more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
+    held = ", ".join(holder.text() for holder in by[:_SHOWN])
+    return f"{len(by)} of {limit} {what} are taken{': ' if by else ''}{held}{more}."
+
+
+def _storage(known: Known, current: Obj) -> Found:
+    if facts.is_true(current, "migrationRejectedByResourceQuota"):
+        return [_quota(known, current)]
+    volume = known.told_by(*_VOLUME_EVENTS)
+    if volume and known.target is not None and facts.phase(known.target) == "Pending":
+        finding = Finding(Reason.STORAGE_NOT_READY, volume)
+        return [(STORAGE, finding, f"pod {named(known.target)}")]
+    return []
+
+
+def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
+    """By the words of the refusal; else by the numbers."""
+    namespace = facts.key(known.vmi)[0]
+    full = [q["metadata"]["name"] for q in known.quotas if _full(q)]
+    of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
+    lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
+    text = _refused(known, current) or (f"Namespace {namespace}: {lines}." if lines else "")
+    return STORAGE, Finding(Reason.QUOTA, text), f"ResourceQuota {of} of namespace {namespace}"
+
+
+def _quota_lines(quota: Obj) -> list[str]:
+    """What of a quota is used up, or nearly."""
+    told = facts.status(quota)
+    hard = told.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used, name = told.get("used") or {}, quota["metadata"]["name"]
+    return [
+        f"quota {name}: {key} {used[key]} of {hard[key]} used"
+        if key in used
+        else f"quota {name}: {key} at most {hard[key]}"
+        for key in sorted(hard)
+    ]
+
+
+def _full(quota: Obj) -> bool:
+    """Has it no room for one more pod, as far as whole numbers tell?"""
+    status = facts.status(quota)
+    hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used = status.get("used") or {}
+    for key in ("pods", "count/pods"):
+        if str(hard.get(key, "")).isdigit() and str(used.get(key, "")).isdigit():
+            return int(used[key]) >= int(hard[key])
+    return False

@@ -1,0 +1,247 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run reads to say what a migration waits for, or who asked for it if not we.
+
+The drain of a node and the migration of one VM do it alike. What it comes to is judged in
+`causes`. Each look at what a watch does not tell costs a request, so it is taken only where the
+cheaper ones gave no answer, and seldom.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..._core.model.record import VMRecord
+from ..._core.reasons.reason import Finding, Reason
+from ..api.client import Client
+from ..api.cluster import Cluster
+from ..api.errors import KubeError
+from ..objects import facts, names, requesters
+from ..requests import migration_api
+from . import causes, volume_claims
+from .causes import Holder, Known
+
+Obj = dict[str, Any]
+# What lasts so long is looked at, and again after it. A slice begins with a look.
+_LOOK_AFTER = 2.0
+# KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
+_GAP = 4.0
+# What is said of the whole cluster is read seldom.
+_CLUSTER = 15.0
+
+
+class Waits:
+    """For one slice. `namespace`: of the one VM that is looked at; empty: the VMs of a node."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str = "",
+        mono: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._mono = mono
+        self._wall = wall
+        self._since: dict[tuple[str, str], float] = {}  # (UID, phase) -> first seen
+        self._looks = 0
+        self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
+        self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
+        self._looked = -1e9
+        self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
+        self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
+        self._free_since: float | None = None  # this node has free places, and one waits
+        self._cluster: tuple[float, list[Holder] | None] = (-1e9, None)
+
+    def look(self, moving: Sequence[Obj]) -> None:
+        """Once for each observation, with all migrations that have not ended."""
+        now = self._mono()
+        for migration in moving:
+            key = (migration["metadata"]["uid"], facts.phase(migration))
+            self._since.setdefault(key, now if self._looks else -1e9)
+        self._looks += 1
+        if all(facts.phase(migration) not in ("", "Pending") for migration in moving):
+            self._free_since = None  # that places are free is told of one who waits for them
+        late = [m for m in moving if facts.phase(m) == "Scheduling" and self._long(m)]
+        if late and now - self._looked >= _LOOK_AFTER:
+            self._looked = now
+            self._read_pods([m["metadata"]["uid"] for m in late])
+
+    def _long(self, migration: Obj) -> bool:
+        key = (migration["metadata"]["uid"], facts.phase(migration))
+        return self._mono() - self._since.get(key, self._mono()) >= _LOOK_AFTER
+
+    def _read_pods(self, uids: Sequence[str]) -> None:
+        space = f"/namespaces/{self._namespace}" if self._namespace else ""
+        try:
+            selector = f"{names.JOB_UID} in ({', '.join(sorted(uids))})"
+            pods, _version = self._client.list(f"{names.CORE}{space}/pods", selector)
+        except KubeError:
+            pods = []  # a reason less
+        self._pods = {facts.labels(pod)[names.JOB_UID]: pod for pod in pods}
+
+    def finding(
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        asked: bool,
+        ours: bool,
+        cluster: Cluster | None,
+        leaving: Sequence[Obj],
+    ) -> Finding | None:
+        """What it waits for; else who asked for it, if not we. `asked`: the mark is ours."""
+        found = self.waits_for(vmi, migrations, cluster, leaving)
+        current = next((m for m in reversed(migrations) if not facts.final(m)), None)
+        return found or (requesters.by_others(vmi, current, asked, ours) if current else None)
+
+    def waits_for(
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        cluster: Cluster | None,
+        leaving: Sequence[Obj] | None = None,
+    ) -> Finding | None:
+        """What the last one of `migrations` that has not ended waits for. They are the VM's.
+
+        `leaving`: those of all VMs of its node; None: these are not watched.
+        """
+        known = self._known(vmi, migrations, cluster, leaving)
+        found = causes.first(known)
+        if found is None or known.waits is None:
+            return found
+        return causes.first(self._further(known, found.reason, leaving is None))
+
+    def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
+        """Of a VM without the condition LiveMigratable: what its claims let expect."""
+        uid, now = vmi["metadata"]["uid"], self._mono()
+        if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
+            return ()
+        if uid not in self._claims:
+            self._claims[uid] = volume_claims.told(self._client, vmi)
+        return (causes.not_known(vmi, self._claims[uid]),)
+
+    def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:
+        """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
+
+        What an earlier slice has told of it still holds.
+        """
+        told = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
+        if not told and self._mono() - since < _GAP:
+            return None
+        why = [
+            str(event.get("message", ""))
+            for event in self._events_of(vmi)
+            if event.get("reason") == "FailedCreate"
+        ]
+        return causes.not_begun(vmi, why[-1] if why else "")
+
+    def _known(
+        self,
+        vmi: Obj,
+        migrations: Sequence[Obj],
+        cluster: Cluster | None,
+        leaving: Sequence[Obj] | None,
+    ) -> Known:
+        """What costs nothing."""
+        now = self._wall()
+        known = Known(vmi, migrations, now, cluster, out=causes.holders(leaving or (), now))
+        current = known.current
+        if current is None:
+            return known
+        pod = self._pods.get(current["metadata"]["uid"])
+        pods = [pod] if pod is not None else []
+        return replace(known, pods=pods, lasting=self._long(current))
+
+    def _further(self, known: Known, reason: Reason, alone: bool) -> Known:
+        """With more where the answer would be poor. `alone`: see waits_for."""
+        if reason is Reason.QUOTA:
+            if known.lasting:  # by then the refusal is told by an event
+                known = replace(known, events=self._events_of(known.vmi))
+                told = causes.first(known)
+                if told is not None and told.message:
+                    return known
+            return replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
+        if reason is Reason.TARGET_POD_NOT_READY and known.target is not None:
+            return replace(known, events=self._events_of(known.target))
+        if reason is not Reason.WAITING_FOR_SLOT or known.cluster is None:
+            return known
+        if not (known.lasting if alone else self._has_room(known)):
+            return known
+        holders, node = self._everywhere(alone), facts.status(known.vmi).get("nodeName")
+        known = replace(known, holders=holders)
+        if alone:
+            known = replace(known, out=[h for h in holders or () if h.source == node])
+        full = len(known.out) >= known.cluster.outbound or (
+            known.holders is not None and len(known.holders) >= known.cluster.cluster
+        )
+        return known if full else replace(known, events=self._events_of(known.vmi))
+
+    def _has_room(self, known: Known) -> bool:
+        """Places of this node are free for a while. One just freed is taken within 0.1 s."""
+        now = self._mono()
+        if known.cluster is None or len(known.out) >= known.cluster.outbound:
+            self._free_since = None
+            return False
+        self._free_since = self._free_since or now
+        return now - self._free_since >= _LOOK_AFTER
+
+    def free(self, cluster: Cluster) -> float | None:
+        """When the cluster was seen to have a free slot, though one waited whose node has places.
+
+        What waits there waits for something else, that nobody tells. None: not seen lately.
+        """
+        read, found = self._cluster
+        late = self._mono() - read >= _CLUSTER
+        return None if late or found is None or len(found) >= cluster.cluster else read
+
+    def _quotas_of(self, namespace: str) -> list[Obj]:
+        read, found = self._quotas.get(namespace, (-1e9, []))
+        if self._mono() - read >= _CLUSTER:
+            try:
+                found, _version = self._client.list(names.quotas(namespace))
+            except KubeError:
+                found = []  # a reason less
+            self._quotas[namespace] = (self._mono(), found)
+        return found
+
+    def _events_of(self, obj: Obj) -> list[Obj]:
+        uid = obj["metadata"]["uid"]
+        read, found = self._events.get(uid, (-1e9, []))
+        if self._mono() - read >= _CLUSTER:
+            found = migration_api.events(self._client, obj)
+            self._events[uid] = (self._mono(), found)
+        return found
+
+    def _everywhere(self, sources: bool) -> list[Holder] | None:
+        """All migrations of the cluster that hold a slot. There is no selector for these.
+
+        None: they cannot be read. `sources`: with the nodes that they leave.
+        """
+        read, found = self._cluster
+        if self._mono() - read < _CLUSTER:
+            return found
+        try:
+            path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
+            items, _version = self._client.list(path)
+            now = self._wall()
+            found = (
+                causes.with_sources(items, self._vmi, now)
+                if sources
+                else causes.holders(items, now)
+            )
+        except KubeError:
+            found = None
+        self._cluster = (self._mono(), found)
+        return found
+
+    def _vmi(self, namespace: str, name: str) -> Obj | None:
+        try:
+            return self._client.find(names.kubevirt(namespace, "virtualmachineinstances", name))
+        except KubeError:
+            return None  # its holder is named without its node

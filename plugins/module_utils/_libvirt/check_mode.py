@@ -1,0 +1,203 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode and info: the same decisions on the same observation, and nothing done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from .._core.decision.actions import Decision, Do, NodePhase
+from .._core.decision.decide import decide
+from .._core.diff import diff, foreseen, picture
+from .._core.engine import Ended, begin
+from .._core.model.observation import Observation
+from .._core.model.policy import Limits
+from .._core.model.record import Intent, NodeRecord
+from .._core.plan.observed import fleet_of
+from .._core.plan.schedule import add_times, foresee
+from .._core.plan.speeds import LIBVIRT, speeds_of
+from .._core.result import accounted, rows
+from .observe.guest_memory import with_touched
+from .platform import LibvirtPlatform
+from .service import Request, peers_answer, platform_of
+from .store.cordon import by_others
+
+# Limits and turns say when a VM moves, not whether: for a plan they are left aside.
+_NO_LIMITS = Limits(10**6, 10**6, 10**6)
+
+
+def plan(request: Request) -> dict[str, Any]:
+    """What a run would do now, per VM. Only reads.
+
+    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable as the run does.
+    """
+    platform = platform_of(request, acts=False)
+    try:
+        found, decision, obs, old = _plan(platform, request)
+        if old is None:
+            peers_answer(platform, request, platform.observer.reads)
+        if request.intent is Intent.DRAINED:
+            speeds = speeds_of(request.speeds, LIBVIRT)
+            seen = with_touched(obs, request.own.name)
+            times = foresee(decision, seen, request.policy, request.speeds, speeds)
+            found.update(add_times(found["vms"], *times))
+        return found
+    finally:
+        platform.close()
+
+
+class _Planned(NamedTuple):
+    """What is told, and what it was decided on."""
+
+    told: dict[str, Any]
+    decision: Decision
+    obs: Observation
+    old: NodeRecord | None
+
+
+def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
+    old = platform.load()
+    record = begin(
+        old,
+        request.own.name,
+        request.intent.value,
+        request.run_id,
+        platform.now(),
+        platform.boot_id,
+        request.requester,
+        request.reason,
+        platform.wall(),
+        request.only,
+        request.to,
+    )
+    obs = platform.observe(record)
+    policy = replace(request.policy, limits=_NO_LIMITS, in_turn=False)
+    decision = decide(obs, {record.node: record}, policy)
+    planned = decision.records[record.node]
+    acts = [a for a in decision.actions if a.do not in (Do.FORGET, Do.WATCH)]
+    if old is None and request.intent is Intent.ACTIVE:
+        acts = []
+    targets = {a.vm: a.target for a in acts if a.do in (Do.MIGRATE, Do.COLD_DEFINE)}
+    vms = rows(planned, obs)
+    before = picture(obs, planned)
+    for row in vms:
+        row["target"] = targets.get(row["uuid"], row["target"])
+    told = {
+        "ended": Ended.FINAL.value,
+        "phase": _phase(decision.phases[record.node]),
+        "node": record.node,
+        "run_id": record.run_id,
+        "changed": bool(acts),
+        **accounted(vms),  # a single look gives no certificate
+        "needs": [],
+        "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
+        "cordoned_by_others": by_others(obs.nodes[record.node], old),
+        "diff": diff(before, foreseen(before, acts)),
+        "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
+    }
+    return _Planned(told, decision, obs, old)
+
+
+def _phase(phase: NodePhase) -> str:
+    """A single look gives no certificate."""
+    return NodePhase.EMPTY.value if phase is NodePhase.DRAINED else phase.value
+
+
+def look(request: Request) -> dict[str, Any]:
+    """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
+    platform = platform_of(request, acts=False)
+    try:
+        told, _decision, obs, old = _plan(platform, request)
+        return {
+            "node": request.own.name,
+            "boot_id": platform.boot_id,
+            "hosts": [_host_row(obs, name) for name in sorted(obs.nodes)],
+            "unreachable_hosts": [
+                f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
+            ],
+            **accounted(told["vms"]),
+            "findings": told["findings"],
+            "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
+            "documents": [dict(vm.document) for vm in obs.vms.values()],
+            "record": None if old is None else _record_row(old),
+            "changed": False,
+        }
+    finally:
+        platform.close()
+
+
+def _host_row(obs: Observation, name: str) -> dict[str, Any]:
+    node = obs.nodes[name]
+    return {
+        "name": name,
+        "reachable": node.reachable,
+        "cordoned": node.cordoned,
+        "memory_mib": node.capacity_mib,
+        "committed_mib": node.committed_mib,
+        "reserved_mib": node.reserved_mib,
+        "room_mib": node.room_mib,
+        "vms": node.vm_count,
+        "inbound": node.inbound,
+        "message": node.message,
+    }
+
+
+def _record_row(record: NodeRecord) -> dict[str, Any]:
+    return {
+        "run_id": record.run_id,
+        "intent": record.intent,
+        "requester": record.requester,
+        "reason": record.reason,
+        "started": record.started_wall,
+        "cordoned_by_us": record.cordoned_by_us,
+        "runs": list(record.runs),
+    }
+
+
+def migrations(request: Request) -> dict[str, Any]:
+    """Migrations under way from this host, and those that are remembered. Only reads.
+
+    Raises HostUnreachable, RecordError, StoreError.
+    """
+    platform = platform_of(request, acts=False)
+    try:
+        record = platform.load()
+        singles, ended = platform.singles()
+        obs = platform.observe(record)
+        fresh = NodeRecord(node=request.own.name, run_id="")
+        decision = decide(obs, {fresh.node: fresh}, request.policy)
+        over = replace(obs, vms={})  # a job of today is none of theirs
+        told = [rows(one, obs) for one in (*singles, *([] if record is None else [record]))]
+        told += [rows(one, over) for one in ended]
+        told.append(rows(decision.records[fresh.node], obs))
+        return {
+            "node": request.own.name,
+            **accounted(_last_of_each(told), called="migrations"),
+            "findings": [],
+            "changed": False,
+        }
+    finally:
+        platform.close()
+
+
+def _last_of_each(told: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """For each VM the migration under way, else the one that began last; by name.
+
+    Of two rows of the same migration the first one stands: it comes from its record.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in (row for vms in told for row in vms):
+        old = found.get(row["uuid"])
+        if not row["attempts"] and "progress" not in row:
+            continue
+        if old is None or _when(row) > _when(old):
+            found[row["uuid"]] = row
+    return sorted(found.values(), key=lambda row: (row["name"], row["uuid"]))
+
+
+def _when(row: dict[str, Any]) -> tuple[bool, str]:
+    return "progress" in row, row["start"]

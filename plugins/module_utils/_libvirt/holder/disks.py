@@ -1,0 +1,307 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Target volumes of a BlockMigration: made before, removed again if it fails.
+
+They are made through the target's storage API in the pool that has the same path. What was
+made is noted in the target's store, so that the next attempt knows a leftover of a killed one
+from a stranger's file, and never writes over that. See store/copied_disks.py.
+
+The source keeps its copies, as libvirt does. They are noted in its own store, so that the VM
+can come back: then they are replaced, if no domain and no other volume there uses them. What
+cannot be told from a stranger's file is left, and the VM is told to stay.
+"""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..domain.untrusted import parse_xml
+from ..host.connection import libvirt
+from ..host.mounts import path_is_shared_fs
+from ..store import copied_disks
+from ..store.volumes import Store, StoreError
+
+_RUNS, _DEFINED = "runs", "defined"
+
+
+class DisksError(Exception):
+    """The target volumes cannot be prepared. The text says which and why."""
+
+
+@dataclass(frozen=True)
+class CopyDisk:
+    """A disk to copy. `capacity`: the guest-visible size in bytes."""
+
+    device: str
+    path: str
+    format: str
+    capacity: int
+
+    @property
+    def is_file(self) -> bool:
+        return not self.path.startswith("/dev/")
+
+
+def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
+    """The named disks, or (None) all writable ones with storage of this host only."""
+    root = parse_xml(dom.XMLDesc(0))
+    found = [disk for disk in root.iterfind("devices/disk") if _is_copied(disk, devices)]
+    disks = []
+    for disk in found:
+        device = _attr(disk, "target", "dev")
+        path = _attr(disk, "source", "file") or _attr(disk, "source", "dev") or _in_pool(dom, disk)
+        if not path:
+            raise DisksError(f"disk {device} has no path on this host, so it cannot be copied")
+        capacity = int(dom.blockInfo(device)[0])
+        disks.append(CopyDisk(device, path, _attr(disk, "driver", "type") or "raw", capacity))
+    missing = set(devices or ()) - {disk.device for disk in disks}
+    if missing:
+        raise DisksError(f"no such disk: {', '.join(sorted(missing))}")
+    return disks
+
+
+def _in_pool(dom: Any, disk: ET.Element) -> str:
+    """The path of a disk that is named by its pool and its volume; empty: it is not."""
+    pool, volume = _attr(disk, "source", "pool"), _attr(disk, "source", "volume")
+    if not pool or not volume:
+        return ""
+    conn = dom.connect()
+    return str(conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path())
+
+
+def _attr(disk: ET.Element, child: str, name: str) -> str:
+    element = disk.find(child)
+    return "" if element is None else element.get(name, "")
+
+
+def _is_copied(disk: ET.Element, devices: Sequence[str] | None) -> bool:
+    if devices is not None:
+        return _attr(disk, "target", "dev") in devices
+    if disk.find("readonly") is not None or disk.find("shareable") is not None:
+        return False
+    if disk.get("device", "disk") not in ("disk", "lun"):
+        return False
+    if disk.get("type") == "block":
+        return True
+    path = _attr(disk, "source", "file")
+    if disk.get("type") != "file" or not path:
+        return False
+    shared = path_is_shared_fs(path)
+    if shared is None:
+        raise DisksError(f"it is not known whether {path} is on shared storage")
+    return not shared
+
+
+class TargetVolumes:
+    """The volumes that one attempt makes on its target."""
+
+    def __init__(self, conn: Any, uuid: str, store: Store | None = None) -> None:
+        self._conn = conn
+        self._store = store or Store(conn)
+        self._uuid = uuid
+
+    def prepare(self, disks: Sequence[CopyDisk]) -> None:
+        """Make a volume of the same path, size and format for each disk that is a file.
+
+        Raises DisksError, also when something is there that is not surely ours; what was made
+        until then is removed.
+        """
+        files = [disk for disk in disks if disk.is_file]
+        pools = [self._pool_for(disk) for disk in files]
+        self._clear(files, pools)
+        # Noted before they are made, so that what a killed holder made is known as well.
+        notes: copied_disks.Notes = {disk.path: copied_disks.NEW for disk in files}
+        copied_disks.write(self._store, self._uuid, notes)
+        made: list[tuple[str, Any]] = []
+        try:
+            for disk, pool in zip(files, pools):
+                made.append((disk.path, pool.createXML(_volume_xml(disk), 0)))
+                notes[disk.path] = copied_disks.stamp_of(made[-1][1])
+                copied_disks.write(self._store, self._uuid, notes)
+        except (libvirt.libvirtError, StoreError) as exc:
+            # First the note: what libvirt refused to make is a stranger's.
+            notes = {path: copied_disks.stamp_of(volume) for path, volume in made}
+            copied_disks.write(self._store, self._uuid, notes)
+            for _path, volume in made:
+                volume.delete(0)
+            self.keep()
+            raise DisksError(f"the target's volume cannot be made: {exc}") from exc
+
+    def in_the_way(self, disk: CopyDisk) -> str:
+        """Why a volume for this disk will not be made, in words; empty: it will. Only reads.
+
+        Not what is there while the VM arrives: then its own attempt has made the file.
+        """
+        state = self._known_there()
+        if state == _RUNS:
+            return ""
+        volume = _there(self._pool_for(disk), disk.path)
+        if volume is None:
+            return ""
+        notes = {} if state else copied_disks.read(self._store, self._uuid)
+        try:
+            self._check_ours(disk, volume, notes)
+        except DisksError as exc:
+            return str(exc)
+        return ""
+
+    def _clear(self, files: Sequence[CopyDisk], pools: Sequence[Any]) -> None:
+        """Delete what earlier attempts left, or nothing at all. Raises DisksError."""
+        notes = {} if self._known_there() else copied_disks.read(self._store, self._uuid)
+        there = [_there(pool, disk.path) for disk, pool in zip(files, pools)]
+        old = [(disk, volume) for disk, volume in zip(files, there) if volume is not None]
+        for disk, volume in old:
+            self._check_ours(disk, volume, notes)
+        for _disk, volume in old:
+            volume.delete(0)
+
+    def _check_ours(self, disk: CopyDisk, volume: Any, notes: copied_disks.Notes) -> None:
+        """Raises DisksError unless it is surely the file that was noted, and nobody uses it."""
+        path = disk.path
+        user = user_of(self._conn, path)
+        if user:
+            raise DisksError(f"{path} exists on the target, and {user} uses it")
+        if path not in notes:
+            raise DisksError(f"{path} exists on the target, and was not made for this VM")
+        if notes[path] == copied_disks.NEW:
+            if not copied_disks.just_made(self._store, self._uuid, volume, disk.capacity):
+                raise DisksError(f"{path} exists on the target, and may be another VM's disk")
+        elif not isinstance(notes[path], int) or copied_disks.stamp_of(volume) != notes[path]:
+            raise DisksError(
+                f"{path} exists on the target. A copy of this VM's disk was left there, and this"
+                " file was changed since, or it is not known when that one was changed: if it is"
+                f" that copy, delete it there (virsh vol-delete {path})"
+            )
+
+    def _known_there(self) -> str:
+        """Is the VM defined on the target? Then what is there is in use, whatever a note says."""
+        try:
+            dom = self._conn.lookupByUUIDString(self._uuid)
+            return _RUNS if dom.isActive() else _DEFINED
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+            return ""
+
+    def _pool_for(self, disk: CopyDisk) -> Any:
+        folder = os.path.dirname(disk.path)
+        for pool in self._conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+            root = parse_xml(pool.XMLDesc(0))
+            if (root.findtext("target/path") or "").rstrip("/") == folder:
+                return pool
+        raise DisksError(f"the target has no active storage pool at {folder} for {disk.device}")
+
+    def remove(self) -> None:
+        """The attempt failed just now: remove what it made. What somebody uses stays, noted.
+
+        No stamp is asked for: the copy has changed the files, and until now they were in its use.
+        """
+        used = False
+        for path, value in copied_disks.read(self._store, self._uuid).items():
+            if isinstance(value, str):
+                continue  # not of a file that this attempt made
+            try:
+                volume = self._conn.storageVolLookupByPath(path)
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+                    raise
+                continue
+            if user_of(self._conn, path, self._uuid):
+                used = True
+            else:
+                volume.delete(0)
+        if not used:
+            self.keep()
+
+    def keep(self) -> None:
+        """The VM runs on them now, or they are gone: nothing of it is left to be replaced."""
+        copied_disks.forget(self._store, self._uuid)
+
+
+# Who uses a file
+
+
+def user_of(conn: Any, path: str, moving: str = "") -> str:
+    """A domain or volume of that host that uses the file, in words; empty: none.
+
+    `moving`: UUID of a VM that counts only while it runs there.
+    """
+    for dom in conn.listAllDomains(0):
+        if dom.UUIDString() == moving and not dom.isActive():
+            continue
+        try:
+            if any(_names(conn, source, path) for source in _sources(dom)):
+                return f"the VM {dom.name()}"
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+    for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        for other in pool.listAllVolumes(0):
+            if _base_of(other) == path:
+                return f"the volume {other.name()} of pool {pool.name()}"
+    return ""
+
+
+def _base_of(volume: Any) -> str | None:
+    try:
+        return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+            raise
+        return None  # its file is gone
+
+
+def _sources(dom: Any) -> Iterator[ET.Element]:
+    """The sources of its disks and what they stand on, as it runs and as it is defined."""
+    kinds = [0]
+    if dom.isActive() and dom.isPersistent():
+        kinds.append(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    for kind in kinds:
+        for disk in parse_xml(dom.XMLDesc(kind)).iterfind("devices/disk"):
+            yield from disk.iter("source")
+
+
+def _names(conn: Any, source: ET.Element, path: str) -> bool:
+    if path in (source.get("file"), source.get("dev")):
+        return True
+    pool, volume = source.get("pool"), source.get("volume")
+    if not pool or volume != os.path.basename(path):
+        return False
+    try:
+        return conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path() == path
+    except libvirt.libvirtError:
+        return True  # of that name, and where it is cannot be told
+
+
+def _volume(pool: Any, path: str) -> Any:
+    try:
+        return pool.storageVolLookupByName(os.path.basename(path))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+            raise
+        return None
+
+
+def _there(pool: Any, path: str) -> Any:
+    """The volume, if its file is there still: one may be deleted behind libvirt's back."""
+    if _volume(pool, path) is None:
+        return None
+    pool.refresh(0)
+    return _volume(pool, path)
+
+
+def _volume_xml(disk: CopyDisk) -> str:
+    root = ET.Element("volume")
+    ET.SubElement(root, "name").text = os.path.basename(disk.path)
+    ET.SubElement(root, "capacity", unit="bytes").text = str(disk.capacity)
+    if disk.format == "raw":  # sparse: the copy fills it
+        ET.SubElement(root, "allocation", unit="bytes").text = "0"
+    target = ET.SubElement(root, "target")
+    ET.SubElement(target, "format", type=disk.format)
+    return ET.tostring(root, encoding="unicode")

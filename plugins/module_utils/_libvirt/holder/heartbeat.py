@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The holder's mark: a volume in its host's store, a new one every few seconds while it has
+migrations. Peers see by it that the owner of a claim lives (see the core's owners).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..._core.claims.owners import MARK_EVERY
+from ..host.connection import LibvirtProblem, libvirt
+from ..store.names import alive_name, is_alive
+from ..store.volumes import Store, StoreError
+from .links import Links
+
+
+class Mark:
+    """`has_work`: are there migrations that wait for their turn, or run?"""
+
+    def __init__(
+        self, links: Links, has_work: Callable[[], bool], log: Callable[[str], None]
+    ) -> None:
+        self._links = links
+        self._has_work = has_work
+        self._log = log
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def keep_on(self) -> None:
+        """In a thread of its own, for ever."""
+        local, stands = self._links.local(), True  # one that a holder before this one left
+        while True:
+            try:
+                if self._has_work():
+                    self.renew(local.conn)
+                    stands = True
+                elif stands:
+                    self._withdraw(local.conn)
+                    stands = False
+            except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
+                self._log(f"the mark could not be renewed: {exc}")
+            time.sleep(MARK_EVERY)
+
+    def renew(self, conn: Any) -> None:
+        """Leave a new one; it differs from all before it, also those of another holder."""
+        with self._lock:
+            now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
+            self._last = max(self._last + 1, now)
+            new, store = alive_name(self._last), Store(conn)
+            store.create(new)
+            delete_marks(store, new)
+
+    def _withdraw(self, conn: Any) -> None:
+        with self._lock:
+            if not self._has_work():
+                delete_marks(Store(conn))
+
+
+def delete_marks(store: Store, but: str = "") -> None:
+    """All but one."""
+    for name in store.names():
+        if is_alive(name) and name != but:
+            store.delete(name)

@@ -1,0 +1,303 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One migration in the holder: waits for admission, makes the call, finds out how it ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..._core.link.deadline import Deadlines, Measure, Verdict
+from ..._core.link.rules import LinkJob
+from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
+from ..._core.reasons.reason import Reason
+from ..domain.state import PAUSED
+from ..host.connection import LibvirtProblem, libvirt
+from ..migratability.blockers import is_blocked
+from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
+from ..store.volumes import Store, StoreError, VolumeMissing
+from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
+from .links import Links
+from .migrate import flags_of, outgoing_job, params_of
+from .order import Ended, MoveOrder, ended
+from .outcome import Settled, resume, settle
+from .probe import Pace, Probe
+
+MIB = 1 << 20
+
+
+class ClaimGone(Exception):
+    """Its place on the target was given to others: it does not begin."""
+
+
+class Job:
+    """`changed(job)`: something worth telling. `over(job, ended)`: the end, called once.
+
+    `mark(conn)`: leaves a new mark of the holder on this host.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        order: MoveOrder,
+        changed: Callable[[Job], None],
+        over: Callable[[Job, Ended], None],
+        pace: Pace,
+        mark: Callable[[Any], None] = lambda _conn: None,
+    ) -> None:
+        self.order = order
+        self.phase = Phase.PENDING
+        self.began = time.monotonic()
+        self.open = False
+        self.bandwidth_mib = 0
+        self.disk_bytes = 0
+        self._links = links
+        self.local = links.local()  # for the job's own thread
+        self._changed = changed
+        self._over = over
+        self._mark = mark
+        self._lock = threading.Lock()
+        self._admitted = threading.Event()
+        self._withdrawn = False
+        self._verdict: Verdict | None = None
+        self._user_abort = False
+        self._prepared = False
+        self.probe = Probe(
+            links.local(),
+            order.uuid,
+            lambda: changed(self),
+            pace,
+            order.settings.max_downtime_ms,
+        )
+        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
+        self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
+
+    # What the board sees and says
+
+    @property
+    def started(self) -> bool:
+        return self.phase is not Phase.PENDING
+
+    def as_link_job(self) -> LinkJob:
+        """The scheduler's view."""
+        sample, order = self.probe.sample, self.order
+        block = order.method is MigrationMethod.BLOCK and not sample.memory
+        return LinkJob(
+            stamp=sample.stamp,
+            target=order.target,
+            priority=order.priority,
+            size=order.memory_mib * MIB + self.disk_bytes,
+            started=self.started,
+            processed=sample.processed,
+            remaining=sample.remaining,
+            dirty_rate=sample.dirty_rate,
+            iteration=sample.iteration,
+            cap_mib=order.settings.bandwidth_mib,
+            adjustable=not (block or order.foreign) and self.probe.mode is not Mode.POST_COPY,
+            sticky=order.settings.auto_converge,
+        )
+
+    def give(self, mib: int) -> None:
+        """A bandwidth (MiB/s). The first one admits the migration."""
+        if not self.order.foreign:
+            self.bandwidth_mib = mib
+            self.probe.want(mib)
+        self._admitted.set()
+
+    def check_deadlines(self, now: float) -> None:
+        """Enforce them, by the latest numbers."""
+        probe = self.probe
+        if self.order.foreign:
+            return
+        if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
+            return
+        sample = probe.sample
+        verdict = self.deadlines.step(
+            now, self.open, sample.iteration, sample.remaining, probe.mode
+        )
+        if verdict.measure is not Measure.NONE:
+            self._verdict = verdict
+            probe.measure(verdict.measure)
+
+    def abort(self) -> tuple[str, str]:
+        """(withdrawn | aborting | refused, a sentence). The end comes as outcome."""
+        with self._lock:
+            if self._withdrawn or not self.started:
+                self._withdrawn = self._user_abort = True
+                self._admitted.set()
+                return "withdrawn", "the migration had not started"
+        if self.probe.mode is Mode.POST_COPY:
+            return "refused", "post-copy runs: the VM's memory is on both hosts, so it moves"
+        if self.probe.gone:
+            return "refused", "the memory is over: the VM is being switched over"
+        if self.probe.abort_status is AbortStatus.FAILED:
+            return "refused", self.probe.message
+        if self.probe.abort_status is AbortStatus.NONE:
+            self._user_abort = True
+            self.probe.measure(Measure.ABORT)
+        return "aborting", "the job is being aborted"
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            outcome = self._watch() if self.order.watch else self._move()
+        except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
+            text = f"the holder failed: {type(exc).__name__}: {exc}"
+            outcome = ended(self.order, Reason.OUTCOME_LOST, text)
+        self.probe.stop()
+        self._over(self, outcome)
+        self.local.close()
+
+    def _start(self) -> bool:
+        with self._lock:
+            if self._withdrawn:
+                return False
+            self.phase = Phase.RUNNING
+        self._changed(self)
+        return True
+
+    def _move(self) -> Ended:
+        self._admitted.wait()
+        if not self._start():
+            return ended(self.order, Reason.ABORTED, "withdrawn before it started", self.order.node)
+        self.began = time.monotonic()
+        error, reason = "", Reason.MIGRATION_FAILED
+        try:
+            dom = self.local.conn.lookupByUUIDString(self.order.uuid)
+            if outgoing_job(dom) is not None:  # of a holder that died
+                return self._watch()
+            if dom.state()[0] == PAUSED:
+                # By its owner, a moment ago. Not migrated: afterwards it could not be told.
+                text = "it was paused before the migration began"
+                return ended(self.order, Reason.NOT_RUNNING_NORMALLY, text, self.order.node)
+            self._call(dom)
+        except DisksError as exc:
+            error, reason = str(exc), Reason.DISKS
+        except ClaimGone as exc:
+            error, reason = str(exc), Reason.NO_TARGET
+        except LibvirtProblem as exc:
+            error, reason = str(exc), Reason.PEER_UNREACHABLE
+        except libvirt.libvirtError as exc:
+            error = str(exc)
+            if "Failed to connect to remote libvirt URI" in error:
+                reason = Reason.PEER_UNREACHABLE
+            elif is_blocked(exc):
+                reason = Reason.QEMU_BLOCKS
+        return self._end(settle(self._links, self.local, self.order), reason, error)
+
+    def _call(self, dom: Any) -> None:
+        disks = self._prepare(dom)
+        self._ask_for_claim()
+        first = self.bandwidth_mib
+        self.probe.start(first)
+        devices = [disk.device for disk in disks]
+        dom.migrateToURI3(
+            self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order)
+        )
+
+    def _ask_for_claim(self) -> None:
+        """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).
+
+        So first the mark, then the claim: one of the two sees the other.
+        """
+        order = self.order
+        if not order.claim:
+            return
+        self._mark(self.local.conn)
+        try:
+            with self._links.peer(order.target_uri) as conn:
+                Store(conn).volume(order.claim)
+        except VolumeMissing:
+            text = f"its claim on {order.target} was taken away: nothing was heard of this host"
+            raise ClaimGone(text) from None
+
+    def _prepare(self, dom: Any) -> list[CopyDisk]:
+        """Target volumes of a BlockMigration."""
+        order = self.order
+        if order.method is not MigrationMethod.BLOCK:
+            return []
+        disks = disks_to_copy(dom, order.disks)
+        self.disk_bytes = sum(disk.capacity for disk in disks)
+        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB + self.disk_bytes)
+        try:
+            with self._links.peer(order.target_uri) as conn:
+                TargetVolumes(conn, order.uuid).prepare(disks)
+            self._prepared = True
+            files = [disk.path for disk in disks if disk.is_file]
+            note_copies_left(self.local.conn, order.uuid, files)
+        except (libvirt.libvirtError, StoreError) as exc:
+            raise DisksError(f"the storage for the copy: {exc}") from exc
+        return disks
+
+    def _watch(self) -> Ended:
+        """Look after a migration that nobody of ours waits for."""
+        self._start()
+        self.probe.start(None)
+        settled = settle(self._links, self.local, self.order)
+        # It was seen under way, so what is noted of its disks was in its use until now.
+        copied = self.order.method is MigrationMethod.BLOCK and not self.order.foreign
+        self._prepared = copied and self.probe.seen
+        self.began = time.monotonic() - self.probe.sample.elapsed
+        text = "the process that asked for the migration died; libvirt's log has the reason"
+        return self._end(settled, Reason.OUTCOME_LOST, text)
+
+    def _end(self, settled: Settled, reason: Reason, error: str) -> Ended:
+        """The outcome: where the VM runs decides, not the error."""
+        stays = ""
+        if settled.at == self.order.node:
+            # A suspend of ours may come just after the job: nothing of ours comes after this.
+            self.probe.end()
+            stays = resume(self.local, self.order)
+            error = "; ".join(p for p in (error, stays and f"it is paused: {stays}") if p)
+        if settled.ok:
+            outcome = ended(self.order, None, at=settled.at)
+        else:
+            outcome = ended(self.order, *self._why(settled, reason, error), at=settled.at)
+        self._clean(settled)
+        stats = settled.stats
+        sample = self.probe.sample
+        downtime = stats.get("downtime")
+        return Ended(
+            **{
+                **outcome.__dict__,
+                "mode": self.probe.mode,
+                "processed": int(stats.get("data_processed", 0)) or sample.processed,
+                "seconds": time.monotonic() - self.began,
+                "downtime_ms": None if downtime is None else int(downtime),
+                "paused": bool(stays),
+            }
+        )
+
+    def _why(self, settled: Settled, reason: Reason, error: str) -> tuple[Reason, str]:
+        text = "; ".join(part for part in (settled.message, error) if part)
+        if settled.reason is not None:
+            return settled.reason, text
+        if self._user_abort:
+            return Reason.ABORTED, text
+        if self._verdict is not None and self._verdict.reason is not None:
+            return self._verdict.reason, f"{self._verdict.message}; {text}"
+        return reason, text
+
+    def _clean(self, settled: Settled) -> None:
+        """Keep the target's volumes where the VM is there, remove them where it surely is not."""
+        if not self._prepared:
+            return
+        order = self.order
+        try:
+            if settled.ok:
+                stamp_copies_left(self.local.conn, order.uuid, watched=True)
+            elif settled.at == order.node:
+                forget(Store(self.local.conn), order.uuid)
+            with self._links.peer(order.target_uri) as conn:
+                volumes = TargetVolumes(conn, order.uuid)
+                if settled.ok:
+                    volumes.keep()
+                elif settled.at == order.node:
+                    volumes.remove()
+        except (libvirt.libvirtError, LibvirtProblem, StoreError):
+            return  # the notes stay, and with them what may and may not be replaced

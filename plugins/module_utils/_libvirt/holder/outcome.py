@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""After a migration: where does the VM run? Read on both sides, until the answer is final.
+
+An error of the call says little: a migration may have gone well and only its answer been
+lost, or go on in post-copy after libvirt's connection broke. Nothing is touched while the
+answer is not final.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._core.model.observation import State
+from ..._core.reasons.reason import Reason
+from ..domain.state import is_resumable
+from ..host.connection import LibvirtProblem, libvirt
+from .links import Links, Local
+from .migrate import Place, Side, completed_stats, place_of, read_side
+from .order import MoveOrder
+
+# How long an answer that should be passing may stand until it is believed (seconds).
+PATIENCE = {Place.BOTH: 10.0, Place.NOWHERE: 5.0, Place.UNKNOWN: 120.0}
+HAND_OVER = 30.0  # no job, source runs, target still receives: its end is on its way
+
+
+@dataclass(frozen=True)
+class Settled:
+    """ok: the VM runs on the target. at: the node where it is; empty: not known.
+
+    reason: set where the place itself is the trouble. stats: of the completed job.
+    """
+
+    ok: bool
+    at: str
+    reason: Reason | None = None
+    message: str = ""
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settle(links: Links, local: Local, order: MoveOrder) -> Settled:
+    """Wait until the place of the VM is final, finish what belongs to it, and tell.
+
+    `local`: the calling thread's connection to this host.
+    """
+    since = time.monotonic()
+    last, pause = Place.MOVING, 0.05
+    while True:
+        source, trouble_here = _read_source(local, order)
+        target, trouble_there = _read_target(links, order)
+        job = source.job is not None
+        place = place_of(source.state, target.state, job)
+        now = time.monotonic()
+        if place is not last:
+            last, since, pause = place, now, 0.05
+        over = now - since
+        receiving = place is Place.MOVING and not job and target.state is State.INCOMING
+        if receiving and source.state is State.RUNNING and over > HAND_OVER:
+            place = Place.SOURCE
+        if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
+            trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
+            return _conclude(links, order, place, source, trouble)
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+
+
+def _read_source(local: Local, order: MoveOrder) -> tuple[Side, str]:
+    try:
+        return read_side(local.conn, order.uuid), ""
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return Side(State.UNKNOWN), str(exc)
+
+
+def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
+    if not order.target_uri:
+        return Side(State.UNKNOWN), "the target is not known"
+    try:
+        with links.peer(order.target_uri) as conn:
+            return read_side(conn, order.uuid), ""
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return Side(State.UNKNOWN), str(exc)
+
+
+def _conclude(links: Links, order: MoveOrder, place: Place, source: Side, trouble: str) -> Settled:
+    if place is Place.TARGET:
+        return Settled(True, order.target, stats=_arrive(links, order))
+    if place is Place.SOURCE:
+        return Settled(False, order.node, message=trouble)
+    if place is Place.BOTH:
+        return Settled(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
+    if place is Place.UNKNOWN:
+        return Settled(False, "", Reason.PEER_UNREACHABLE, trouble)
+    if source.state is State.SHUTOFF:
+        return Settled(False, order.node, Reason.STOPPED_BY_ITSELF)
+    text = f"neither on {order.node} nor on {order.target}"
+    return Settled(False, "", Reason.VANISHED, text)
+
+
+def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:
+    """Autostart as before; the completed job's numbers. What fails here is done by the drain."""
+    try:
+        with links.peer(order.target_uri) as conn:
+            dom = conn.lookupByUUIDString(order.uuid)
+            if order.autostart and order.persistent and not dom.autostart():
+                dom.setAutostart(1)
+            return completed_stats(dom)
+    except (libvirt.libvirtError, LibvirtProblem):
+        return {}
+
+
+def resume(local: Local, order: MoveOrder) -> str:
+    """Let a VM run on that stayed here. Empty: it runs; else why it could not be resumed.
+
+    Whatever the settings of this order: a holder before this one may have suspended it by others,
+    and so may libvirt. It ran before, since a VM that was paused is not migrated by us.
+    """
+    if order.foreign:
+        return ""
+    try:
+        dom = local.conn.lookupByUUIDString(order.uuid)
+        if is_resumable(*dom.state()):
+            dom.resume()
+    except (libvirt.libvirtError, LibvirtProblem) as exc:
+        return str(exc) or type(exc).__name__
+    return ""

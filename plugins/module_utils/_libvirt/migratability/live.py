@@ -1,0 +1,257 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""LiveMigratable in advance: every reason why a domain cannot move, found before it is tried.
+
+Pure. The rules are libvirt's own (qemuMigrationSrcIsAllowed and qemuMigrationSrcIsSafe in
+src/qemu/qemu_migration.c), and stricter where libvirt moves a guest that would not be well
+afterwards: a USB device of the host, a CD-ROM from a local path. The disks: disk_moves.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..._core.reasons.reason import Finding, Reason
+from ..domain.spec import DomainSpec, HugePages
+from ..host.facts import HostFacts
+from .disk_moves import missing_disks, stuck_disks
+from .shared_storage import DiskSight
+
+# libvirt that keeps the state of a TPM on shared storage when its domain migrates
+# (NEWS, v8.10.0); older ones let source and target write it.
+_SHARED_TPM_SINCE = 8010000
+# The owner's word in our element of the metadata, and the one value that it can have.
+QEMU_COMMAND_LINE, PORTABLE = "qemuCommandLine", "portable"
+_SECURITY = {
+    "sev": Reason.SEV,
+    "sev-snp": Reason.SEV,
+    "s390-pv": Reason.SECURE_EXECUTION,
+    "tdx": Reason.TDX,
+}
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What libvirt knows of a domain beside its XML.
+
+    block_jobs: the disks on which one runs. blockers: what QEMU says against a migration.
+    tpm_shared: is its TPM state on a shared file system (None: not known, taken as no).
+    managed_save: an image to be resumed from is there.
+    """
+
+    persistent: bool = True
+    autostart: bool = False
+    managed_save: bool = False
+    snapshots: int = 0
+    checkpoints: int = 0
+    block_jobs: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    tpm_shared: bool | None = None
+
+
+def source_findings(
+    spec: DomainSpec,
+    source: HostFacts,
+    runtime: Runtime,
+    sights: Mapping[str, DiskSight] | None = None,
+    block_migration: bool = True,
+) -> tuple[Finding, ...]:
+    """Why the domain can go nowhere. `sights`: shared_storage.local_sights."""
+    found = [*_bound_findings(spec), *unknown_to_libvirt(spec)]
+    found += stuck_disks(spec, sights or {}, block_migration)
+    for interface in spec.interfaces:
+        if interface.type == "vdpa":
+            text = f"The {interface.label} is the vDPA device {interface.device} of the host."
+            found.append(Finding(Reason.INTERFACE, text))
+    if runtime.snapshots:
+        found.append(Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}."))
+    if runtime.checkpoints:
+        found.append(Finding(Reason.CHECKPOINTS, f"It has checkpoints: {runtime.checkpoints}."))
+    if runtime.block_jobs:
+        text = f"A block job runs on {', '.join(runtime.block_jobs)}."
+        found.append(Finding(Reason.BLOCK_JOB, text))
+    found += _tpm_findings(spec, runtime, source)
+    if runtime.blockers:
+        found.append(Finding(Reason.QEMU_BLOCKS, f"QEMU says: {'; '.join(runtime.blockers)}."))
+    return tuple(found)
+
+
+def unknown_to_libvirt(spec: DomainSpec) -> Iterator[Finding]:
+    """What QEMU is given past libvirt may name a file or a device of this host. Only the owner
+    knows whether every host has the same one."""
+    declared = spec.declared.other.get(QEMU_COMMAND_LINE, "")
+    if not spec.qemu_extras or declared == PORTABLE:
+        return
+    text = f"QEMU is given past libvirt: {', '.join(spec.qemu_extras)}."
+    if declared:
+        text += f" Its metadata has {QEMU_COMMAND_LINE} {declared!r}, not {PORTABLE!r}."
+    yield Finding(Reason.QEMU_COMMANDLINE, text)
+
+
+def target_findings(
+    spec: DomainSpec,
+    source: HostFacts,
+    target: HostFacts,
+    sights: Mapping[str, DiskSight] | None = None,
+    *,
+    runtime: Runtime | None = None,
+    cpu: Sequence[Finding] = (),
+    devices: Sequence[Finding] = (),
+) -> tuple[Finding, ...]:
+    """Why the domain cannot go to this target. Capacity is not asked here: placement does.
+
+    `sights`: shared_storage.target_sights for this target. `cpu`: host/facts.compare_cpu.
+    `devices`: device_sight.missing_devices.
+    """
+    found: list[Finding] = []
+    found += _machine_findings(spec, target)
+    found += cpu
+    found += devices
+    found += _name_findings(spec, target)
+    for interface in spec.interfaces:
+        lacks = target.lacks_link(interface)
+        if lacks:
+            text = f"The {interface.label} needs {lacks}, which {target.name} does not have active."
+            found.append(Finding(Reason.INTERFACE, text))
+    found += missing_disks(spec, source, target, sights or {})
+    for secret in spec.secrets:
+        if target.has_secret(secret.uuid, secret.usage_type, secret.usage) is False:
+            text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}."
+            found.append(Finding(Reason.SECRET, text))
+    found += _huge_page_findings(spec, target)
+    found += _pinning_findings(spec, target)
+    if runtime is not None and runtime.tpm_shared:
+        found += _old_tpm(target, spec)
+    return tuple(found)
+
+
+def save_findings(spec: DomainSpec, runtime: Runtime) -> tuple[Finding, ...]:
+    """Why the domain cannot be saved (managed save). libvirt asks the same as for a migration,
+    but for what concerns another host (qemuMigrationSrcIsAllowed, remote = false)."""
+    found = list(_bound_findings(spec))
+    if not runtime.persistent:
+        found.append(Finding(Reason.TRANSIENT, "libvirt does not save a transient domain."))
+    if runtime.block_jobs:
+        text = f"A block job runs on {', '.join(runtime.block_jobs)}."
+        found.append(Finding(Reason.BLOCK_JOB, text))
+    return tuple(found)
+
+
+def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
+    """What binds a running domain to its QEMU process or its host, by its XML alone."""
+    for filesystem in spec.filesystems:
+        name = "virtiofs" if filesystem.driver == "virtiofs" else "9p"
+        text = f"The host directory {filesystem.source} is shared into it by {name}."
+        yield Finding(Reason.VIRTIOFS, text)
+    for device in spec.host_devices:
+        if device.unplugged:
+            continue
+        text = f"The {device.kind} device {device.source} of the host is passed to it."
+        yield Finding(Reason.HOST_DEVICE, " ".join(text.split()))
+    if spec.launch_security:
+        reason = _SECURITY.get(spec.launch_security, Reason.LAUNCH_SECURITY)
+        yield Finding(reason, f"Its launch security is {spec.launch_security}.")
+    if spec.hyperv_passthrough:
+        yield Finding(Reason.HYPERV_PASSTHROUGH, "features/hyperv has mode='passthrough'.")
+    for disk in spec.disks:
+        if disk.reservations:
+            text = f"Disk {disk.dev} ({disk.source}) uses SCSI persistent reservations."
+            yield Finding(Reason.PERSISTENT_RESERVATION, text)
+    if spec.invariant_tsc and not spec.tsc_frequency:
+        text = "CPU feature invtsc needs a TSC frequency (clock/timer name='tsc') to migrate."
+        yield Finding(Reason.CPU_MODEL, text)
+    whole = spec.cpu_mode in ("host-passthrough", "maximum")
+    if whole and not spec.cpu_migratable and not spec.tsc_frequency:
+        text = f"CPU mode {spec.cpu_mode} has migratable='off': it shows what QEMU does not move."
+        yield Finding(Reason.CPU_MODEL, text)
+    yield from _memory_findings(spec)
+
+
+def _memory_findings(spec: DomainSpec) -> Iterator[Finding]:
+    for module in spec.memory_modules:
+        if module.model == "dimm" and not module.address:
+            text = f"A memory module of {module.size_mib} MiB has no slot or base address."
+            yield Finding(Reason.HOTPLUG, text)
+        elif module.model == "sgx-epc" or module.source:
+            text = f"A memory module of model {module.model} stands on the host's {module.source}"
+            yield Finding(Reason.HOTPLUG, text.rstrip() + ".")
+    for name, role in spec.shared_memory:
+        if role != "master":
+            text = f"The shared memory device {name!r} does not have role='master'."
+            yield Finding(Reason.SHARED_MEMORY, text)
+
+
+def _tpm_findings(spec: DomainSpec, runtime: Runtime, source: HostFacts) -> Iterator[Finding]:
+    for tpm in spec.tpms:
+        if tpm.backend in ("passthrough", "external"):
+            text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host: libvirt cannot move"
+            yield Finding(Reason.TPM_STATE, f"{text} its state.")
+    if runtime.tpm_shared:
+        yield from _old_tpm(source, spec)
+
+
+def _old_tpm(host: HostFacts, spec: DomainSpec) -> Iterator[Finding]:
+    emulated = any(tpm.backend == "emulator" for tpm in spec.tpms)
+    if emulated and 0 < host.libvirt_version < _SHARED_TPM_SINCE:
+        text = f"Its TPM state is on shared storage, and libvirt on {host.name} is older than 8.10."
+        yield Finding(Reason.TPM_STATE, text)
+
+
+def _machine_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    if not target.machines:
+        return
+    known = target.machines.get((spec.type, spec.arch))
+    if known is None:
+        text = f"{target.name} runs no domains of type {spec.type} for {spec.arch}."
+        yield Finding(Reason.MACHINE_TYPE, text)
+    elif spec.machine and spec.machine not in known:
+        text = f"Machine type {spec.machine} is not known to QEMU on {target.name}."
+        yield Finding(Reason.MACHINE_TYPE, text)
+
+
+def _name_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    other = target.domains.get(spec.name)
+    if other is not None and other != spec.uuid:
+        text = f"{target.name} has a domain {spec.name!r} with another UUID, {other}."
+        yield Finding(Reason.NAME_TAKEN, text)
+    for name, uuid in target.domains.items():
+        if uuid == spec.uuid and name != spec.name:
+            text = f"{target.name} has the UUID {uuid} under another name, {name!r}."
+            yield Finding(Reason.NAME_TAKEN, text)
+
+
+def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    if target.huge_pages is None:
+        return
+    wanted: dict[int, int] = {}
+    for page in spec.huge_pages:
+        wanted[page.size_kib] = wanted.get(page.size_kib, 0) + _backed_mib(page, spec)
+    for size, mib in wanted.items():
+        sizes = [size] if size else sorted(target.huge_pages)
+        if any(-(-mib * 1024 // s) <= (target.free_pages(s) or 0) for s in sizes):
+            continue
+        kind = f"of {size} KiB" if size else "of any size"
+        have = f"{target.free_pages(size)} free pages" if size else "not enough free ones"
+        text = f"It needs {mib} MiB in huge pages {kind}; {target.name} has {have}."
+        yield Finding(Reason.HUGEPAGES, text)
+
+
+def _backed_mib(page: HugePages, spec: DomainSpec) -> int:
+    if page.nodeset and spec.numa_cells_mib:
+        return sum(spec.numa_cells_mib.get(cell, 0) for cell in page.nodeset)
+    others = {cell for other in spec.huge_pages for cell in other.nodeset}
+    return spec.memory_mib - sum(spec.numa_cells_mib.get(cell, 0) for cell in others)
+
+
+def _pinning_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
+    for pin in spec.pinnings:
+        cpus = pin.cpus - target.cpus if target.cpus is not None else frozenset()
+        nodes = pin.nodes - target.nodes if target.nodes is not None else frozenset()
+        if cpus or nodes:
+            kind, missing = ("CPUs", cpus) if cpus else ("NUMA nodes", nodes)
+            numbers = ", ".join(str(number) for number in sorted(missing))
+            text = f"{pin.where} is bound to {kind} {numbers}, which {target.name} does not have."
+            yield Finding(Reason.PINNING, text)

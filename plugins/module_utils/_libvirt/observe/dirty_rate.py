@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How fast guests write to their memory, measured by QEMU when asked.
+
+virDomainStartDirtyRateCalc lets QEMU take samples of the guest's pages and compare them after
+some seconds. It changes nothing in the guest, and no page is protected or logged for it. What is
+counted is pages that differ, so a guest that writes the same few pages over and over stands at
+no more than these in the time of a measurement: that is also what a migration must send again.
+
+QEMU keeps the last measurement, with its start on the host's monotonic clock. So nothing is kept
+here: the next slice, and a run that is started again, find it there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..host.connection import libvirt
+
+# virDomainDirtyRateStatus in libvirt's include/libvirt/libvirt-domain.h (stable API).
+MEASURING, MEASURED = 1, 2
+# The longest that libvirt takes, and how long a measurement is good for. Seconds.
+LONGEST = 60
+FRESH = 600
+# Beyond its time, for the sums over the samples of a large guest.
+_GRACE = 5.0
+_LOOK = 0.2
+
+Stats = Mapping[str, Any]
+
+
+def measure(
+    conn: Any,
+    uuids: Iterable[str],
+    seconds: int,
+    now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_MONOTONIC),
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, float]:
+    """UUID -> MiB/s, of those that could be measured. All at once; takes about `seconds`, or
+    nothing where all were measured in the last ten minutes.
+
+    Raises libvirtError when the connection broke.
+    """
+    wanted = set(uuids)
+    found = _read(conn, wanted)
+    old = {u for u in wanted if not _is_fresh(found.get(u, {}), now())}
+    waiting = {u for u in old if _start(conn, u, seconds)}
+    over = now() + seconds + _GRACE
+    while waiting and now() < over:
+        sleep(_LOOK)
+        found.update(_read(conn, waiting))
+        waiting = {u for u in waiting if found.get(u, {}).get("status") == MEASURING}
+    return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, now())}
+
+
+def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
+    """Not those whose monitor is busy (NOWAIT): a migration may hold it."""
+    flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+    flags |= libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
+    asked = set(wanted)
+    found = {}
+    for dom, stats in conn.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags):
+        if dom.UUIDString() in asked:
+            found[dom.UUIDString()] = {
+                "status": stats.get("dirtyrate.calc_status", 0),
+                "start": stats.get("dirtyrate.calc_start_time", 0),
+                "rate": stats.get("dirtyrate.megabytes_per_second", 0),
+            }
+    return found
+
+
+def _is_fresh(stats: Stats, now: float) -> bool:
+    """A start that lies ahead is of another clock, and tells nothing."""
+    return stats.get("status") == MEASURED and -1 <= now - stats["start"] <= FRESH
+
+
+def _start(conn: Any, uuid: str, seconds: int) -> bool:
+    """Is it being measured? Not one that left, that has a job, or whose QEMU cannot do it."""
+    try:
+        conn.lookupByUUIDString(uuid).startDirtyRateCalc(seconds, 0)
+    except libvirt.libvirtError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the holder tells, put into an observation: saves, requests to stop, and its silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._core.decision.strategy import Way
+from ..._core.model.observation import Job, Observation, State
+from ..._core.model.record import NodeRecord
+from ..._core.reasons.reason import Finding, Reason
+
+
+def note_saves(
+    obs: Observation,
+    record: NodeRecord | None,
+    saves: Mapping[str, str],
+    queued: Collection[str],
+) -> None:
+    """What the holder knows of saves: one that waits for its turn has no job yet.
+
+    It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
+    """
+    entries = record.vms if record else {}
+    asked = {
+        uuid
+        for uuid, entry in entries.items()
+        if entry.stop_way == Way.SAVE.value and entry.stop_sent >= entry.stop_started
+    }
+    for uuid, error in saves.items():
+        vm, waits = obs.vms.get(uuid), uuid in queued
+        if error and uuid in asked:
+            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
+        elif not error and vm is not None and vm.active and vm.job is None:
+            obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
+
+
+def note_stops(
+    obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """What the holder knows of requests to stop. Of one that it does not know it is not known
+    that it was sent: then it is sent again."""
+    asked = {u for u, e in record.vms.items() if e.stop_requests} if record else set()
+    obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
+    for uuid in asked:
+        error = stops.get(uuid, {}).get("error")
+        if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
+            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
+
+
+def note_silence(obs: Observation, node: str, silent: str) -> None:
+    """The holder may have any VM whose migration shows no job: of those nothing is concluded.
+
+    What shows one it is taken to look after. The claims stay.
+    """
+    obs.full, obs.silent = False, silent
+    obs.nodes[node].message = "; ".join(filter(None, (obs.nodes[node].message, silent)))
+    for uuid, vm in obs.vms.items():
+        if vm.job is None:
+            obs.vms[uuid] = replace(vm, state=State.UNKNOWN)
+        elif vm.job.outgoing:
+            obs.held |= {uuid}

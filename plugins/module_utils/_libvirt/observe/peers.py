@@ -1,0 +1,203 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reads the peers, all at the same time, and never waits long for one that does not answer.
+
+A host that is off costs a few seconds once: from then on it is asked in the background, and a
+read takes what is there. The next slices know it from a file and do not wait for it at first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ..host.connection import HostUnreachable, open_connection
+from .host import Host, HostNow
+
+# Seconds. For a peer that answered before, or of which nothing is known.
+PATIENCE = 12.0
+# For one that did not answer in the slice before: a healthy one needs less.
+_KNOWN_SILENT = 1.0
+# Between two tries to connect in the background.
+_AGAIN = 5.0
+# What a slice has noted means nothing when it is older.
+_NOTED = 120.0
+_WORKERS = 24
+
+
+def open_peer(uri: str) -> Any:
+    """As `open_connection`. A peer that is off must not hold up a slice."""
+    return open_connection(uri, timeout=PATIENCE)
+
+
+class Task:
+    """One piece of work for a thread: its result, or why there is none."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self.done = threading.Event()
+        self.started = 0.0
+        self.ended = 0.0
+        self.result: Any = None
+        self.error: HostUnreachable | None = None
+
+    def run(self) -> None:
+        self.started = time.monotonic()
+        try:
+            self.result = self._work()
+        except HostUnreachable as exc:
+            self.error = exc
+        self.ended = time.monotonic()
+        self.done.set()
+
+    def wait(self, patience: float) -> bool:
+        """Until it is done, or has run for that time. One that waits for a thread is not late."""
+        while not self.done.wait(0.05 if not self.started else 0.0):
+            left = self.started + patience - time.monotonic() if self.started else patience
+            if left <= 0:
+                return False
+            if self.started:
+                self.done.wait(left)
+        return True
+
+
+class Threads:
+    """A few threads for work that may never end. They are daemons: no end of a process waits."""
+
+    def __init__(self, most: int = _WORKERS) -> None:
+        self._most = most
+        self._waiting: deque[Task] = deque()
+        self._ready = threading.Condition()
+        self._count = self._idle = 0
+        self._closed = False
+
+    def submit(self, work: Callable[[], Any]) -> Task:
+        task = Task(work)
+        with self._ready:
+            self._waiting.append(task)
+            if len(self._waiting) > self._idle and self._count < self._most:
+                self._count += 1
+                threading.Thread(target=self._serve, name="libvirt-peers", daemon=True).start()
+            self._ready.notify()
+        return task
+
+    def close(self) -> None:
+        with self._ready:
+            self._closed = True
+            self._waiting.clear()
+            self._ready.notify_all()
+
+    def _serve(self) -> None:
+        while True:
+            with self._ready:
+                self._idle += 1
+                while not self._waiting and not self._closed:
+                    self._ready.wait()
+                self._idle -= 1
+                if self._closed:
+                    return
+                task = self._waiting.popleft()
+            task.run()
+
+
+class Peers:
+    """Reads of the peers. A host that did not answer in time stands as `away` until it does.
+
+    `noted`: the file in which the silent ones stand for the next slice; empty: none is kept.
+    """
+
+    def __init__(self, hosts: Iterable[Host], noted: str = "", patience: float = PATIENCE) -> None:
+        self._hosts = {host.name: host for host in hosts}
+        self._noted = noted
+        self._patience = patience
+        self._threads = Threads()
+        self._asked: dict[str, Task] = {}
+        self._tries: dict[str, Task] = {}  # connections that are tried in the background
+        self._known = self._read_note()
+        for host in self._hosts.values():
+            host.gives_up = True
+
+    def close(self) -> None:
+        self._threads.close()
+        self._write_note()
+
+    def ask(self) -> None:
+        """Begin one read of each peer; `answers` gives them."""
+        self._asked = {
+            name: self._threads.submit(lambda host=host: host.read(True))  # type: ignore[misc]
+            for name, host in self._hosts.items()
+            if self._is_back(host)
+        }
+
+    def answers(self) -> dict[str, HostNow]:
+        """What was asked for. One that does not answer has an error."""
+        asked, reads = self._asked, dict[str, HostNow]()
+        for name in sorted(asked, key=lambda name: name in self._known):
+            patience = _KNOWN_SILENT if name in self._known else self._patience
+            if asked[name].wait(patience):
+                reads[name] = asked[name].result
+            else:
+                self._hosts[name].away = f"did not answer within {patience:g} s"
+        for name, host in self._hosts.items():
+            if name not in reads:
+                reads[name] = HostNow(name, error=f"{host.config.uri}: {host.away}")
+            elif not reads[name].error:
+                self._known.pop(name, None)
+        return {name: reads[name] for name in self._hosts}
+
+    def _is_back(self, host: Host) -> bool:
+        """May it be asked? One that is away is tried in the background, now and then."""
+        if not host.away:
+            return True
+        task = self._tries.get(host.name)
+        if task is None or (task.error and time.monotonic() - task.ended > _AGAIN):
+            self._tries[host.name] = self._threads.submit(host.connect)
+            return False
+        if not task.done.is_set():
+            return False
+        if task.error is not None:
+            host.away = task.error.why
+            return False
+        del self._tries[host.name]
+        host.take(task.result)
+        return True
+
+    # What the next slice should know
+
+    def _read_note(self) -> dict[str, float]:
+        """Peers that did not answer lately, with when that was."""
+        try:
+            with open(self._noted, encoding="utf-8") as stream:
+                raw = json.load(stream)
+        except (OSError, ValueError):
+            return {}
+        now = _now()
+        pairs = raw.items() if isinstance(raw, Mapping) else ()
+        return {
+            str(name): when
+            for name, when in pairs
+            if isinstance(when, (int, float)) and 0 <= now - when < _NOTED
+        }
+
+    def _write_note(self) -> None:
+        """A hint on how long to wait, and nothing else: what fails is left."""
+        if not self._noted:
+            return
+        silent = {name: _now() for name, host in self._hosts.items() if host.away}
+        with suppress(OSError):
+            temporary = f"{self._noted}.{os.getpid()}"
+            with open(temporary, "w", encoding="utf-8") as stream:
+                json.dump(silent, stream)
+            os.replace(temporary, self._noted)
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

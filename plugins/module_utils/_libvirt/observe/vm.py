@@ -1,0 +1,314 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What does not change from read to read about a VM: its definition, and who takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..._core.model.constraints import NO_NEEDS, Needs
+from ..._core.model.observation import VM, Job, MigrationMethod, State
+from ..._core.model.policy import PolicyError
+from ..._core.reasons.reason import Finding, Reason
+from ..domain.metadata import is_marked, needs_of
+from ..domain.spec import DomainSpec
+from ..domain.untrusted import parse_xml
+from ..domain.xml import parse_domain
+from ..host.connection import HostUnreachable, libvirt
+from ..host.facts import compare_cpu
+from ..host.mounts import path_is_shared_fs
+from ..migratability.blockers import qemu_blockers
+from ..migratability.cold import cold_findings, tpm_state
+from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
+from ..migratability.host_files import missing_files
+from ..migratability.live import Runtime, save_findings, source_findings, target_findings
+from ..migratability.shared_storage import DiskSight, local_sights, path_shared, target_sights
+from ..migratability.target_devices import missing_devices
+from .disks import with_chains, with_obstacles
+from .document import vm_document
+from .host import DomainNow, Host, HostNow, read_metadata
+
+Refusals = Mapping[str, "tuple[Finding, ...]"]
+# Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
+_MODES_OF_THE_HOST = ("", "host-passthrough", "host-model", "maximum")
+
+
+@dataclass(frozen=True)
+class VMFacts:
+    """A VM's static side. `copied`: target devices of the disks that a migration copies.
+
+    asked: the peers that said whether they take it; None: none has to be asked. One that did
+    not answer stands in refused_by as well, but that is no answer.
+    """
+
+    uuid: str
+    name: str
+    node: str
+    memory_mib: int
+    declared_strategy: str | None
+    group: str | None
+    labels: Mapping[str, str]
+    persistent: bool
+    autostart: bool
+    managed_save: bool
+    marked: bool
+    method: MigrationMethod
+    migratable: bool | None
+    findings: tuple[Finding, ...]
+    refused_by: Refusals
+    cold_refused_by: Refusals
+    asked: frozenset[str] | None
+    document: Mapping[str, Any]
+    copied: tuple[str, ...] = field(default=())
+    cold_findings: tuple[Finding, ...] = ()
+    save_findings: tuple[Finding, ...] = ()
+    needs: Needs = NO_NEEDS
+    known: bool = True
+
+    def to_vm(
+        self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
+    ) -> VM:
+        return VM(
+            uuid=self.uuid,
+            name=self.name,
+            node=self.node,
+            state=state,
+            memory_mib=self.memory_mib,
+            declared_strategy=self.declared_strategy,
+            group=self.group,
+            labels=self.labels,
+            persistent=self.persistent,
+            autostart=self.autostart,
+            managed_save=self.managed_save,
+            marked=self.marked,
+            method=self.method,
+            migratable=migratable,
+            findings=findings,
+            cold_findings=self.cold_findings,
+            save_findings=self.save_findings,
+            refused_by=self.refused_by,
+            cold_refused_by=self.cold_refused_by,
+            job=job,
+            document=self.document,
+            needs=self.needs,
+            known=self.known,
+        )
+
+
+def read_vm_facts(
+    source: Host, peers: Iterable[Host], domain: DomainNow, reads: Mapping[str, HostNow]
+) -> VMFacts:
+    """Read one VM of the source, and ask every readable peer whether it can take it.
+
+    Raises libvirtError when the domain cannot be read, or left meanwhile.
+    """
+    dom = source.domain(domain.uuid)
+    xml = dom.XMLDesc(0)
+    try:
+        spec = parse_domain(xml)
+    except ValueError as exc:
+        return unreadable(source, domain, str(exc))
+    try:
+        needs = needs_of(spec.declared.other)
+    except PolicyError as exc:  # where it may be is not known, so it goes nowhere
+        return unreadable(source, domain, f"{domain.name}: {exc}")
+    spec = with_chains(dom, spec, source.facts)
+    runtime = _runtime(dom, spec, domain)
+    sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
+    boots = _boots_anywhere(dom, spec, runtime)
+    asking = _Question(source, spec, runtime, sights, boots, domain.job is None)
+    answers = _ask_peers(asking, peers, reads)
+    return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
+
+
+def _facts(
+    asked: _Question, domain: DomainNow, needs: Needs, marked: bool, answers: _Answers
+) -> VMFacts:
+    source, spec, runtime, sights = asked.source, asked.spec, asked.runtime, asked.sights
+    shared = shared_disks(sights)
+    findings = source_findings(spec, source.facts, runtime, sights)
+    method = migration_method(spec, shared)
+    return VMFacts(
+        uuid=domain.uuid,
+        name=domain.name,
+        node=source.name,
+        memory_mib=max(spec.max_memory_mib, domain.memory_mib),
+        declared_strategy=spec.declared.eviction_strategy or None,
+        group=spec.declared.anti_affinity_group or None,
+        labels=spec.declared.labels,
+        persistent=runtime.persistent,
+        autostart=runtime.autostart,
+        managed_save=runtime.managed_save,
+        marked=marked,
+        method=method,
+        migratable=not findings,
+        findings=findings,
+        refused_by=answers.refused,
+        cold_refused_by=answers.cold,
+        asked=answers.asked,
+        document=vm_document(
+            spec,
+            source.name,
+            runtime,
+            migratable=not findings,
+            findings=findings,
+            method=method,
+            sights=sights,
+            dirty_rate_mib=domain.dirty_rate,
+        ),
+        copied=disks_to_copy(spec, shared),
+        cold_findings=cold_findings(
+            spec, runtime, sights, lambda path: path_shared(path, source.config.shared_paths)
+        ),
+        save_findings=save_findings(spec, runtime),
+        needs=needs,
+    )
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds.
+    still: no job runs on it, so what is on a peer is not of one that is under way."""
+
+    source: Host
+    spec: DomainSpec
+    runtime: Runtime
+    sights: Mapping[str, DiskSight]
+    any_cpu: bool
+    still: bool = True
+
+
+class _Answers(NamedTuple):
+    """Who refuses it and why, running and off; who answered at all."""
+
+    refused: Refusals
+    cold: Refusals
+    asked: frozenset[str]
+
+
+def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]) -> _Answers:
+    refused: dict[str, tuple[Finding, ...]] = {}
+    cold: dict[str, tuple[Finding, ...]] = {}
+    asked = set()
+    for peer in peers:
+        if reads[peer.name].error:
+            continue  # placement leaves it out
+        try:
+            refused[peer.name], cold[peer.name] = _refusal(asking, peer, reads[peer.name])
+            asked.add(peer.name)
+        except HostUnreachable as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+            refused[peer.name] = cold[peer.name] = why
+        except libvirt.libvirtError as exc:
+            why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+            refused[peer.name] = cold[peer.name] = why
+    return _Answers(_refusing(refused), _refusing(cold), frozenset(asked))
+
+
+def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
+    return {name: why for name, why in answers.items() if why}
+
+
+def _refusal(
+    asking: _Question, peer: Host, now: HostNow
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Why the peer does not take it while it runs, and while it is off.
+
+    Raises HostUnreachable or libvirtError when the peer does not answer.
+    """
+    spec, here, there = asking.spec, asking.source.facts, peer.facts
+    seen = target_sights(asking.sights, spec, there, peer.conn)
+    # Where there is a claim for it, files may be of an attempt that is under way.
+    if asking.still and spec.uuid not in {claim.vm for claim in now.reservations}:
+        seen = with_obstacles(spec, seen, peer)
+    cpu = compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
+    others = (domain for domain in now.domains.values() if domain.uuid != spec.uuid)
+    taken = {port: domain.name for domain in others for port in domain.ports}
+    devices = missing_devices(peer.conn, spec, there, taken)
+    files = missing_files(peer.conn, spec, there)
+    live = target_findings(
+        spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices
+    )
+    # What a migration asks of the target's libvirt (runtime) is not asked of a start.
+    cpu_there = [] if asking.any_cpu else cpu
+    cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)
+    return (*live, *files), (*cold, *files)
+
+
+def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:
+    """Does its CPU depend on the host where it starts? The live XML of a host-model VM has the
+    CPU that it got; what it is defined with tells."""
+    if spec.cpu_mode in _MODES_OF_THE_HOST:
+        return True
+    if not runtime.persistent:
+        return False
+    cpu = parse_xml(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
+    if cpu is None:
+        return True
+    return cpu.get("mode", "") in _MODES_OF_THE_HOST and cpu.find("model") is None
+
+
+def _runtime(dom: Any, spec: DomainSpec, domain: DomainNow) -> Runtime:
+    persistent = bool(dom.isPersistent())
+    state = tpm_state(spec)
+    return Runtime(
+        snapshots=dom.snapshotNum(0),
+        checkpoints=_checkpoints(dom),
+        block_jobs=tuple(_block_jobs(dom, spec)) if domain.job is None else (),
+        blockers=qemu_blockers(dom) if domain.active and domain.job is None else (),
+        persistent=persistent,
+        managed_save=bool(dom.hasManagedSaveImage(0)) if persistent else False,
+        autostart=bool(dom.autostart()) if persistent else False,
+        tpm_shared=any(path_is_shared_fs(path) for path in state) if state else None,
+    )
+
+
+def _checkpoints(dom: Any) -> int:
+    """Their number; none where the hypervisor's driver knows no checkpoints."""
+    try:
+        return len(dom.listAllCheckpoints(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return 0
+        raise
+
+
+def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
+    if not dom.isActive():
+        return
+    for disk in spec.disks:
+        if disk.removable or disk.empty:
+            continue
+        if dom.blockJobInfo(disk.dev, 0):
+            yield disk.dev
+
+
+def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+    """A VM that is here, and of which no more is known than the host's list says."""
+    return VMFacts(
+        uuid=domain.uuid,
+        name=domain.name,
+        node=source.name,
+        memory_mib=domain.memory_mib,
+        declared_strategy=None,
+        group=None,
+        labels={},
+        persistent=True,
+        autostart=False,
+        managed_save=False,
+        marked=False,
+        method=MigrationMethod.LIVE,
+        migratable=None,
+        findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        refused_by={},
+        cold_refused_by={},
+        asked=None,
+        document={"name": domain.name, "uuid": domain.uuid},
+        known=False,
+    )

@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose claim is it, and what is to be done about it: for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..._core.claims.owners import DEAD_AFTER, Standing
+from ..domain.untrusted import load_json
+from ..store.names import Reservation, format_name
+
+LONGEST = 200  # characters of what another host has written
+
+
+def said_of(content: bytes) -> dict[str, str]:
+    """What its owner wrote into the volume; {}: nothing (an older version), or nothing readable."""
+    try:
+        raw = load_json(content)
+    except ValueError:
+        return {}
+    if not isinstance(raw, dict):
+        return {}
+    return {str(k): _plain(v) for k, v in raw.items() if isinstance(v, str)}
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:LONGEST])
+
+
+def whose(claim: Reservation, said: Mapping[str, str], name: str) -> str:
+    """`name`: of the VM, as a host tells it now; empty: none does."""
+    text = f"{said.get('name') or name or claim.vm} from {claim.source}"
+    parts = [f"run {said['run']}"] if said.get("run") else []
+    parts += [f"of {said['by']}"] if said.get("by") else []
+    parts += [f"since {said['at']}"] if said.get("at") else []
+    return f"{text} ({' '.join(parts)})" if parts else text
+
+
+def words_of(claim: Reservation, target: str, found: Standing, who: str, is_there: bool) -> str:
+    """One sentence or two. `is_there`: the target has a domain of it."""
+    source = claim.source
+    by_hand = f"on {target}: virsh vol-delete --pool virtops {format_name(claim)}"
+    if found is Standing.QUIET:
+        return f"{who}: nothing is heard of its drain; after {DEAD_AFTER:.0f} s a drain removes it"
+    if found is Standing.HALF_MOVED:
+        return (
+            f"{who}: it is switched off, half-way from {source} to {target}, and its drain is dead."
+            f" Run the drain of {source} again, or restore {source}"
+        )
+    if found is Standing.NAMELESS:
+        return (
+            f"{who}: nothing is heard of its drain, and an older version made its claim, so it is"
+            f" not removed by itself. Run the drain of {source} again, or {by_hand}"
+        )
+    if found is Standing.UNREADABLE:
+        no_domain = "" if is_there else f" {target} has no domain of it."
+        return (
+            f"{who}: {source} cannot be read, so its drain may still be at work.{no_domain} As soon"
+            f" as {source} answers, a drain removes the claim if its owner is dead. If {source} is"
+            f" off for good, {by_hand}"
+        )
+    if found is Standing.LEFT:
+        return f"{who}: its drain is dead. The next drain that meets the claim removes it"
+    return who
+
+
+def removed(who: str, target: str) -> str:
+    return (
+        f"Removed the claim on {target} of {who}: its drain is dead. For {DEAD_AFTER:.0f} s there"
+        " was no migration of it and no sign of its holder."
+    )

@@ -1,0 +1,34 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The last migrations of single VMs, kept for who asks later. Nothing is decided by them."""
+
+from __future__ import annotations
+
+import json
+
+from ..._core.model.record import NodeRecord, RecordError
+from ..domain.untrusted import load_json
+from ..store.volumes import Store, VolumeTorn
+
+VOLUMES = "ended"
+# So many VMs are remembered on a host, each with its last migration from there.
+LAST = 32
+
+
+def keep(store: Store, record: NodeRecord) -> None:
+    """Remember the record of one VM in place of the last one of that VM."""
+    if not any(entry.attempts for entry in record.vms.values()):
+        return  # nothing was migrated
+    kept = [old for old in kept_in(store) if old.only != record.only]
+    store.write_record(VOLUMES, json.dumps([r.to_json() for r in [*kept, record][-LAST:]]))
+
+
+def kept_in(store: Store) -> list[NodeRecord]:
+    """The oldest first. What cannot be read is history that is lost, and no reason to fail."""
+    try:
+        text = store.read_record(VOLUMES)
+        return [] if text is None else [NodeRecord.from_json(one) for one in load_json(text)]
+    except (VolumeTorn, RecordError, ValueError, TypeError):
+        return []

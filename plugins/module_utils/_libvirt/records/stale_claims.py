@@ -1,0 +1,252 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Claims and slots of other hosts' drains: whose they are, and taking away those of the dead.
+
+What proves that an owner is dead, and why no harm is done if it is not: see the core's owners.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping, MutableMapping
+from dataclasses import replace
+
+from ..._core.claims.owners import Look, Standing, Watch, has_come_back, is_half_moved, standing
+from ..._core.model.observation import Observation, State
+from ..._core.model.observation import Reservation as CoreReservation
+from ..._core.model.record import NodeRecord, RecordError, VMRecord
+from ..host.connection import HostUnreachable, libvirt
+from ..observe.host import Host, HostNow, finish_arrival
+from ..store.names import Reservation, Slot, alive_of, format_name, parse_name
+from ..store.volumes import Store, StoreError, VolumeTorn
+from .claim_text import removed, said_of, whose, words_of
+
+NOTES = "/run/virtops/claims.json"
+Reads = MutableMapping[str, HostNow]
+# Nothing moves for these by waiting.
+_STUCK = frozenset({Standing.UNREADABLE, Standing.NAMELESS, Standing.HALF_MOVED})
+
+
+class LeftClaims:
+    """Looks at the claims of others at each observation. `acts` False: it only tells.
+
+    `told`: what a person should know. `elsewhere`: claims on other hosts of whose owners nothing
+    was heard at the last look.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[str, Host],
+        own: str,
+        keepers: Collection[str],
+        now: Callable[[], float],
+        acts: bool,
+        notes: str = NOTES,
+    ) -> None:
+        self._hosts, self._own, self._keepers = hosts, own, keepers
+        self._now, self._acts, self._path = now, acts, notes
+        self._said: dict[tuple[str, str], bytes] = {}  # (host, volume) -> content
+        self.told: list[str] = []
+        self.elsewhere: list[str] = []
+
+    def look(self, found: Mapping[str, HostNow], obs: Observation) -> None:
+        """`found`: the last read of the hosts. Notes in `obs` whose the claims on its node are."""
+        reads = dict(found)
+        watch = Watch(_load(self._path))
+        before, keys = dict(watch.notes), set()
+        self.elsewhere = []
+        notes: dict[tuple[str, str], tuple[str, bool]] = {}
+        for target, read in found.items():
+            for claim in () if read.error else read.reservations:
+                if claim.source == self._own:
+                    continue
+                key = f"{target}:{format_name(claim)}"
+                keys.add(key)
+                seen = self._see(claim, target, reads)
+                quiet = watch.quiet_for(key, seen, self._now())
+                state = standing(seen, bool(claim.id), quiet)
+                if state is Standing.LEFT:
+                    state = self._remove(claim, target, seen, reads)
+                text = self._tell(claim, target, state, seen, reads)
+                notes[claim.vm, target] = text, state in _STUCK
+        watch.keep_only(keys)
+        if self._acts and watch.notes != before:
+            _save(self._path, watch.notes)
+        obs.inbound = [_noted(c, notes.get((c.vm, c.target))) for c in obs.inbound]
+        self._sweep_slots(reads)
+
+    def _see(self, claim: Reservation, target: str, reads: Reads) -> Look:
+        source = self._read(claim.source, reads)
+        if source is None or source.error:
+            return Look(False)
+        here, there = source.domains.get(claim.vm), reads[target].domains.get(claim.vm)
+        return Look(
+            True,
+            alive_of(source.names),
+            here.state if here is not None else State.ABSENT,
+            here is not None and here.job is not None,
+            there.state if there is not None else State.ABSENT,
+        )
+
+    def _read(self, name: str, reads: Reads) -> HostNow | None:
+        """None: it is none of the hosts given."""
+        if name not in reads and name in self._hosts:
+            reads[name] = self._hosts[name].read(True)
+        return reads.get(name)
+
+    # Telling
+
+    def _tell(
+        self, claim: Reservation, target: str, state: Standing, seen: Look, reads: Reads
+    ) -> str:
+        here = target == self._own
+        silent = state in _STUCK or state is Standing.LEFT
+        if not here and not silent and (state is not Standing.QUIET or seen.mark):
+            return ""
+        is_there = claim.vm in reads[target].domains
+        text = words_of(claim, target, state, self._who(claim, target, reads), is_there)
+        if not here:
+            self.elsewhere.append(f"{text}. It holds {claim.memory_mib} MiB of {target}.")
+        if silent:
+            self._say(f"A claim on {target}: {text}.")
+        return text
+
+    def _say(self, text: str) -> None:
+        if text not in self.told:
+            self.told.append(text)
+
+    def _who(self, claim: Reservation, target: str, reads: Reads) -> str:
+        names = [r.domains[claim.vm].name for r in reads.values() if claim.vm in r.domains]
+        said = said_of(self._content(target, format_name(claim)))
+        return whose(claim, said, names[0] if names else "")
+
+    def _content(self, host: str, volume: str) -> bytes:
+        """As it was written once. b"": nothing, or it cannot be read."""
+        if (host, volume) not in self._said:
+            try:
+                self._said[host, volume] = self._hosts[host].store.read(volume)
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
+                return b""
+        return self._said[host, volume]
+
+    # Taking away
+
+    def _remove(self, claim: Reservation, target: str, seen: Look, reads: Reads) -> Standing:
+        """Its owner was proven dead. What became of the claim, or why it stays."""
+        try:
+            entries = _entries(self._hosts[claim.source].store, claim.source, claim.vm)
+            if is_half_moved(seen, target, entries):
+                return Standing.HALF_MOVED
+            if not self._acts:
+                return Standing.LEFT
+            self._finish(claim, target, seen, entries)
+            who, name = self._who(claim, target, reads), format_name(claim)
+            content, store = self._content(target, name), self._hosts[target].store
+            if not store.delete(name):
+                return Standing.IN_USE  # somebody else was first
+            if self._is_back(claim, target, seen):
+                store.create(name, content)
+                return Standing.IN_USE
+            self._drop_slots(claim)
+        except RecordError:
+            return Standing.UNREADABLE
+        except (HostUnreachable, StoreError, libvirt.libvirtError):
+            return Standing.QUIET  # asked again at the next look
+        self._say(removed(who, target))
+        return Standing.IN_USE  # for this observation; it is not there at the next one
+
+    def _is_back(self, claim: Reservation, target: str, seen: Look) -> bool:
+        """Read after the claim was removed. What cannot be read may be back."""
+        fresh = {name: self._hosts[name].read(True) for name in (claim.source, target)}
+        if fresh[target].error:
+            return True
+        return has_come_back(seen, self._see(claim, target, fresh))
+
+    def _finish(
+        self, claim: Reservation, target: str, seen: Look, entries: Collection[VMRecord]
+    ) -> None:
+        """It has arrived: what its drain would have done last of all. While the claim stands,
+        nobody takes for its own what is read of the VM there."""
+        if seen.there not in (State.RUNNING, State.PAUSED):
+            return
+        dom = self._hosts[target].domain(claim.vm)
+        last = {"source": claim.source, "target": target}
+        for entry in entries:
+            if any(attempt.target == target for attempt in entry.attempts):
+                finish_arrival(dom, entry.autostart, last)
+
+    def _drop_slots(self, claim: Reservation) -> None:
+        """What cannot be reached now is a slot without a claim later."""
+        for keeper in self._keepers:
+            try:
+                self._hosts[keeper].store.delete(
+                    format_name(Slot(claim.vm, claim.source, claim.id))
+                )
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
+                continue
+
+    def _sweep_slots(self, reads: Reads) -> None:
+        """A slot is made after its claim and goes before it: one without a claim is nobody's."""
+        claimed = {r.id for read in reads.values() for r in read.reservations}
+        for keeper in self._keepers:
+            for slot in reads[keeper].slots if self._acts and keeper in reads else ():
+                if slot.id and slot.id not in claimed:
+                    self._sweep_slot(keeper, slot, reads)
+
+    def _sweep_slot(self, keeper: str, slot: Slot, reads: Reads) -> None:
+        """The claim may have been made since the hosts were read: its host is asked now."""
+        name = format_name(slot)
+        target = said_of(self._content(keeper, name)).get("target", "")
+        read = self._read(target, reads)
+        if read is None or read.error:
+            return
+        try:
+            names = self._hosts[target].store.names()
+            claims = [c for c in map(parse_name, names) if isinstance(c, Reservation)]
+            if not any(c.id == slot.id for c in claims):
+                self._hosts[keeper].store.delete(name)
+        except (HostUnreachable, StoreError, libvirt.libvirtError):
+            return
+
+
+def _noted(claim: CoreReservation, note: tuple[str, bool] | None) -> CoreReservation:
+    return claim if note is None else replace(claim, note=note[0], stuck=note[1])
+
+
+def _entries(store: Store, source: str, vm: str) -> list[VMRecord]:
+    """What the owner's records say of the VM. Raises RecordError when one is not readable."""
+    found = []
+    for prefix in ("record", f"single.{vm}.record"):
+        try:
+            text = store.read_record(prefix)
+        except VolumeTorn as exc:
+            if store.generations(prefix) == [1]:
+                continue  # being written when its run was killed: nothing was done yet
+            raise RecordError(str(exc)) from exc
+        record = None if text is None else NodeRecord.from_json(text)
+        if record is not None and record.node == source and vm in record.vms:
+            found.append(record.vms[vm])
+    return found
+
+
+def _load(path: str) -> dict[str, tuple[float, str]]:
+    """Notes of the slices before, in a file that a reboot takes away. {}: it begins anew."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            raw = json.load(stream)
+        return {str(key): (float(since), str(seen)) for key, (since, seen) in raw.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _save(path: str, notes: Mapping[str, tuple[float, str]]) -> None:
+    """Without them a claim is watched for longer, and that is all."""
+    try:
+        with open(f"{path}.new", "w", encoding="utf-8") as stream:
+            json.dump(notes, stream)
+        os.replace(f"{path}.new", path)
+    except OSError:
+        return

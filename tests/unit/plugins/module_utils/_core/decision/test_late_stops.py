@@ -1,0 +1,167 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guests that act on a shutdown request after the time that they were given for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Do,
+    NodePhase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    EvictionStrategy,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
+    ALLOWED,
+    ended,
+    run,
+    two,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    vm,
+)
+from fleetsim.platform import ModelPlatform
+
+MOVE = replace(
+    POLICY,
+    rules=(Rule("move", lambda _document: True, strategy=EvictionStrategy.LIVE_MIGRATE),),
+)
+TIMED_OUT = ("blocked", "ShutdownTimedOut")
+
+
+def slow(takes: float | None, **more):
+    return two(vm(1, "a", declared_strategy="None", shutdown_takes=takes, **more))
+
+
+def state(made) -> State:
+    return made.machines["a"].domains["u1"].state
+
+
+def a_slice(made, policy, seconds: float, name: str = "first") -> None:
+    """A drain that is killed after so many seconds."""
+    platform = ModelPlatform(made, "a")
+    record = begin(None, "a", "drained", name, platform.now(), platform.own.boot_id)
+    Engine(platform, policy, record).run(platform.now() + seconds)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_guest_that_goes_off_after_its_timeout_was_stopped_by_us(persistent: bool) -> None:
+    made = slow(25.0, persistent=persistent, autostart=persistent)
+    assert ended(run(made, ALLOWED, name="first")) == TIMED_OUT
+    made.advance(made.clock + 60.0)
+    outcome = run(made, ALLOWED, name="second")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("stopped", ""))
+    outcome = run(made, ALLOWED, "active", "back")
+    assert (outcome.phase, state(made)) == (NodePhase.ACTIVE, State.RUNNING)
+    assert made.machines["a"].domains["u1"].autostart is persistent
+
+
+def test_it_is_started_again_by_a_restore_that_comes_after_it_went_off() -> None:
+    made = slow(25.0)
+    run(made, ALLOWED, name="first")
+    made.advance(made.clock + 60.0)
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.ACTIVE
+    assert state(made) is State.RUNNING
+
+
+def test_a_run_that_does_not_want_the_stop_remembers_that_it_was_asked() -> None:
+    made = slow(25.0)
+    run(made, ALLOWED, name="first")
+    assert ended(run(made, name="second")) == ("blocked", "StopNotAllowed")
+    made.advance(made.clock + 60.0)
+    assert ended(run(made, name="third")) == ("stopped", "")
+    run(made, ALLOWED, "active", "back")
+    assert state(made) is State.RUNNING
+
+
+def test_restore_waits_as_long_as_the_drain_had_given_the_guest() -> None:
+    """A restore has its own shutdown_timeout, which may be shorter."""
+    made = slow(40.0)
+    a_slice(made, replace(ALLOWED, shutdown_timeout=60.0), 3.0)
+    outcome = run(made, ALLOWED, "active", "back")
+    assert (outcome.phase, state(made)) == (NodePhase.ACTIVE, State.RUNNING)
+    made.advance(made.clock + 100.0)
+    assert state(made) is State.RUNNING
+
+
+def test_restore_does_not_forget_a_guest_that_may_still_go_off() -> None:
+    made = slow(90.0)
+    run(made, ALLOWED, name="first")
+    outcome = run(made, ALLOWED, "active", "back")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, TIMED_OUT)
+    assert "may still stop" in outcome.record.vms["u1"].message
+    assert not made.machines["a"].cordons
+    made.advance(made.clock + 100.0)
+    assert state(made) is State.SHUTOFF
+    assert run(made, ALLOWED, "active", "again").phase is NodePhase.ACTIVE
+    assert state(made) is State.RUNNING
+
+
+def test_a_deaf_guest_blocks_one_restore_and_not_the_next() -> None:
+    made = slow(None)
+    run(made, ALLOWED, name="first")
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.BLOCKED
+    before = made.clock
+    assert run(made, ALLOWED, "active", "again").phase is NodePhase.ACTIVE
+    assert made.clock - before < 5.0
+
+
+def test_a_guest_whose_request_was_refused_is_not_waited_for() -> None:
+    def refuse(action):
+        return Finding(Reason.STOP_FAILED, "no") if action.do is Do.SHUTDOWN else None
+
+    made = slow(5.0)
+    run(made, ALLOWED, name="first", fails=refuse)
+    before = made.clock
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.ACTIVE
+    assert made.clock - before < 5.0
+
+
+def test_who_starts_it_again_ends_the_request() -> None:
+    made = slow(25.0)
+    run(made, ALLOWED, name="first")
+    made.advance(made.clock + 60.0)
+    assert ended(run(made, ALLOWED, name="second")) == ("stopped", "")
+    made.machines["a"].domains["u1"].state = State.RUNNING
+    assert ended(run(made, name="third")) == ("blocked", "StopNotAllowed")
+    made.power_off("a", "u1")
+    assert ended(run(made, name="fourth")) == ("gone", "StoppedByItself")
+
+
+def moved_late():
+    """Asked to stop by one run, moved by the next, and then it acts on the request."""
+    made = slow(25.0, autostart=True)
+    run(made, ALLOWED, name="first")
+    assert ended(run(made, MOVE, name="second"))[0] == "moved"
+    made.power_off("b", "u1")
+    return made
+
+
+def test_a_guest_that_moves_with_a_request_and_goes_off_there_is_told_once() -> None:
+    made = moved_late()
+    outcome = run(made, MOVE, name="third")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, TIMED_OUT)
+    assert "went off there" in outcome.record.vms["u1"].message
+    outcome = run(made, MOVE, name="fourth")
+    assert (outcome.phase, ended(outcome)[0]) == (NodePhase.DRAINED, "gone")
+
+
+def test_a_restore_starts_it_where_it_went_off() -> None:
+    made = moved_late()
+    assert run(made, MOVE, "active", "back").phase is NodePhase.ACTIVE
+    domain = made.machines["b"].domains["u1"]
+    assert (domain.state, domain.autostart) == (State.RUNNING, True)
+    assert not made.machines["b"].claims

@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the preflight judges by more than one fact: policy, other nodes, our own record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
+    OnNotMigratable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Placing,
+    Policy,
+    Rule,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
+    Budget,
+    NodeSeen,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+    POLICY,
+    STOPS,
+    STUCK,
+    K,
+    L,
+    clean,
+    found,
+    seen,
+    twice,
+    vm,
+    whole,
+)
+
+
+def test_a_vm_that_policy_stops_is_a_warning_that_names_who_decided() -> None:
+    why = (Finding(Reason.HOST_DEVICE, "The pci device 3b is passed to it."),)
+    facts, _policy = vm(K, migratable=False, findings=why)()
+    rule = Rule("gpus", lambda d: True, on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True)
+    told = found(facts, Policy(rules=(rule,)))
+    row = told[Check.HOST_DEVICE]
+    assert row["severity"] == "warning"
+    assert "with rule gpus" in row["decided_by"]
+    assert found(facts)[Check.HOST_DEVICE]["severity"] == "blocker"
+
+
+def test_a_vm_that_will_be_stopped_anyway_is_not_asked_whether_it_can_migrate() -> None:
+    facts, _policy = vm(L, migratable=False, findings=(Finding(Reason.DISKS),))()
+    assert Check.DISKS not in found(facts, STOPS)
+
+
+def test_a_budget_matters_only_to_a_pod_that_is_really_evicted() -> None:
+    full, _policy = seen(K, budgets=(Budget("b", left=0),))()
+    assert found(full) == {}
+    assert found(full, STOPS)[Check.DISRUPTION_BUDGET]["severity"] == "blocker"
+    never, _policy = seen(K, budgets=(Budget("b", "a percentage"),))()
+    assert found(never)[Check.DISRUPTION_BUDGET]["severity"] == "warning"
+    two, _policy = seen(K, budgets=(Budget("b", left=1), Budget("c", left=1)))()
+    assert found(two, STOPS)[Check.DISRUPTION_BUDGET]["severity"] == "blocker"
+
+
+def test_of_several_refusals_the_nearest_is_told_and_one_node_is_enough() -> None:
+    full = (Check.NO_TARGET, "1 MiB free")
+    facts, _policy = seen(K, refused={"b": (Check.NO_SELECTOR, "no label"), "c": full})()
+    told = found(facts)
+    assert Check.NO_TARGET in told and Check.NO_SELECTOR not in told
+    assert "no label" in told[Check.NO_TARGET]["message"]
+    facts, _policy = seen(K, refused={"b": full})()
+    assert found(facts) == {}
+
+
+def test_a_stuck_migration_beside_a_free_slot_is_a_warning() -> None:
+    elsewhere = replace(STUCK, source="z")
+    facts, _policy = whole(K, stuck=(elsewhere,))()
+    assert found(facts)[Check.STUCK]["severity"] == "warning"
+    facts, _policy = whole(K, stuck=tuple(replace(elsewhere, vm=f"v{n}") for n in range(5)))()
+    assert found(facts)[Check.STUCK]["severity"] == "blocker"
+
+
+def test_one_older_peer_of_two_is_a_warning() -> None:
+    facts = clean(L)
+    old = replace(facts.hosts[2], libvirt_version=8000000)
+    row = found(replace(facts, hosts=(*facts.hosts[:2], old)))[Check.NEWER_TO_OLDER]
+    assert (row["severity"], row["subject"]) == ("warning", "host c")
+    assert "8.0.0 there and 9.0.0 on a" in row["message"]
+
+
+def test_a_vm_without_its_condition_yet_is_waited_for() -> None:
+    facts, _policy = vm(K, migratable=None)()
+    assert found(facts)[Check.NOT_KNOWN_YET]["severity"] == "warning"
+
+
+def test_a_vm_on_its_way_is_not_running_twice() -> None:
+    facts, _policy = twice()
+    facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], job=Job())
+    assert Check.RUNNING_TWICE not in found(facts)
+
+
+def test_a_mark_under_our_own_record_is_not_left_over() -> None:
+    facts, _policy = seen(K, left_mark="evacuationNodeName is a.")()
+    assert Check.LEFT_MARK not in found(replace(facts, own=NodeSeen(record="Run r1.")))
+
+
+@pytest.mark.parametrize(("apart", "codes"), [(False, set()), (True, {Check.NO_TARGET})])
+def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(
+    apart: bool, codes: set[Check]
+) -> None:
+    facts = clean()
+    facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], group="db")
+    for name in ("b", "c"):
+        node = facts.observation.nodes[name]
+        facts.observation.nodes[name] = replace(node, group_counts={"db": 1})
+    policy = replace(POLICY, placing=Placing(apart=apart))
+    assert set(found(facts, policy)) == codes

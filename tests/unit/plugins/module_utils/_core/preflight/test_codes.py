@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The preflight on facts: every code is planted once and found, and a clean cluster has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
+    Check,
+    Platform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CATALOGUE,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+    PLANTS,
+    POLICY,
+    K,
+    L,
+    clean,
+    found,
+)
+
+
+@pytest.mark.parametrize("member", list(Check), ids=lambda member: member.value)
+def test_every_code_is_planted_once_and_found(member: Check) -> None:
+    assert member in PLANTS, f"nobody plants {member.value}: add it to PLANTS"
+    facts, policy = PLANTS[member]()
+    told = found(facts, policy)
+    assert member in told, sorted(told)
+    row, info = told[member], CHECKS[member]
+    assert facts.platform in info.platforms
+    assert row["severity"] == info.severity.value
+    for key in ("subject", "sentence", "remedy", "decided_by", "plane"):
+        assert row[key], key
+    # The other VM is well.
+    assert policy is not POLICY or "VM vm1" not in {row["subject"] for row in told.values()}
+
+
+def test_the_catalogue_has_every_code_and_the_reasons_words() -> None:
+    assert set(CHECKS) == set(Check)
+    reasons = {reason.value: reason for reason in Reason}
+    for member, info in CHECKS.items():
+        if member.value in reasons:
+            assert info.sentence == CATALOGUE[reasons[member.value]].sentence
+
+
+@pytest.mark.parametrize("platform", [L, K])
+def test_no_false_alarm_on_200_clean_clusters(platform: Platform) -> None:
+    for seed in range(200):
+        told = found(clean(platform, seed))
+        assert told == {}, (seed, told)

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the preflight tells what it found: as severe as policy wants it, blockers first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
+    check,
+    parse_severity,
+    result,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
+    About,
+    Check,
+    Severity,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
+    NodeSeen,
+    PodSeen,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CATALOGUE,
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+    PLANTS,
+    POLICY,
+    K,
+    clean,
+    unreachable,
+)
+
+
+def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_of_the_pod() -> (
+    None
+):
+    held = PodSeen("shop/held", Check.DISRUPTION_BUDGET, "b needs 1")
+    odd = PodSeen("shop/odd", Check.POD_UNMANAGED, "it has no controller", whole=True)
+    facts = replace(clean(K), pods=(held, odd))
+    told = result(facts, check(facts, POLICY), {})
+    about = {row["subject"]: row["about"] for row in told["findings"]}
+    assert about == {"pod shop/odd": "node", "pod shop/held": "pod"}
+    assert len(told["blockers"]) == 2 and told["node_blockers"] == told["blockers"][:1]
+    for row in told["findings"]:
+        info = CHECKS[Check(row["code"])]
+        assert About(row["about"]) in (info.about, *info.also)
+
+
+@pytest.mark.parametrize("member", list(Check), ids=lambda member: member.value)
+def test_each_code_can_be_raised_lowered_and_ignored(member: Check) -> None:
+    facts, policy = PLANTS[member]()
+    here = check(facts, policy)
+    for wanted in Severity:
+        rows = result(facts, here, {member: wanted})["findings"]
+        told = {row["severity"] for row in rows if row["code"] == member.value}
+        assert told == (set() if wanted is Severity.IGNORE else {wanted.value})
+
+
+def test_a_wrong_severity_is_one_clear_error() -> None:
+    assert parse_severity({"ClockSkew": "blocker"}) == {Check.CLOCK_SKEW: Severity.BLOCKER}
+    with pytest.raises(PolicyError, match=r"'ClokSkew', which is no code.*Did you mean ClockSkew"):
+        parse_severity({"ClokSkew": "blocker"})
+    with pytest.raises(PolicyError, match="'fatal': expected is blocker, warning, ignore"):
+        parse_severity({"ClockSkew": "fatal"})
+
+
+def test_a_host_that_does_not_answer_is_a_warning_while_nothing_depends_on_it() -> None:
+    facts, _policy = unreachable()
+    told = result(facts, check(replace(facts, needed={}), POLICY), {})
+    assert (told["blockers"], told["node_blockers"]) == ([], [])
+    assert told["cautions"][0].startswith("WARNING PeerUnreachable host c: no route to host -> ")
+
+
+def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
+    facts, _policy = unreachable()
+    facts.observation.vms["u0"] = replace(
+        facts.observation.vms["u0"], migratable=False, findings=(Finding(Reason.DISKS, "vda."),)
+    )
+    facts = replace(facts, own=NodeSeen(cordoned_by_others=True))
+    told = result(facts, check(facts, POLICY), {})
+    assert [row["severity"] for row in told["findings"]] == ["blocker", "blocker", "warning"]
+    assert told["blockers"] == [
+        "BLOCKER PeerUnreachable host c: no route to host It keeps the slots. -> "
+        + CHECKS[Check.PEER_UNREACHABLE].remedy,
+        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + CATALOGUE[Reason.DISKS].remedy,
+    ]
+    assert told["node_blockers"] == told["blockers"][:1]
+    assert told["cautions"][0].startswith("WARNING CordonedByOthers node a: ")
+    assert told["vms_checked"] == 2
+    assert CHECKS[Check.DISKS].about is About.VM

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who runs KubeVirt reads of nodes and objects, never of hosts and libvirtd."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.reason_texts import (  # noqa: E501
+    on_kubevirt,
+)
+
+OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b")
+
+
+MODULE_UTILS = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
+
+
+def told_on_kubevirt() -> list[Reason]:
+    """KubeVirt's own, which come first, and those that the loop or this platform can tell."""
+    parts = list((MODULE_UTILS / "_kubevirt").rglob("*.py"))
+    for name in ("decide", "follow", "moves", "stops", "bringback", "step", "engine", "place"):
+        parts += (MODULE_UTILS / "_core").rglob(f"{name}.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in parts)
+    named = set(re.findall(r"Reason\.([A-Z_]+)", text))
+    own = list(Reason)[: list(Reason).index(Reason.PERSISTENT_RESERVATION) + 1]
+    return [reason for reason in Reason if reason.name in named or reason in own]
+
+
+@pytest.mark.parametrize("reason", told_on_kubevirt())
+def test_no_reason_speaks_of_hosts(reason: Reason) -> None:
+    told = on_kubevirt({"vms": [Finding(reason).to_dict()]})["vms"][0]
+    words = f"{told['message']} {told['remedy']}".replace("host-model", "")
+    assert OF_HOSTS.findall(words) == []
+    assert told["reason"] == reason.value and told["message"] and told["remedy"]
+
+
+def test_a_message_of_its_own_stays() -> None:
+    told = on_kubevirt([Finding(Reason.VANISHED, "The VirtualMachine a/b was deleted.").to_dict()])
+    assert told[0]["message"] == "The VirtualMachine a/b was deleted."
+    assert "audit log" in told[0]["remedy"]

@@ -1,0 +1,283 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Disks that a migration copies: what was left of an earlier one is replaced, nothing else is.
+
+Against libvirt itself: tests/integration/test_holder.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    disks as holder_disks,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
+    CopyDisk,
+    DisksError,
+    TargetVolumes,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (  # noqa: E501
+    note_copies_left,
+    stamp_copies_left,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.pools import (
+    CAPACITY,
+    CLOCK,
+    TORN,
+    FakeHost,
+    FakeStore,
+    Killed,
+    Volume,
+)
+
+VM, OTHER = "11111111-2222-3333-4444-555555555555", "22222222-2222-3333-4444-555555555555"
+NOTE = f"made.{VM}"
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHost:
+    binding = fakes.Binding()
+    monkeypatch.setattr(holder_disks, "libvirt", binding)
+    monkeypatch.setattr(holder_disks, "Store", FakeStore)
+    monkeypatch.setattr(copied_disks, "Store", FakeStore)
+    return FakeHost(binding, str(tmp_path))
+
+
+def disk(host: FakeHost, name: str = "web.qcow2") -> CopyDisk:
+    return CopyDisk("vda", f"{host.pool.folder}/{name}", "qcow2", CAPACITY)
+
+
+def leave(host: FakeHost, name: str = "web.qcow2") -> Volume:
+    """The VM has moved from this host to b, and its disk is left here."""
+    path = Path(host.pool.folder) / name
+    path.write_bytes(b"running")
+    note_copies_left(host, VM, [str(path)])
+    path.write_bytes(b"left")
+    stamp_copies_left(host, VM)
+    volume = host.pool.put(name)
+    volume.ctime = path.stat().st_ctime_ns
+    return volume
+
+
+def domain(uuid: str, source: str) -> str:
+    return f"<domain><uuid>{uuid}</uuid><devices><disk>{source}</disk></devices></domain>"
+
+
+def come_back(host: FakeHost) -> None:
+    TargetVolumes(host, VM).prepare([disk(host)])
+
+
+def test_what_was_left_is_replaced_when_the_vm_comes_back(host: FakeHost) -> None:
+    left = leave(host)
+    come_back(host)
+    assert host.pool.volumes["web.qcow2"] is not left
+    assert list(host.notes) == [NOTE]
+    TargetVolumes(host, VM).keep()
+    assert host.notes == {}
+
+
+def test_what_was_deleted_behind_libvirts_back_is_no_hindrance(host: FakeHost) -> None:
+    leave(host)
+    host.pool.put("other.qcow2")
+    host.pool.gone = {"web.qcow2"}
+    come_back(host)
+    host.pool.gone = {"other.qcow2"}
+    TargetVolumes(host, VM).remove()
+    assert list(host.pool.volumes) == ["other.qcow2"]
+
+
+def test_a_file_made_anew_on_the_old_path_is_a_strangers(host: FakeHost) -> None:
+    leave(host)
+    stranger = host.pool.put("web.qcow2")
+    with pytest.raises(DisksError, match="changed since"):
+        come_back(host)
+    assert host.pool.volumes["web.qcow2"] is stranger
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<source file='{path}'/>",
+        "<source dev='{path}'/>",
+        "<source pool='images' volume='web.qcow2'/>",
+        "<source file='/other'/><backingStore><source file='{path}'/></backingStore>",
+    ],
+)
+def test_a_file_that_a_domain_names_is_never_replaced(host: FakeHost, source: str) -> None:
+    left = leave(host)
+    host.domains[OTHER] = domain(OTHER, source.format(path=left.path()))
+    with pytest.raises(DisksError, match="the VM stranger uses it"):
+        come_back(host)
+    assert host.pool.volumes["web.qcow2"] is left
+
+
+def test_a_file_that_a_volume_stands_on_is_never_replaced(host: FakeHost) -> None:
+    left = leave(host)
+    host.pool.put("clone.qcow2", base=left.path())
+    with pytest.raises(DisksError, match=r"the volume clone\.qcow2 of pool images uses it"):
+        come_back(host)
+    assert host.pool.volumes["web.qcow2"] is left
+
+
+@pytest.mark.parametrize(
+    "note", ['{{"{path}": null}}', '{{"{path}": "mark 1234"}}', '{{"{path}": "new"}}', "{{}}", TORN]
+)
+def test_a_note_without_the_time_of_the_last_change_is_not_believed(
+    host: FakeHost, note: bytes
+) -> None:
+    """As it was written before the move, or as it was not written whole."""
+    left = leave(host)
+    left.filled = 2 << 20
+    host.notes[NOTE] = note.format(path=left.path())
+    with pytest.raises(DisksError):
+        come_back(host)
+    assert host.pool.volumes["web.qcow2"] is left
+
+
+def test_only_what_was_made_is_noted_and_removed(host: FakeHost) -> None:
+    """The second file is there, and libvirt does not know it: its making is refused."""
+    host.pool.refused.add("data.qcow2")
+    with pytest.raises(DisksError, match="already exists"):
+        TargetVolumes(host, VM).prepare([disk(host), disk(host, "data.qcow2")])
+    assert host.pool.volumes == {}
+    assert host.notes == {}
+    # Even where the removal fails, the note does not claim the stranger's file.
+    host.pool.kept.add("web.qcow2")
+    with pytest.raises(fakes.LibvirtError):
+        TargetVolumes(host, VM).prepare([disk(host), disk(host, "data.qcow2")])
+    assert "web.qcow2" in host.notes[NOTE]
+    assert "data.qcow2" not in host.notes[NOTE]
+
+
+def test_what_a_failed_copy_wrote_to_is_removed_unless_somebody_uses_it(host: FakeHost) -> None:
+    volumes = TargetVolumes(host, VM)
+    volumes.prepare([disk(host)])
+    host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
+    host.domains[OTHER] = domain(OTHER, f"<source file='{disk(host).path}'/>")
+    volumes.remove()
+    assert list(host.pool.volumes) == ["web.qcow2"]
+    host.domains = {VM: host.domains[OTHER]}  # its own, and off: a definition that was left
+    volumes.remove()
+    assert host.pool.volumes == {}
+    assert host.notes == {}
+
+
+def test_the_rest_of_an_attempt_that_was_killed_is_replaced_if_nothing_came(host: FakeHost) -> None:
+    TargetVolumes(host, VM).prepare([disk(host)])
+    TargetVolumes(host, VM).prepare([disk(host)])
+    host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
+    with pytest.raises(DisksError, match="changed since"):
+        TargetVolumes(host, VM).prepare([disk(host)])
+
+
+def killed_as_it_made_a_volume(host: FakeHost, torn: bool = False) -> Volume:
+    """The holder noted it, made it, and died before (torn: while) it noted that it is made."""
+    host.writes_left, host.torn = (2, True) if torn else (1, False)
+    with pytest.raises(Killed):
+        TargetVolumes(host, VM).prepare([disk(host)])
+    host.writes_left, host.torn = -1, False
+    return host.pool.volumes["web.qcow2"]
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_what_a_holder_made_that_was_killed_before_it_noted_it_is_replaced(
+    host: FakeHost, torn: bool
+) -> None:
+    first = killed_as_it_made_a_volume(host, torn)
+    TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is not first
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"ctime": 1_600_000_000 * 10**9},
+        {"ctime": 2_000_000_000 * 10**9},
+        {"filled": 2 << 20},
+        {"capacity": 1 << 20},
+    ],
+    ids=["older", "later", "filled", "of another size"],
+)
+def test_a_file_that_may_be_anothers_is_not_taken_for_one_just_made(
+    host: FakeHost, strange: dict[str, int]
+) -> None:
+    there = killed_as_it_made_a_volume(host)
+    for name, value in strange.items():
+        setattr(there, name, value)
+    with pytest.raises(DisksError, match="may be another VM's disk"):
+        TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is there
+
+
+def test_a_disk_so_small_that_it_may_be_full_is_not_taken_for_one_just_made(host: FakeHost) -> None:
+    small = CopyDisk("vda", disk(host).path, "raw", 1 << 20)
+    killed_as_it_made_a_volume(host).capacity = small.capacity
+    with pytest.raises(DisksError, match="may be another VM's disk"):
+        TargetVolumes(host, VM).prepare([small])
+
+
+def test_an_attempt_that_failed_removes_only_what_it_is_noted_to_have_made(host: FakeHost) -> None:
+    there = killed_as_it_made_a_volume(host)
+    TargetVolumes(host, VM).remove()
+    assert host.pool.volumes["web.qcow2"] is there
+
+
+def moving(host: FakeHost) -> Path:
+    """The VM moves away, and the time of its file is not noted yet."""
+    path = Path(host.pool.folder) / "web.qcow2"
+    path.write_bytes(b"running")
+    note_copies_left(host, VM, [str(path)])
+    return path
+
+
+def test_a_file_that_is_another_one_by_now_gets_no_time(host: FakeHost) -> None:
+    """The holder died before it noted the time. Meanwhile somebody made another disk there.
+
+    It has the inode number of the one that was deleted, as file systems give it out again.
+    """
+    path = moving(host)
+    path.unlink()
+    path.write_bytes(b"a stranger's")
+    stamp_copies_left(host, VM)
+    assert host.notes == {}
+
+
+def test_a_file_that_is_not_to_be_seen_for_now_gets_its_time_later(host: FakeHost) -> None:
+    path = moving(host)
+    away = path.rename(path.with_name("not-mounted"))
+    stamp_copies_left(host, VM)
+    away.rename(path)
+    stamp_copies_left(host, VM)
+    assert json.loads(host.notes[NOTE]) == {str(path): path.stat().st_ctime_ns}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_file_that_cannot_be_marked_needs_a_holder_that_lives(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(copied_disks.os, "setxattr", refuse)
+    path = moving(host)
+    stamp_copies_left(host, VM, watched=watched)
+    noted = path.stat().st_ctime_ns if watched else None
+    assert json.loads(host.notes[NOTE]) == {str(path): noted}
+
+
+def test_a_time_that_stands_is_not_taken_anew(host: FakeHost) -> None:
+    """Else whatever was done to the file since would be forgotten."""
+    leave(host)
+    before = dict(host.notes)
+    os.utime(Path(host.pool.folder) / "web.qcow2")
+    stamp_copies_left(host, VM)
+    assert host.notes == before

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The holder without libvirt: orders, outcomes, socket, client, where a VM is."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    MigrationMethod,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    client as holder_client,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    daemon,
+    migrate,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
+    HolderClient,
+    HolderError,
+    HolderSilent,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import (
+    Place,
+    place_of,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
+    OrderError,
+    ended,
+    parse_order,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import (
+    to_sample,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.server import (
+    Server,
+)
+
+ORDER: dict[str, Any] = {
+    "order": "migrate",
+    "uuid": "u",
+    "name": "n",
+    "attempt": 2,
+    "node": "a",
+    "target": "b",
+    "target_uri": "qemu+tls://b/system",
+}
+
+
+def test_an_order_and_its_defaults() -> None:
+    order = parse_order(ORDER)
+    assert order.method is MigrationMethod.LIVE
+    assert order.settings == MigrationSettings()
+    assert not order.watch
+    assert not order.settings.tls
+    full = parse_order(
+        {
+            **ORDER,
+            "order": "watch",
+            "method": "BlockMigration",
+            "disks": ["vda"],
+            "settings": {"compression": ["xbzrle"], "bandwidth_mib": 7},
+        }
+    )
+    assert full.watch
+    assert full.disks == ("vda",)
+    assert full.settings.compression == ("xbzrle",)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"uuid": None}, "uuid"),
+        ({"attempt": "x"}, "x"),
+        ({"target_uri": ""}, "target_uri"),
+        ({"method": "Carry"}, "Carry"),
+        ({"settings": {"speed": 1}}, "speed"),
+        ({"settings": {"progress_timeout": 0}}, "progress_timeout"),
+    ],
+)
+def test_orders_that_cannot_be_understood(change: dict[str, Any], word: str) -> None:
+    with pytest.raises(OrderError, match=word):
+        parse_order({**ORDER, **change})
+
+
+def test_an_order_without_a_field_names_it() -> None:
+    for key in ("uuid", "name", "attempt", "node", "target", "target_uri"):
+        with pytest.raises(OrderError, match=key):
+            parse_order({k: v for k, v in ORDER.items() if k != key})
+
+
+def test_the_outcome_has_reason_plane_and_message() -> None:
+    good = ended(parse_order(ORDER), None, at="b").to_dict()
+    assert good["ok"]
+    assert (good["reason"], good["plane"], good["message"]) == ("", "", "")
+    bad = ended(parse_order(ORDER), Reason.MIGRATION_FAILED, "no", at="a").to_dict()
+    assert not bad["ok"]
+    assert (bad["reason"], bad["plane"], bad["message"]) == ("MigrationFailed", "data", "no")
+    assert bad["attempt"] == 2
+
+
+@pytest.fixture
+def flags(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of flags, each a bit of its own; whoever asks for UNSAFE is told so."""
+    names: list[str] = []
+
+    class Fake:
+        def __getattr__(self, name: str) -> Any:
+            assert "UNSAFE" not in name
+            if name.startswith("VIR_MIGRATE_PARAM_"):
+                return name.removeprefix("VIR_MIGRATE_PARAM_").lower()
+            if name not in names:
+                names.append(name)
+            return 1 << names.index(name)
+
+    monkeypatch.setattr(migrate, "libvirt", Fake())
+    return names
+
+
+def names_of(value: int, names: list[str]) -> set[str]:
+    return {n.removeprefix("VIR_MIGRATE_") for i, n in enumerate(names) if value >> i & 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        ({}, {"PERSIST_DEST", "UNDEFINE_SOURCE"}),
+        ({"persistent": False}, set()),
+        ({"persistent": False, "settings": {"tls": True}}, {"TLS"}),
+        ({"persistent": False, "method": "BlockMigration"}, {"NON_SHARED_DISK"}),
+        (
+            {
+                "persistent": False,
+                "settings": {
+                    "auto_converge": True,
+                    "post_copy": True,
+                    "compression": ["zlib"],
+                },
+            },
+            {"AUTO_CONVERGE", "POSTCOPY", "COMPRESSED"},
+        ),
+    ],
+)
+def test_flags(change: dict[str, Any], more: set[str], flags: list[str]) -> None:
+    value = migrate.flags_of(parse_order({**ORDER, **change}))
+    assert names_of(value, flags) == {"PEER2PEER", "LIVE", "ABORT_ON_ERROR"} | more
+
+
+def test_parameters(flags: list[str]) -> None:
+    order = parse_order({**ORDER, "method": "BlockMigration", "migrate_uri": "tcp://b"})
+    params = migrate.params_of(order, 5, ["vda"])
+    assert params == {"uri": "tcp://b", "bandwidth": 5, "migrate_disks": ["vda"]}
+    assert migrate.params_of(parse_order(ORDER), 0, []) == {}
+
+
+def test_where_a_vm_is() -> None:
+    """Every pair of states: never at the target while the source has not let go."""
+    for source, target, job in itertools.product(State, State, (False, True)):
+        place = place_of(source, target, job)
+        if job:
+            assert place is Place.MOVING
+        if place is Place.TARGET:
+            assert source in (State.ABSENT, State.SHUTOFF)
+            assert target in (State.RUNNING, State.PAUSED, State.CRASHED)
+        if place is Place.SOURCE:
+            assert source in (State.RUNNING, State.PAUSED, State.CRASHED)
+        if place is Place.NOWHERE:
+            assert {source, target} <= {State.ABSENT, State.SHUTOFF}
+    assert place_of(State.RUNNING, State.RUNNING, False) is Place.BOTH
+    assert place_of(State.POSTCOPY_FAILED, State.POSTCOPY_FAILED, False) is Place.MOVING
+    assert place_of(State.ABSENT, State.UNKNOWN, False) is Place.UNKNOWN
+    assert place_of(State.PAUSED, State.UNKNOWN, False) is Place.UNKNOWN
+
+
+def test_a_dirty_rate_comes_in_pages() -> None:
+    sample = to_sample(
+        {
+            "data_processed": 5,
+            "memory_dirty_rate": 3,
+            "memory_page_size": 4096,
+            "memory_total": 9,
+            "time_elapsed": 1500,
+        },
+        7.0,
+    )
+    assert (sample.dirty_rate, sample.elapsed, sample.memory) == (12288, 1.5, True)
+    assert not to_sample({"disk_total": 5}, 0.0).memory
+
+
+class Orders:
+    """Stands for the board."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self.jobs
+
+    def order(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        order = parse_order(raw)
+        told = {"uuid": order.uuid, "run_id": order.run_id, "attempt": order.attempt}
+        self.jobs.append({**told, "watch": order.watch})
+        return {"result": "accepted"}
+
+    def save(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "accepted", "name": raw["name"]}
+
+    def shutdown(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "accepted", "name": raw["name"]}
+
+    def unsave(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"result": "withdrawn", "name": raw["name"]}
+
+    def queued(self) -> list[str]:
+        return ["q"]
+
+    def stops(self) -> dict[str, dict[str, Any]]:
+        return {"g": {"sent": True, "error": ""}}
+
+    def saves(self) -> dict[str, str]:
+        return {"s": "the disk is full"}
+
+    def abort(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        self.jobs = [job for job in self.jobs if job["uuid"] != raw["uuid"]]
+        return {"result": "aborting", "message": raw["uuid"]}
+
+    def status(self) -> list[dict[str, Any]]:
+        return self.jobs
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """A server with a board that does nothing."""
+    orders = Orders()
+    server = Server(daemon.listen(str(tmp_path)), linger=0.3)
+    thread = threading.Thread(target=server.serve, args=(orders,))
+    thread.start()
+    yield SimpleNamespace(path=str(tmp_path), orders=orders, server=server, thread=thread)
+    orders.jobs.clear()
+    thread.join(10)
+    assert not thread.is_alive(), "it did not end though there was nothing to do"
+
+
+def connect(served: SimpleNamespace) -> HolderClient:
+    client = HolderClient.connect(served.path)
+    assert client is not None
+    return client
+
+
+def test_orders_answers_and_events(served: SimpleNamespace) -> None:
+    client = connect(served)
+    assert client.status() == []
+    assert client.order(ORDER)["result"] == "accepted"
+    assert client.held() == frozenset({"u"})
+    assert client.order({"order": "save", "uuid": "s", "name": "web"})["name"] == "web"
+    assert client.order({"order": "unsave", "uuid": "s", "name": "web"})["result"] == "withdrawn"
+    assert (client.saves, client.queued) == ({"s": "the disk is full"}, {"q"})
+    assert client.order({"order": "shutdown", "uuid": "g", "name": "db"})["name"] == "db"
+    assert client.stops == {"g": {"sent": True, "error": ""}}
+    with pytest.raises(HolderError, match="dance"):
+        client.order({"order": "dance"})
+    assert client.wait(0.05) == []
+    served.server.tell({"event": "change", "job": {"uuid": "u"}})
+    assert [e["event"] for e in client.wait(5)] == ["change"]
+    assert client.abort("u")["result"] == "aborting"
+    client.close()
+
+
+def test_the_holder_tells_whose_attempt_it_began(served: SimpleNamespace) -> None:
+    """Who began what it only watches it cannot know."""
+    client = connect(served)
+    client.order({**ORDER, "run_id": "run-1"})
+    client.order({**ORDER, "order": "watch", "uuid": "w", "run_id": "run-1"})
+    assert client.held() == frozenset({"u", "w"})
+    assert client.held_for == {"u": ("run-1", 2)}
+    client.close()
+
+
+def test_ticks_come_to_those_who_asked(served: SimpleNamespace) -> None:
+    quiet, eager = connect(served), connect(served)
+    quiet.subscribe()
+    eager.subscribe(0.05)
+    assert [e["event"] for e in eager.wait(5)][:1] == ["tick"]
+    assert quiet.wait(0.2) == []
+    quiet.close()
+    eager.close()
+
+
+def test_events_between_order_and_answer_are_not_lost(served: SimpleNamespace) -> None:
+    client = connect(served)
+    client.subscribe()
+    for number in range(50):
+        served.server.tell({"event": "change", "job": {"number": number}})
+        client.status()
+    seen: list[int] = []
+    while len(seen) < 50:
+        events = client.wait(5)
+        assert events
+        seen += [e["job"]["number"] for e in events]
+    assert seen == list(range(50))
+    client.close()
+
+
+def test_rubbish_does_no_harm(served: SimpleNamespace) -> None:
+    client = connect(served)
+    assert client._sock is not None
+    client._sock.sendall(b"rubbish\n[]\n\xff\n")
+    assert client.status() == []
+    client.close()
+
+
+def test_it_ends_by_itself_but_not_while_someone_is_there(served: SimpleNamespace) -> None:
+    client = connect(served)
+    served.thread.join(0.8)
+    assert served.thread.is_alive()
+    client.close()
+    served.thread.join(5)
+    assert not served.thread.is_alive()
+
+
+def test_a_holder_that_went(served: SimpleNamespace) -> None:
+    client = connect(served)
+    client._where = (client._where[0], served.path + "/none", client._where[2])
+    assert client._sock is not None
+    client._sock.shutdown(2)
+    assert client.status() == []
+    assert client.held() == frozenset()
+    assert client.wait(0.05) == []
+    assert not client.alive
+
+
+def silent_holder(path: Path) -> socket.socket:
+    """One that stands still: the kernel takes connections for it, and nobody reads."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path / "holder.sock"))
+    listener.listen(1)
+    return listener
+
+
+def test_a_holder_that_does_not_answer_has_not_let_go(
+    served: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = connect(served)
+    client.order({**ORDER, "run_id": "run-1"})
+    assert (client.held(), client.silent) == (frozenset({"u"}), "")
+    monkeypatch.setattr(holder_client, "ANSWER_FOR", 0.1)
+    still = tmp_path / "still"
+    still.mkdir()
+    with silent_holder(still):
+        client._where = (client._where[0], str(still), client._where[2])
+        client.close()
+        assert client.held() == frozenset({"u"})
+        assert client.held_for == {"u": ("run-1", 2)}
+        assert "did not answer" in client.silent
+        with pytest.raises(HolderSilent):
+            client.order(ORDER)
+    assert client.held() == frozenset()  # it has ended: nothing listens any more
+    assert client.silent == ""
+
+
+def test_a_holder_with_too_many_who_wait_is_there(tmp_path: Path) -> None:
+    with silent_holder(tmp_path), contextlib.ExitStack() as queue:
+        for _number in range(2):  # one more than its backlog
+            client = HolderClient.connect(str(tmp_path))
+            assert client is not None
+            queue.callback(client.close)
+        with pytest.raises(HolderSilent):
+            HolderClient.connect(str(tmp_path))
+
+
+def test_a_connection_that_the_holder_dropped_is_made_anew(served: SimpleNamespace) -> None:
+    client = connect(served)
+    client.order(ORDER)
+    assert client._sock is not None
+    client._sock.shutdown(2)
+    assert client.held() == frozenset({"u"})
+    client.close()
+
+
+def test_no_holder(tmp_path: Path) -> None:
+    assert HolderClient.connect(str(tmp_path)) is None
+
+
+def test_the_lock_has_one_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "LOCK_FOR", 0.1)
+    assert daemon.take_lock(str(tmp_path)) is not None
+    assert daemon.take_lock(str(tmp_path)) is None
+
+
+def test_the_log_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "LOG_LIMIT", 1000)
+    log = daemon.Log(str(tmp_path / "log"))
+    for number in range(100):
+        log(f"line {number}")
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) < 1200

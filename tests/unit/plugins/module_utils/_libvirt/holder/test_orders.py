@@ -1,0 +1,195 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the holder does with the migrations of others, and with a second order for one VM."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    job as holder_job,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import supervisor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.heartbeat import (
+    Mark,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
+    OrderError,
+    parse_order,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
+    Settled,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
+    Board,
+)
+
+ORDER: dict[str, Any] = {
+    "order": "watch",
+    "uuid": "u",
+    "name": "web",
+    "attempt": 1,
+    "node": "a",
+    "target": "b",
+    "target_uri": "qemu+tls://b/system",
+    "run_id": "run-1",
+    "memory_mib": 1024,
+    "settings": asdict(MigrationSettings(progress_timeout=1, completion_timeout_per_gib=1)),
+}
+
+
+def job(**changed: Any) -> Job:
+    links: Any = SimpleNamespace(local=lambda: None)
+    made = Job(
+        links,
+        parse_order({**ORDER, **changed}),
+        lambda _job: None,
+        lambda _job, _ended: None,
+        Pace(),
+    )
+    made.probe.seen = True
+    return made
+
+
+def measures(made: Job) -> int:
+    for now in (0.0, 1.0, 500.0, 1000.0):
+        made.check_deadlines(now)
+    return len(made.probe._measures)
+
+
+def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None:
+    made = job()
+    made.open = True
+    made.give(7)
+    assert made.probe._wanted == 7
+    assert made.as_link_job().adjustable
+    assert measures(made) > 0
+
+
+@pytest.mark.parametrize("order", [{"settings": None}, {"order": "watch", "settings": None}])
+def test_the_migration_of_others_is_only_looked_at(order: dict[str, Any]) -> None:
+    made = job(**order)
+    made.open = True
+    made.give(7)
+    assert (made.probe._wanted, made.bandwidth_mib) == (None, 0)
+    assert not made.as_link_job().adjustable
+    assert measures(made) == 0
+
+
+def test_a_migration_that_we_ask_for_is_ours() -> None:
+    assert not parse_order({**ORDER, "order": "migrate", "settings": None}).foreign
+
+
+@pytest.mark.parametrize(("cpus", "width"), [(2, 4), (64, 8)])
+def test_no_more_are_begun_than_the_hosts_processors_serve(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, width: int
+) -> None:
+    monkeypatch.setattr(Board, "_loop", lambda _board: None)
+    monkeypatch.setattr(Mark, "keep_on", lambda _mark: None)
+    monkeypatch.setattr(supervisor.os, "sched_getaffinity", lambda _pid: set(range(cpus)))
+    links: Any = SimpleNamespace(local=lambda: None)
+    board = Board(links, lambda _event: None, lambda _text: None)
+    board._jobs = {f"u{n}": job(order="migrate", uuid=f"u{n}", memory_mib=96) for n in range(8)}
+    board.tick(0.0)
+    assert sum(made.bandwidth_mib > 0 for made in board._jobs.values()) == width
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"order": "migrate"},
+        {"order": "watch", "attempt": 2, "run_id": "run-2"},
+        {"order": "watch", "target": "", "run_id": "run-2"},
+    ],
+)
+def test_the_same_order_again_is_held(again: dict[str, Any]) -> None:
+    held = job(order="migrate")
+    assert Board._held_already(held, parse_order({**ORDER, **again})) == {"result": "held"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"order": "migrate", "target": "c"},
+        {"order": "migrate", "run_id": "run-2"},
+        {"order": "migrate", "attempt": 2},
+        {"order": "watch", "target": "c"},
+    ],
+)
+def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any]) -> None:
+    held = job(order="migrate")
+    with pytest.raises(OrderError, match="already to b: attempt 1 of run run-1"):
+        Board._held_already(held, parse_order({**ORDER, **other}))
+
+
+OTHERS = {"uuid": "u", "run_id": "run-2", "attempt": 1}
+
+
+@pytest.mark.parametrize(
+    ("held", "order", "result"),
+    [
+        ({"order": "migrate"}, OTHERS, "refused"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": "run-1", "attempt": 2}, "refused"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": "run-1"}, "withdrawn"),
+        ({"order": "migrate"}, {**OTHERS, "run_id": ""}, "withdrawn"),
+        ({"order": "migrate"}, {"uuid": "u"}, "withdrawn"),
+        ({"order": "watch"}, OTHERS, "withdrawn"),
+        ({"order": "migrate"}, {"uuid": "x"}, "none"),
+    ],
+)
+def test_an_abort_of_one_attempt_aborts_no_other(
+    held: dict[str, Any], order: dict[str, Any], result: str
+) -> None:
+    made = job(**held)
+    board: Any = SimpleNamespace(
+        _jobs={"u": made}, _log=lambda _text: None, _changed=lambda _job: None
+    )
+    assert Board.abort(board, order)["result"] == result
+    assert made._withdrawn is (result == "withdrawn")
+
+
+@pytest.mark.parametrize(
+    ("seen", "settled", "done"),
+    [
+        (True, Settled(True, "b"), ["stamp", "keep"]),
+        (True, Settled(False, "a"), ["forget", "remove"]),
+        (True, Settled(False, ""), []),
+        (False, Settled(True, "b"), []),  # what happened to the files since is not known
+    ],
+)
+def test_the_disks_of_an_adopted_copy_are_seen_to(
+    monkeypatch: pytest.MonkeyPatch, seen: bool, settled: Settled, done: list[str]
+) -> None:
+    did: list[str] = []
+    volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
+    monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
+    monkeypatch.setattr(
+        holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched)
+    )
+    monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))
+    monkeypatch.setattr(holder_job, "settle", lambda *_a: settled)
+    made = job(method="BlockMigration")
+    made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
+    made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]
+    made.probe = SimpleNamespace(  # type: ignore[assignment]
+        seen=seen,
+        start=lambda _first: None,
+        end=lambda: None,
+        sample=made.probe.sample,
+        mode=made.probe.mode,
+    )
+    monkeypatch.setattr(holder_job, "resume", lambda *_a: "")
+    made._watch()
+    assert did == done

@@ -1,0 +1,129 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Outcomes: one is believed only for the attempt, the run and the record that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Attempt,
+    NodeRecord,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
+    Board,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    LibvirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    VolumeTorn,
+)
+
+VM = "11111111-2222-3333-4444-555555555555"
+NAME = f"outcome.{VM}.1"
+
+
+class Volumes:
+    """A store in memory."""
+
+    def __init__(self, **volumes: bytes) -> None:
+        self.volumes = dict(volumes)
+
+    def names(self) -> list[str]:
+        return sorted(self.volumes)
+
+    def read(self, name: str) -> bytes:
+        if self.volumes[name] == b"torn":
+            raise VolumeTorn(name)
+        return self.volumes[name]
+
+    def create(self, name: str, data: bytes = b"") -> bool:
+        if name in self.volumes:
+            return False
+        self.volumes[name] = data
+        return True
+
+    def delete(self, name: str) -> bool:
+        return self.volumes.pop(name, None) is not None
+
+
+def told(run: str, ok: bool = True) -> bytes:
+    return json.dumps({"run_id": run, "ok": ok, "mode": "PreCopy", "at": "host-b"}).encode()
+
+
+def platform(volumes: Volumes) -> LibvirtPlatform:
+    made = LibvirtPlatform.__new__(LibvirtPlatform)
+    made.source = SimpleNamespace(store=volumes)  # type: ignore[assignment]
+    made._outcomes = {}
+    return made
+
+
+def record_of(run: str) -> NodeRecord:
+    record = NodeRecord("host-a", "run-3")
+    record.vms[VM] = VMRecord(VM, "web")
+    record.vms[VM].attempts.append(Attempt(1, "host-b", "", 0.0, "boot", run_id=run))
+    return record
+
+
+def test_an_outcome_of_another_run_is_not_believed() -> None:
+    made = platform(Volumes(**{NAME: told("run-1")}))
+    made._read_outcomes(record_of("run-2"))
+    assert made._outcomes == {}
+    made._read_outcomes(None)
+    assert made._outcomes == {}
+    platform(Volumes(**{NAME: b"[]"}))._read_outcomes(record_of("run-1"))  # nor is one that is none
+    # The attempt of an earlier run of this record is one of ours.
+    made._read_outcomes(record_of("run-1"))
+    assert (made._outcomes[VM, 1].ok, made._outcomes[VM, 1].at) == (True, "host-b")
+
+
+def test_an_outcome_without_an_attempt_in_the_record_is_not_read() -> None:
+    made = platform(Volumes(**{NAME: b"torn"}))
+    made.source.store.read = None  # type: ignore[method-assign,assignment]
+    made._read_outcomes(NodeRecord("host-a", "run-1"))
+    assert made._outcomes == {}
+
+
+@pytest.mark.parametrize("left", [told("run-1"), b"torn", b"no json", b"[]"])
+def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
+    volumes, log = Volumes(**{NAME: left}), []
+    board: Any = SimpleNamespace(_log=log.append)
+    Board._put(board, volumes, NAME, told("run-2"), "run-2")  # type: ignore[arg-type]
+    assert volumes.volumes == {NAME: told("run-2")}
+    Board._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
+    assert volumes.volumes == {NAME: told("run-2")}
+    assert log[-1] == f"{NAME} stands already"
+
+
+def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:
+    """A drain of the host and a migration of one of its VMs have a record each."""
+    mine, torn, theirs, other = (f"outcome.{VM}.{n}" for n in range(1, 5))
+    other = other.replace("1111", "2222")
+    volumes = Volumes(
+        **{mine: told("run-1"), torn: b"torn", theirs: told("drain-1"), other: told("run-1")}
+    )
+    made = platform(volumes)
+    gone: list[str] = []
+    made._written = SimpleNamespace(delete=gone.append)  # type: ignore[assignment]
+    made._definitions = SimpleNamespace(  # type: ignore[assignment]
+        forget=lambda: gone.append("definitions")
+    )
+    record = record_of("run-1 before")
+    record.runs = ["run-1", "run-3"]
+    made.forget(record)
+    assert volumes.names() == [theirs, other]
+    assert gone == ["definitions", "record"]  # what says what is to be undone, at the very end
+    drain = record_of("drain-1")
+    made._read_outcomes(drain)
+    assert made._outcomes == {}  # of its first attempt there is none
+    drain.vms[VM].attempts[0].number = 3
+    made._read_outcomes(drain)
+    assert made._outcomes[VM, 3].ok

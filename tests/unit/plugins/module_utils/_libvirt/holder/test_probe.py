@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The probe: what is asked of the job, when, and how often."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import Measure
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    AbortStatus,
+    Mode,
+    Phase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    probe as holder_probe,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
+    parse_order,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import (
+    Pace,
+    Probe,
+    Sample,
+)
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
+
+
+class FakeDomain:
+    """`locked`: so many aborts are refused."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.refuses = False
+        self.locked = self.aborts = 0
+        self.state_now = (1, 1)  # running, booted
+
+    def state(self) -> tuple[int, int]:
+        return self.state_now
+
+    def abortJob(self) -> None:  # noqa: N802 - libvirt's name
+        self.aborts += 1
+        if self.aborts <= self.locked:
+            raise fakes.LibvirtError("cannot acquire state change lock")
+
+    def migrateSetMaxDowntime(self, milliseconds: int, _flags: int) -> None:  # noqa: N802
+        if self.refuses:
+            raise fakes.LibvirtError("domain is not being migrated")
+        self.asked.append(milliseconds)
+
+
+@pytest.fixture
+def dom(monkeypatch: pytest.MonkeyPatch) -> FakeDomain:
+    monkeypatch.setattr(holder_probe, "libvirt", fakes.Binding())
+    return FakeDomain()
+
+
+def probe_of(dom: FakeDomain, milliseconds: int) -> Probe:
+    local: Any = None
+    probe = Probe(local, "u", lambda: None, max_downtime_ms=milliseconds)
+    probe._dom = dom
+    return probe
+
+
+def test_the_pause_is_asked_for_once_and_only_while_memory_flows(dom: FakeDomain) -> None:
+    probe = probe_of(dom, 800)
+    probe._act()
+    assert dom.asked == []
+    probe.sample = Sample(processed=1)
+    probe._act()
+    probe._act()
+    assert dom.asked == [800]
+
+
+def test_nothing_is_asked_by_default_nor_in_post_copy(dom: FakeDomain) -> None:
+    for milliseconds, mode in ((0, Mode.PRE_COPY), (800, Mode.POST_COPY)):
+        probe = probe_of(dom, milliseconds)
+        probe.mode, probe.sample = mode, Sample(processed=1)
+        probe._act()
+    assert dom.asked == []
+
+
+def test_a_refusal_is_kept_and_does_no_harm(dom: FakeDomain) -> None:
+    dom.refuses = True
+    probe = probe_of(dom, 800)
+    probe.sample = Sample(processed=1)
+    probe._act()
+    assert "not being migrated" in probe.message
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_an_abort_that_was_refused_is_asked_for_again(
+    dom: FakeDomain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock was not to be had; later and later, until the job ends."""
+    clock = Clock()
+    monkeypatch.setattr(holder_probe, "time", clock)
+    dom.locked = 4
+    probe = probe_of(dom, 0)
+    probe.measure(Measure.ABORT)
+    asked_at = []
+    for tenth in range(300):
+        clock.now = 100 + tenth / 10
+        before = dom.aborts
+        probe._act()
+        asked_at += [tenth / 10] * (dom.aborts - before)
+    assert asked_at == [0.0, 0.5, 1.5, 3.5, 7.5]
+    assert probe.abort_status is AbortStatus.ABORTING
+    assert "state change lock" in probe.message
+
+
+def test_an_abort_that_comes_too_late_is_refused_in_words(dom: FakeDomain) -> None:
+    dom.state_now = (3, 12)  # paused, post-copy
+    probe = probe_of(dom, 0)
+    probe.measure(Measure.ABORT)
+    probe._act()
+    assert (dom.aborts, probe.abort_status) == (0, AbortStatus.FAILED)
+    links: Any = SimpleNamespace(local=lambda: None)
+    order = parse_order(
+        {
+            "order": "migrate",
+            "uuid": "u",
+            "name": "web",
+            "attempt": 1,
+            "node": "a",
+            "target": "b",
+            "target_uri": "x",
+        }
+    )
+    job = Job(links, order, lambda _job: None, lambda _job, _ended: None, Pace())
+    job.phase, job.probe = Phase.RUNNING, probe
+    probe.mode = Mode.PRE_COPY
+    assert job.abort() == ("refused", probe.message)
+    assert "post-copy" in probe.message

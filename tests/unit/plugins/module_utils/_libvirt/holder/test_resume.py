@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A VM that stayed and stands paused after a migration of ours: the holder lets it run on."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import Measure
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Outcome,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    job as holder_job,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    outcome as holder_settle,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    probe as holder_probe,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
+    Ended,
+    parse_order,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
+    Settled,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import _outcome
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
+    OutcomeName,
+)
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
+
+RUNNING, BY_USER, IN_MIGRATION, IO_ERROR = (1, 1), (3, 1), (3, 2), (3, 5)
+NOT_RESUMED_BY_LIBVIRT, SLEEPS = (3, 14), (7, 0)
+
+
+class Guest:
+    """A domain with a job until `over`. A suspend that is under way waits for that, and is done
+    after the next look at the state, if one comes."""
+
+    def __init__(self, state: tuple[int, int] = RUNNING) -> None:
+        self.now = state
+        self.over = threading.Event()
+        self.suspending = threading.Event()
+        self.looked = threading.Event()
+        self.refuses = False
+        self.called = False
+
+    def state(self) -> list[int]:
+        now = list(self.now)
+        if self.over.is_set():
+            self.looked.set()
+        return now
+
+    def jobStats(self, _flags: int) -> dict[str, Any]:  # noqa: N802 - libvirt's name
+        job = {"type": 2, "operation": 5, "data_processed": 1, "memory_total": 1}
+        return {"type": 0} if self.over.is_set() else job
+
+    def suspend(self) -> None:
+        self.suspending.set()
+        self.over.wait(10)
+        self.looked.wait(0.3)
+        self.now = BY_USER
+
+    def resume(self) -> None:
+        if self.refuses:
+            raise fakes.LibvirtError("cannot acquire state change lock")
+        self.now = RUNNING
+
+    def migrateSetMaxSpeed(self, _mib: int, _flags: int) -> None:  # noqa: N802 - libvirt's name
+        return
+
+    def migrateToURI3(self, *_args: Any) -> None:  # noqa: N802 - libvirt's name
+        self.called = True
+
+
+@pytest.fixture(autouse=True)
+def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = fakes.Binding()
+    made.VIR_DOMAIN_JOB_NONE = 0
+    for module in (holder_job, holder_probe, holder_settle, migrate):
+        monkeypatch.setattr(module, "libvirt", made)
+    return made
+
+
+def job(guest: Guest, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> Job:
+    conn = SimpleNamespace(lookupByUUIDString=lambda _uuid: guest, isAlive=lambda: True)
+    local = SimpleNamespace(conn=conn, close=lambda: None)
+    order = {
+        "order": "watch",
+        "uuid": "u",
+        "name": "web",
+        "attempt": 1,
+        "node": "a",
+        "target": "b",
+        "target_uri": "qemu+tls://b/system",
+        "settings": asdict(MigrationSettings()),
+    }
+    links: Any = SimpleNamespace(local=lambda: local)
+    monkeypatch.setattr(holder_job, "settle", lambda *_a: Settled(False, "a", message="aborted"))
+    made = Job(
+        links, parse_order({**order, **changed}), lambda _j: None, lambda _j, _e: None, Pace()
+    )
+    made.give(0)
+    return made
+
+
+def end(made: Job) -> Ended:
+    return made._watch() if made.order.watch else made._move()
+
+
+@pytest.mark.parametrize("state", [BY_USER, IN_MIGRATION, NOT_RESUMED_BY_LIBVIRT])
+def test_it_is_resumed_whatever_the_order_says(
+    monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]
+) -> None:
+    """A restore watches without the settings with which a holder before it had suspended it."""
+    guest = Guest(state)
+    guest.over.set()
+    assert not end(job(guest, monkeypatch)).paused
+    assert guest.now == RUNNING
+
+
+@pytest.mark.parametrize("state", [IO_ERROR, SLEEPS])
+def test_what_stands_for_another_reason_is_left(
+    monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]
+) -> None:
+    guest = Guest(state)
+    guest.over.set()
+    assert not end(job(guest, monkeypatch)).paused
+    assert guest.now == state
+
+
+def test_the_migration_of_others_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest(BY_USER)
+    guest.over.set()
+    end(job(guest, monkeypatch, settings=None))
+    assert guest.now == BY_USER
+
+
+def test_a_failure_to_resume_is_in_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest(BY_USER)
+    guest.refuses = True
+    guest.over.set()
+    ended = end(job(guest, monkeypatch)).to_dict()
+    assert ended["paused"]
+    assert "paused: cannot acquire state change lock" in ended["message"]
+    read: Outcome = _outcome(OutcomeName("u", 1), ended)
+    assert read.paused
+
+
+def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked for while the job ran, and libvirt did it when the job was over."""
+    guest = Guest()
+    made = job(guest, monkeypatch)
+
+    def settle(*_args: Any) -> Settled:
+        made.probe.measure(Measure.PAUSE)
+        assert guest.suspending.wait(10)
+        guest.over.set()
+        return Settled(False, "a")
+
+    monkeypatch.setattr(holder_job, "settle", settle)
+    end(made)
+    made.probe.end()
+    assert guest.now == RUNNING
+
+
+def test_what_is_paused_before_is_not_migrated_and_stays_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guest = Guest(BY_USER)
+    guest.over.set()
+    outcome = end(job(guest, monkeypatch, order="migrate"))
+    assert outcome.finding is not None
+    assert (outcome.finding.reason, outcome.at) == (Reason.NOT_RUNNING_NORMALLY, "a")
+    assert (guest.called, guest.now) == (False, BY_USER)

@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A VM's facts as they are read from libvirt: what reaches the core."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
+    NAMESPACE,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
+    facts as host_facts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
+    HostFacts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
+    shared_storage,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
+    vm as vm_facts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    DomainNow,
+    Host,
+    HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
+    VMFacts,
+    read_vm_facts,
+)
+
+_spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
+assert _spec is not None
+assert _spec.loader is not None
+fakes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fakes)
+
+UUID = "11111111-2222-3333-4444-555555555555"
+XML = f"""<domain type='kvm'><name>web</name><uuid>{UUID}</uuid><memory unit='MiB'>96</memory>
+  <os><type arch='x86_64' machine='q35'>hvm</type><nvram>/nvram/web.fd</nvram></os>
+  <devices><filesystem type='mount'><source dir='/srv'/><target dir='s'/></filesystem>
+  </devices></domain>"""
+
+
+def read(
+    monkeypatch: pytest.MonkeyPatch,
+    shared: tuple[str, ...],
+    checkpoints: Any,
+    says: str = "",
+) -> VM:
+    facts = facts_of(monkeypatch, shared, checkpoints, says)
+    return facts.to_vm(State.RUNNING, None, facts.findings, facts.migratable)
+
+
+def facts_of(
+    monkeypatch: pytest.MonkeyPatch,
+    shared: tuple[str, ...] = (),
+    checkpoints: Any = (),
+    says: str = "",
+    peers: tuple[Host, ...] = (),
+    cpu: tuple[str, str] = ("", ""),
+) -> VMFacts:
+    """`cpu`: as it runs, and as it is defined."""
+    binding = fakes.Binding()
+    for module in (shared_storage, host, vm_facts):
+        monkeypatch.setattr(module, "libvirt", binding)
+    monkeypatch.setattr(shared_storage, "path_is_shared_fs", lambda _path: False)
+    domain = fakes.Domain(binding, [], "host-a")
+    element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
+    xml = XML.replace("</domain>", element)
+    domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + "<devices>")
+    domain.snapshotNum = lambda _flags: 0
+    domain.hasManagedSaveImage = lambda _flags: 0
+    if checkpoints == "unsupported":
+        checkpoints = fakes.LibvirtError("no support", binding.VIR_ERR_NO_SUPPORT)
+
+    def listed(_flags: int) -> Any:
+        if isinstance(checkpoints, Exception):
+            raise checkpoints
+        return checkpoints
+
+    domain.listAllCheckpoints = listed
+    conn = SimpleNamespace(isAlive=lambda: True, lookupByUUIDString=lambda _uuid: domain)
+    source = Host(HostConfig("host-a", "x", shared_paths=shared), lambda _uri: conn)
+    source._facts = HostFacts(pools={}, libvirt_version=9000000)
+    reads = {peer.name: HostNow(peer.name) for peer in peers}
+    return read_vm_facts(source, peers, DomainNow(UUID, "web", State.RUNNING, 96), reads)
+
+
+def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = read(monkeypatch, (), ["nightly"])
+    cold = [finding.reason for finding in vm.cold_findings]
+    assert cold == [Reason.CHECKPOINTS, Reason.DISKS]
+    assert [finding.reason for finding in vm.findings] == [Reason.VIRTIOFS, Reason.CHECKPOINTS]
+    assert [finding.reason for finding in vm.save_findings] == [Reason.VIRTIOFS]
+
+
+def test_what_is_declared_as_shared_can_be_moved_while_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, ("/nvram",), "unsupported").cold_findings == ()
+
+
+def test_an_error_of_reading_the_checkpoints_is_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(fakes.LibvirtError, match="lock"):
+        read(monkeypatch, (), fakes.LibvirtError("lock", 7))
+
+
+def test_what_it_asks_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    says = (
+        "<nodeSelector>disk=ssd, zone=a</nodeSelector><affinity>rack In r1|r2</affinity>"
+        "<tolerations>dedicated=db:NoSchedule</tolerations><near>web</near>"
+    )
+    needs = read(monkeypatch, (), [], says).needs
+    assert needs.selector == {"disk": "ssd", "zone": "a"}
+    assert str(needs.affinity[0]) == "rack In (r1, r2)"
+    assert needs.tolerations[0].key == "dedicated"
+    assert needs.near == "web"
+
+
+def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = read(monkeypatch, (), [], "<affinity>rack Near r1</affinity>")
+    assert (vm.migratable, vm.known) == (None, False)
+    assert "rack Near r1" in vm.findings[0].message
+
+
+def peer(name: str, answers: Any) -> Host:
+    """A peer that can be read. `answers`: what it says to a question about a CPU."""
+
+    def compare(*_args: Any) -> int:
+        if isinstance(answers, Exception):
+            raise answers
+        return int(answers)
+
+    conn = SimpleNamespace(isAlive=lambda: True, compareHypervisorCPU=compare)
+    host = Host(HostConfig(name, "y"), lambda _uri: conn)
+    host._facts = HostFacts(hostname=name)
+    return host
+
+
+def test_a_peer_that_breaks_at_the_question_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    cpu = "<cpu mode='custom'><model>m</model></cpu>"
+    peers = (
+        peer("takes", 2),
+        peer("refuses", fakes.LibvirtError("required features: avx", 91)),
+        peer("hangs", fakes.LibvirtError("cannot acquire state change lock", 68)),
+        peer("breaks", fakes.LibvirtError("client socket is closed", 1)),
+    )
+    found = facts_of(monkeypatch, peers=peers, cpu=(cpu, cpu))
+    assert found.asked == {"takes", "refuses"}
+    why = {name: findings[0].reason for name, findings in found.refused_by.items()}
+    unreachable = Reason.PEER_UNREACHABLE
+    assert why == {"refuses": Reason.CPU_MODEL, "hangs": unreachable, "breaks": unreachable}
+
+
+@pytest.mark.parametrize(
+    ("live", "defined", "refuses"),
+    [
+        ("<cpu mode='host-passthrough'/>", "<cpu mode='host-passthrough'/>", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu mode='host-model'/>", False),
+        ("<cpu mode='custom'><model>qemu64</model></cpu>", "", False),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu><model>m</model></cpu>", True),
+        (
+            "<cpu mode='custom'><model>m</model></cpu>",
+            "<cpu mode='custom'><model>m</model></cpu>",
+            True,
+        ),
+    ],
+)
+def test_off_it_takes_the_cpu_that_it_finds(
+    monkeypatch: pytest.MonkeyPatch, live: str, defined: str, refuses: bool
+) -> None:
+    """What hinders a running guest only does not keep one that is started anew."""
+    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
+    assert found.refused_by["b"][0].reason is Reason.CPU_MODEL
+    assert bool(found.cold_refused_by) is refuses

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a libvirt host tells the preflight: slots, claims, clocks, post-copy, and what runs us."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
+    Reservation,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Limits,
+    Policy,
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Attempt,
+    Intent,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
+    check as preflight,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
+    userfaultfd,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
+    Measured,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
+    CAPS,
+    CLOCKS,
+    CLOSED,
+    POST_COPY,
+    UUID,
+    Fleet,
+    claim,
+    record,
+    stale,
+)
+
+
+def test_post_copy_needs_no_setting_where_qemu_is_root(fleet: Fleet) -> None:
+    fleet.user = 0
+    assert fleet.look(POST_COPY, CLOSED) == {}
+
+
+def test_one_target_that_permits_post_copy_is_enough(fleet: Fleet) -> None:
+    half = (Measured("b", 0.1, 0), Measured("c", 0.1, -1))
+    row = fleet.look(POST_COPY, half)[Check.POST_COPY]
+    assert (row["severity"], row["subject"]) == ("warning", "host b")
+
+
+def test_a_slot_that_is_just_being_taken_is_not_stuck(fleet: Fleet) -> None:
+    stale(fleet)
+    fleet.later = {**fleet.reads, "b": HostNow("b")}
+    assert Check.STUCK not in fleet.look()
+
+
+def test_slots_of_a_killed_run_do_not_keep_the_next_one_from_carrying_on(fleet: Fleet) -> None:
+    stale(fleet)
+    for number in range(2):
+        claimed = UUID(number)
+        fleet.obs.claims[claimed] = Reservation(claimed, "b", "a", 512)
+    assert Check.STUCK not in fleet.look()
+
+
+def test_a_slot_whose_migration_runs_is_not_stuck(fleet: Fleet) -> None:
+    stale(fleet, 1)
+    fleet.reads["a"].domains[UUID(0)].job = Job()
+    assert Check.STUCK not in fleet.look()
+
+
+def test_a_stale_slot_beside_free_ones_is_a_warning(fleet: Fleet) -> None:
+    stale(fleet, 1)
+    assert fleet.look()[Check.STUCK]["severity"] == "warning"
+    assert fleet.look(Policy(limits=Limits(1, 1, 1)))[Check.STUCK]["severity"] == "blocker"
+
+
+def test_claims_and_marks_of_a_maintenance_that_stands_are_not_left_over(fleet: Fleet) -> None:
+    record(fleet)
+    claim(fleet)
+    fleet.vm(marked=True)
+    assert set(fleet.look()) == {Check.RECORD}
+
+
+def test_a_migration_of_the_run_that_stands_is_ours(fleet: Fleet) -> None:
+    record(fleet)
+    fleet.vm(job=Job())
+    assert Check.IN_FLIGHT in fleet.look()
+    assert fleet.record is not None
+    entry = VMRecord(UUID(0), "vm0", 1024)
+    entry.attempts.append(Attempt(1, "b", "LiveMigration", 0.0, "boot"))
+    fleet.record.vms[UUID(0)] = entry
+    assert Check.IN_FLIGHT not in fleet.look()
+
+
+def test_a_vm_that_runs_us_and_can_move_is_good_to_know(fleet: Fleet) -> None:
+    """The drain moves it last: that is no blocker."""
+    fleet.vm(runs_us="It is us.")
+    told = fleet.look()
+    row = told[Check.RUNS_THE_MAINTENANCE]
+    assert (row["severity"], row["message"]) == ("warning", "It is us. It is moved last.")
+    fleet.vm(declared_strategy="None")
+    told = fleet.look(Policy(allow_stop=True))
+    assert set(told) == {Check.RUNS_THE_MAINTENANCE, Check.IN_THE_CLEAR}
+    row = told[Check.RUNS_THE_MAINTENANCE]
+    assert (row["severity"], row["message"]) == ("blocker", "It is us. It is never stopped.")
+
+
+def test_of_two_clocks_the_one_that_the_controller_does_not_have_is_wrong(fleet: Fleet) -> None:
+    for clocks, wrong in (((0.1, 90.0), "b"), ((-90.0, 0.1), "a"), ((90.0, 90.2), "")):
+        told = fleet.look(measured=tuple(map(Measured, "ab", clocks)))
+        row = told.get(Check.CLOCK_SKEW, {"subject": "host "})
+        assert row["subject"] == f"host {wrong}"
+
+
+def test_clocks_that_nobody_measured_are_not_checked(fleet: Fleet) -> None:
+    """Silence would read as: they agree."""
+    for measured, dark in (
+        ((), "a, b, c"),
+        (CLOCKS[:1], "b, c"),
+        ((CLOCKS[0], Measured("b"), CLOCKS[2]), "b"),
+    ):
+        row = fleet.look(measured=measured)[Check.NOT_CHECKED]
+        assert (row["severity"], row["message"]) == ("warning", f"The clocks of {dark}.")
+    for name in "bc":
+        fleet.obs.nodes[name].reachable = False
+    assert Check.NOT_CHECKED not in fleet.look(measured=())
+
+
+def test_the_kernels_setting_and_qemus_user() -> None:
+    assert userfaultfd.own_userfaultfd("/does/not/exist") == -1
+    assert userfaultfd.qemu_is_root(CAPS.format(0)) is True
+    assert userfaultfd.qemu_is_root(CAPS.format(64055)) is False
+    assert userfaultfd.qemu_is_root("<capabilities><host/></capabilities>") is None
+    permits = userfaultfd.permits_userfaultfd
+    assert (permits(0, False), permits(0, True), permits(1, False)) == (False, True, True)
+    assert permits(None, False) is None and permits(0, None) is None
+
+
+def test_a_wrong_name_in_measured_is_one_clear_error() -> None:
+    request = Request(HostConfig("a", "qemu:///system"), [], Policy(), Intent.DRAINED, "preflight")
+    with pytest.raises(PolicyError, match="measured names z, which is neither node nor"):
+        preflight.preflight(request, {}, [Measured("z")])
+
+
+def test_hosts_whose_whole_memory_counts_as_room_are_named(fleet: Fleet) -> None:
+    """One that keeps something free has said enough, and of the drained one nothing is asked."""
+    bare = {name: replace(config, memory_mib=0) for name, config in fleet.configs.items()}
+    fleet.configs = bare | {"c": replace(bare["c"], reserve_mib=2048)}
+    row = fleet.look()[Check.CAPACITY]
+    assert (row["severity"], row["message"]) == ("warning", "Not declared for b.")

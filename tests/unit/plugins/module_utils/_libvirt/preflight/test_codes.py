@@ -1,0 +1,244 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each code that a libvirt host can have is planted once and found; a clean fleet has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
+    Node,
+    OnNotMigratable,
+    Reservation,
+    Sighting,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
+    Policy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    NodeRecord,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
+    CHECKS,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
+    Check,
+    Platform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Finding,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
+    HostFacts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.disk_moves import (  # noqa: E501
+    MediumMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
+    Measured,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
+    CLOSED,
+    PKI,
+    POST_COPY,
+    UUID,
+    Fleet,
+    claim,
+    record,
+    stale,
+)
+
+# Planting
+
+
+def source(reason: Reason) -> Callable[[Fleet], Any]:
+    why = (Finding(reason, "because"),)
+    return lambda fleet: fleet.vm(migratable=False, findings=why)
+
+
+def target(reason: Reason) -> Callable[[Fleet], Any]:
+    why = (Finding(reason, "because"),)
+    return lambda fleet: fleet.vm(refused_by={"b": why, "c": why})
+
+
+def unreachable(fleet: Fleet) -> None:
+    """Most of those that count the slots."""
+    for name in "bc":
+        fleet.obs.nodes[name] = Node(name, reachable=False, message="no route to host")
+
+
+def inbound(fleet: Fleet) -> None:
+    fleet.obs.inbound.append(Reservation(UUID(9), "a", "c", 512))
+
+
+def twice(fleet: Fleet) -> None:
+    fleet.obs.sightings[UUID(0)] = [Sighting("c", State.RUNNING)]
+
+
+def medium(fleet: Fleet) -> None:
+    volume = {"target": "sda", "device": "cdrom", "source": "/iso/tools.iso", "shared": False}
+    why = (MediumMissing(Reason.DISKS, "b does not have it: eject it.", "sda"),)
+    fleet.vm(document={"volumes": [volume]}, refused_by={"b": why, "c": why})
+
+
+def cordon(fleet: Fleet) -> None:
+    fleet.obs.nodes["a"].cordoned = True
+
+
+def all_cordoned(fleet: Fleet) -> None:
+    for name in "bc":
+        fleet.obs.nodes[name].cordoned = True
+
+
+def too_full(fleet: Fleet) -> None:
+    """Either fits, both do not."""
+    fleet.obs.nodes["b"].capacity_mib = 1500
+    fleet.obs.nodes["c"].cordoned = True
+
+
+def older(fleet: Fleet) -> None:
+    for name in "bc":
+        fleet.facts[name] = HostFacts(libvirt_version=9000000, hypervisor_version=6000000)
+
+
+def undeclared(fleet: Fleet) -> None:
+    fleet.configs["b"] = replace(fleet.configs["b"], memory_mib=0)
+
+
+Look = Callable[[Fleet], dict[Check, dict[str, Any]]]
+SKEWED = (Measured("a", 0.2), Measured("b", 0.4), Measured("c", 90.0))
+
+PLANTS: dict[Check, Callable[[Fleet], Any]] = {
+    **{
+        Check(reason.value): source(reason)
+        for reason in (
+            *(Reason.DISKS, Reason.INTERFACE, Reason.HOTPLUG, Reason.VIRTIOFS, Reason.HOST_DEVICE),
+            *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
+            *(Reason.PERSISTENT_RESERVATION, Reason.SNAPSHOTS, Reason.BLOCK_JOB, Reason.TPM_STATE),
+            *(Reason.SHARED_MEMORY, Reason.LAUNCH_SECURITY, Reason.QEMU_COMMANDLINE),
+            *(Reason.QEMU_BLOCKS, Reason.CHECKPOINTS),
+        )
+    },
+    **{
+        Check(reason.value): target(reason)
+        for reason in (
+            *(Reason.CPU_MODEL, Reason.MACHINE_TYPE, Reason.NAME_TAKEN, Reason.SECRET),
+            *(Reason.HUGEPAGES, Reason.PINNING, Reason.EMULATOR, Reason.GRAPHICS),
+            Reason.FILE_MISSING,
+        )
+    },
+    Check.NOT_RUNNING_NORMALLY: lambda fleet: fleet.vm(state=State.PAUSED),
+    Check.NOT_KNOWN_YET: lambda fleet: fleet.vm(
+        migratable=None, findings=(Finding(Reason.NOT_KNOWN_YET, "no XML"),)
+    ),
+    Check.NO_TARGET: lambda fleet: fleet.vm(memory_mib=10**6),
+    Check.LAST_NODE: all_cordoned,
+    Check.FLEET_TOO_FULL: too_full,
+    Check.NEWER_TO_OLDER: older,
+    Check.CAPACITY: undeclared,
+    Check.STORAGE_HERE: lambda fleet: fleet.copied.update({UUID(0): ("vda",)}),
+    Check.LOCAL_MEDIUM: medium,
+    Check.EXTERNAL_OWNER: lambda fleet: fleet.vm(declared_strategy="External"),
+    Check.STOP_NOT_ALLOWED: lambda fleet: fleet.vm(declared_strategy="None"),
+    Check.CRASHED: lambda fleet: fleet.vm(state=State.CRASHED),
+    Check.RUNNING_TWICE: twice,
+    Check.POSTCOPY_BROKEN: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
+    Check.MANAGED_SAVE: lambda fleet: fleet.vm(state=State.SHUTOFF, managed_save=True),
+    Check.IN_FLIGHT: lambda fleet: fleet.vm(job=Job(elapsed=12.0)),
+    Check.INBOUND: inbound,
+    Check.STUCK: stale,
+    Check.LEFT_MARK: lambda fleet: fleet.vm(marked=True),
+    Check.LEFT_CLAIM: claim,
+    Check.RECORD: record,
+    Check.CORDONED: cordon,
+    Check.PEER_UNREACHABLE: unreachable,
+    Check.RUNS_THE_MAINTENANCE: lambda fleet: fleet.vm(
+        runs_us="It is us.", migratable=False, declared_strategy="None"
+    ),
+}
+
+
+def _transient(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    source(Reason.DISKS)(fleet)
+    fleet.vm(save_findings=(Finding(Reason.TRANSIENT, "It is transient."),))
+    return fleet.look(Policy(on_not_migratable=OnNotMigratable.SAVE, allow_stop=True))
+
+
+def _undecided(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    fleet.vm(document={"dirty_rate": None})
+    fleet.obs.vms.pop(UUID(1))
+    raw = [{"name": "writers", "when": "dirty_rate > `100`", "strategy": "External"}]
+    return fleet.look(Policy(rules=compile_rules(raw, MigrationSettings())))
+
+
+def _skipped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    source(Reason.DISKS)(fleet)
+    return fleet.look(Policy(on_not_migratable=OnNotMigratable.SKIP))
+
+
+def _stopped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    fleet.vm(declared_strategy="None")
+    return fleet.look(Policy(allow_stop=True))
+
+
+BARE = tuple(Measured(name, 0.1, None, PKI, ["server-cert.pem"]) for name in "abc")
+
+# These need an option as well.
+WITH: dict[Check, Look] = {
+    Check.TRANSIENT: _transient,
+    Check.UNDECIDED: _undecided,
+    Check.SKIPPED: _skipped,
+    Check.STAYS_OFF: _stopped,
+    Check.POST_COPY: lambda fleet: fleet.look(POST_COPY, CLOSED),
+    Check.IN_THE_CLEAR: lambda fleet: fleet.look(Policy()),
+    Check.CERTIFICATES: lambda fleet: fleet.look(measured=BARE),
+    Check.CLOCK_SKEW: lambda fleet: fleet.look(measured=SKEWED),
+    Check.NOT_CHECKED: lambda fleet: fleet.look(POST_COPY),
+}
+
+
+def test_every_code_of_this_platform_is_planted_here() -> None:
+    here = {c for c, info in CHECKS.items() if Platform.LIBVIRT in info.platforms}
+    assert here == set(PLANTS) | set(WITH)
+
+
+@pytest.mark.parametrize("member", [*PLANTS, *WITH], ids=lambda member: member.value)
+def test_what_is_planted_is_found(fleet: Fleet, member: Check) -> None:
+    if member in PLANTS:
+        PLANTS[member](fleet)
+        told = fleet.look()
+    else:
+        told = WITH[member](fleet)
+    assert member in told, sorted(told)
+    assert told[member]["severity"] == CHECKS[member].severity.value
+
+
+def dead(fleet: Fleet, name: str) -> str:
+    fleet.obs.nodes[name] = Node(name, reachable=False, message="no route to host")
+    found = fleet.look()[Check.PEER_UNREACHABLE]
+    return f"{found['severity']} {found['message']}"
+
+
+def test_a_dead_host_blocks_only_what_depends_on_it(fleet: Fleet) -> None:
+    assert dead(fleet, "c") == "warning no route to host"
+    fleet.record = NodeRecord("a", "r1", vms={UUID(0): VMRecord(UUID(0), "web", at="c")})
+    assert dead(fleet, "c") == "blocker no route to host web may be there."
+    fleet.record = None
+    assert "No other host takes a VM." in dead(fleet, "b")
+
+
+def test_a_clean_fleet_has_none(fleet: Fleet) -> None:
+    open_ = tuple(Measured(name, 0.1, 1, PKI) for name in "abc")
+    assert fleet.look(POST_COPY, open_) == {}

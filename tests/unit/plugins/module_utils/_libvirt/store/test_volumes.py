@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The store: names, headers, generations. Against libvirt itself: tests/integration."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    NodeRecord,
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    Host,
+    HostConfig,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+    LibvirtPlatform,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.copies import (
+    Copies,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.definitions import (  # noqa: E501
+    Definitions,
+    Written,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
+    volumes as module,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
+    MadeName,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    OutcomeName,
+    Reservation,
+    Slot,
+    Store,
+    StoreError,
+    VolumeMissing,
+    VolumeTorn,
+    format_name,
+    pack,
+    parse_name,
+    unpack,
+)
+
+VM = "29994fe9-b1fd-418f-b7ea-43c360888c7c"
+NO_POOL, NO_VOL, EXIST = 49, 50, 90
+NODES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,60}", fullmatch=True)
+NUMBERS = st.integers(0, 10**12)
+UUIDS = st.uuids().map(str)
+NAMES = st.one_of(
+    st.builds(Reservation, UUIDS, NUMBERS, NODES),
+    st.builds(Slot, UUIDS, NODES),
+    st.builds(OutcomeName, UUIDS, NUMBERS),
+    st.builds(MadeName, UUIDS, NUMBERS),
+)
+
+
+class Refused(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(f"error {code}")
+        self.code = code
+
+    def get_error_code(self) -> int:
+        return self.code
+
+
+class Volume:
+    def __init__(self, files: dict[str, bytes], name: str) -> None:
+        self.files, self.name = files, name
+
+    def upload(self, stream: Stream, *_rest: int) -> None:
+        stream.volume = self
+
+    def download(self, stream: Stream, *_rest: int) -> None:
+        stream.data = self.files[self.name]
+
+    def delete(self, _flags: int) -> None:
+        if self.files.pop(self.name, None) is None:
+            raise Refused(NO_VOL)
+
+
+class Stream:
+    volume: Any = None
+    data = b""
+
+    def send(self, data: bytes) -> int:
+        part = data[:100]
+        self.data += part
+        return len(part)
+
+    def recv(self, size: int) -> bytes:
+        part, self.data = self.data[:size], self.data[size:]
+        return part
+
+    def finish(self) -> None:
+        if self.volume is not None:
+            self.volume.files[self.volume.name] = self.data
+
+    def abort(self) -> None:
+        return
+
+
+class Pool:
+    """A directory pool in memory."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.active = self.starts_itself = True
+        self.mode = "0700"
+
+    def XMLDesc(self, _flags: int) -> str:  # noqa: N802
+        return f"<pool><target><permissions><mode>{self.mode}</mode></permissions></target></pool>"
+
+    def isActive(self) -> bool:  # noqa: N802
+        return self.active
+
+    def autostart(self) -> bool:
+        return self.starts_itself
+
+    def create(self, _flags: int) -> None:
+        self.active = True
+
+    def setAutostart(self, value: int) -> None:  # noqa: N802
+        self.starts_itself = bool(value)
+
+    def listVolumes(self) -> list[str]:  # noqa: N802
+        return list(self.files)
+
+    def createXML(self, xml: str, _flags: int) -> Volume:  # noqa: N802
+        name = xml.split("<name>")[1].split("</name>", maxsplit=1)[0]
+        if name in self.files:
+            raise Refused(EXIST)
+        size = int(xml.split("'bytes'>")[1].split("<", maxsplit=1)[0])
+        self.files[name] = b"\0" * size
+        return Volume(self.files, name)
+
+    def storageVolLookupByName(self, name: str) -> Volume:  # noqa: N802
+        if name not in self.files:
+            raise Refused(NO_VOL)
+        return Volume(self.files, name)
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    monkeypatch.setattr(
+        module,
+        "libvirt",
+        SimpleNamespace(
+            libvirtError=Refused,
+            VIR_ERR_NO_STORAGE_POOL=NO_POOL,
+            VIR_ERR_NO_STORAGE_VOL=NO_VOL,
+            VIR_ERR_STORAGE_VOL_EXIST=EXIST,
+            VIR_ERR_SYSTEM_ERROR=38,
+            VIR_STORAGE_POOL_CREATE_WITH_BUILD=1,
+        ),
+    )
+    return Pool()
+
+
+@pytest.fixture
+def store(pool: Pool) -> Store:
+    conn = SimpleNamespace(
+        storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream()
+    )
+    return Store(conn, sleep=lambda _seconds: None)
+
+
+@given(NAMES)
+def test_every_name_reads_back(name: Any) -> None:
+    assert parse_name(format_name(name)) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "cordon",
+        "record",
+        "record.",
+        "record.x",
+        "record.-1",
+        "record.01",
+        "copy.a",
+        "copy.a.0",
+        "copy..1",
+        f"resv.{VM}.x.a",
+        f"resv.{VM}.5",
+        "resv.nobody.5.a",
+        f"slot.{VM}",
+        f"slot.{VM}./",
+        f"outcome.{VM}.",
+        f"outcome.{VM.upper()}.1",
+        f"else.{VM}.1",
+        "definitions.3",
+        ".1",
+    ],
+)
+def test_other_names_are_ignored(text: str) -> None:
+    assert parse_name(text) is None
+
+
+def test_a_node_with_dots() -> None:
+    name = Reservation(VM, 512, "host-a.example.com")
+    assert format_name(name) == f"resv.{VM}.512.host-a.example.com"
+    assert [parse_name(other) for other in ("cordon", "record.1", "copy.host-a.12")] == [None] * 3
+
+
+@pytest.mark.parametrize("name", [Slot(VM, "a/b"), Slot("x", "a"), Slot(VM, "")])
+def test_what_cannot_stand_in_a_name(name: Any) -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        format_name(name)
+
+
+@given(st.binary(max_size=500), st.integers(0, 600), st.booleans())
+def test_torn_is_told_from_whole(data: bytes, cut: int, zeros: bool) -> None:
+    raw = pack(data)
+    assert unpack("v", raw) == data
+    torn = raw[:cut] + (b"\0" * (len(raw) - cut) if zeros else b"")
+    if (torn.rstrip(b"\0") == raw.rstrip(b"\0") and len(torn) == len(raw)) or not torn:
+        return
+    if torn != raw:
+        with pytest.raises(VolumeTorn):
+            unpack("v", torn)
+
+
+def connection(pool: Pool) -> SimpleNamespace:
+    return SimpleNamespace(
+        storagePoolLookupByName=lambda _name: pool,
+        newStream=lambda _f: Stream(),
+        isAlive=lambda: True,
+        getVersion=lambda: 9000000,
+    )
+
+
+def test_who_only_looks_starts_no_pool(pool: Pool) -> None:
+    pool.active = pool.starts_itself = False
+    looking = Store(connection(pool), acts=False)
+    for look in (looking.names, lambda: looking.read("a"), lambda: looking.create("a")):
+        with pytest.raises(StoreError):
+            look()
+    assert (pool.active, pool.starts_itself) == (False, False)
+    pool.active = True
+    assert looking.names() == []
+    assert not pool.starts_itself
+    pool.active = False
+    Store(connection(pool)).names()
+    assert (pool.active, pool.starts_itself) == (True, True)
+
+
+@pytest.mark.parametrize("acts", [True, False])
+@pytest.mark.parametrize("mode", ["0777", "0702", "01777"])
+def test_a_pool_that_any_user_may_write_to_is_not_believed(
+    pool: Pool, mode: str, acts: bool
+) -> None:
+    pool.mode = mode
+    with pytest.raises(StoreError, match=rf"mode {mode}\).*chmod 0700"):
+        Store(connection(pool), acts=acts).names()
+    pool.mode = "0711"
+    assert Store(connection(pool), acts=acts).names() == []
+
+
+def test_a_host_whose_pool_is_off_is_not_read_as_one_without_claims(pool: Pool) -> None:
+    pool.active = False
+    host = Host(HostConfig("host-b", "qemu+tls://b/system"), lambda _u: connection(pool), False)
+    host._identity = "b"
+    read = host.read(False)
+    assert "pool-start virtops" in read.error
+    assert not pool.active
+
+
+def test_create_is_exclusive_and_reads_back(store: Store) -> None:
+    assert store.create("a", b"one" * 200)
+    assert not store.create("a", b"two")
+    assert store.read("a") == b"one" * 200
+    assert store.create("empty")
+    assert store.read("empty") == b""
+    assert store.names() == ["a", "empty"]
+    assert store.delete("a")
+    assert not store.delete("a")
+    with pytest.raises(VolumeMissing):
+        store.read("a")
+
+
+def test_a_failed_upload_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_stream: Stream, _data: bytes) -> int:
+        raise Refused(38)
+
+    monkeypatch.setattr(Stream, "send", fail)
+    with pytest.raises(Refused):
+        store.create("a", b"x")
+    assert store.names() == []
+
+
+def test_generations(store: Store) -> None:
+    assert store.read_record("record") is None
+    assert store.write_record("record", "one") == 1
+    assert store.write_record("record", "two") == 2
+    assert store.write_record("copy.host-a", "other") == 1
+    assert store.names() == ["copy.host-a.1", "record.2"]
+    assert store.read_generation("record") == (2, "two")
+    assert store.write_record("record", "three") == 3
+    assert store.delete_record("record")
+    assert not store.delete_record("record")
+    assert store.names() == ["copy.host-a.1"]
+
+
+def test_a_torn_newest_is_passed_over_where_an_older_one_is_whole(store: Store, pool: Pool) -> None:
+    store.write_record("record", "one")
+    pool.files["record.2"] = b"\0" * 90
+    assert store.read_generation("record") == (1, "one")
+    assert store.write_record("record", "two") == 3
+    assert store.names() == ["record.3"]
+
+
+def test_none_whole_is_an_error_and_never_no_record(store: Store, pool: Pool) -> None:
+    pool.files["record.1"] = b"\0" * 90
+    with pytest.raises(VolumeTorn, match=r"record\.1"):
+        store.read_record("record")
+
+
+def platform(store: Store, prefix: str = "") -> LibvirtPlatform:
+    """A platform with that store, as a new run finds it."""
+    made = LibvirtPlatform.__new__(LibvirtPlatform)
+    made.source = SimpleNamespace(store=store, name="host-a")  # type: ignore[assignment]
+    made._prefix, made._written = prefix, Written(made.source, prefix)
+    made._definitions = Definitions(made.source, made._written, Copies("host-a", {}))
+    return made
+
+
+@pytest.mark.parametrize("prefix", ["", f"single.{VM}."])
+def test_a_run_that_was_killed_in_its_first_write_is_carried_on(
+    store: Store, pool: Pool, prefix: str
+) -> None:
+    pool.files[f"{prefix}record.1"] = pool.files[f"{prefix}definitions.1"] = b"\0" * 90
+    run = platform(store, prefix)
+    assert run.load() is None
+    assert run._definitions.to_start_from(NodeRecord("host-a", "run-1")) == {}
+    assert f"{prefix}record.1" in store.names()  # reading changes nothing
+    run.save(NodeRecord("host-a", "run-1"))
+    run._definitions.keep(NodeRecord("host-a", "run-1"))
+    assert store.names() == [f"{prefix}definitions.1", f"{prefix}record.1"]
+    again = platform(store, prefix).load()
+    assert again is not None
+    assert again.run_id == "run-1"
+
+
+@pytest.mark.parametrize("torn", [["record.2"], ["record.1", "record.2"]])
+def test_a_later_torn_generation_is_never_no_record(
+    store: Store, pool: Pool, torn: list[str]
+) -> None:
+    pool.files.update(dict.fromkeys(torn, b"\0" * 90))
+    pool.files["definitions.3"] = b"\0" * 90
+    with pytest.raises(RecordError, match=r"record of host-a.*record\.2"):
+        platform(store).load()
+    with pytest.raises(RecordError, match=r"definitions of host-a.*no VM is moved"):
+        platform(store)._definitions.to_start_from(NodeRecord("host-a", "run-1"))
+    assert store.names() == ["definitions.3", *torn]
+
+
+def test_a_reader_that_meets_a_writer(store: Store, pool: Pool) -> None:
+    """The list is old when the volume is read: the reader looks again."""
+    store.write_record("record", "one")
+    lookup, done = pool.storageVolLookupByName, []
+
+    def meanwhile(name: str) -> Volume:
+        if not done:
+            done.append(name)
+            store.write_record("record", "two")
+        return lookup(name)
+
+    pool.storageVolLookupByName = meanwhile  # type: ignore[method-assign]
+    assert store.read_record("record") == "two"
