@@ -88,7 +88,7 @@ SMALL = Scene(
 
 def start(lab: Lab, scene: Scene) -> None:
     """All guests run and tick, then the first host is switched off."""
-    for host in {STUCK[0], DIES, ELSEWHERE}:
+    for host in dict.fromkeys((STUCK[0], DIES, ELSEWHERE)):
         lab.host(host).add_network(PAIR)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: lab.run(*one), scene.guests))

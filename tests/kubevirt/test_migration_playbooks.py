@@ -86,7 +86,8 @@ def test_lines_while_it_moves_and_nothing_the_second_time(sim, tasks) -> None:
     assert done.returncode == 0 and "changed=1" in done.stdout, done.stdout
     there = sim.node_of("vm")
     lines = [text for text in done.stdout.splitlines() if text.startswith("default/vm  ")]
-    assert any(text.startswith(f"default/vm  migration Running  -> {there}") for text in lines), done.stdout
+    running = f"default/vm  migration Running  -> {there}"
+    assert any(text.startswith(running) for text in lines), done.stdout
     assert lines[-1].startswith(f"default/vm  moved  -> {there}  6"), done.stdout
     again = tasks.run(migration=options)
     assert again.returncode == 0 and "changed=0" in again.stdout, again.stdout

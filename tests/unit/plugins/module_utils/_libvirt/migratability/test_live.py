@@ -136,8 +136,8 @@ CASES = [
     Case("a part of a file", Reason.DISKS, "slices",
          domain(disk(source=SLICE)), COPY),
     Case("a base that the definition names", Reason.DISKS, "/images/base, which is not on host-b",
-         COPY, COPY, sight=DiskSight(False, False, MIB, lacks="stands on /images/base, which is"
-         " not on")),
+         COPY, COPY,
+         sight=DiskSight(False, False, MIB, lacks="stands on /images/base, which is not on")),
     Case("a base that the target lacks", Reason.DISKS, "/images/base, which is not on host-b",
          COPY, COPY, sight=DiskSight(True, False, lacks="stands on /images/base, which is not on"),
          good_sight=SHARED),
