@@ -112,6 +112,7 @@ def test_a_vm_that_its_owner_stops_is_reported_as_stopped(sim, operator, when) -
     assert found["phase"] == "Drained"
     if when == "after it moved":
         ask(sim, "stop")
+        until_gone(sim)  # until then it has moved, and is there
         found = operator.drain()
     assert row(found, "vm")["verdict"] in ("gone", "off")
     assert row(found, "vm")["reason"] in ("StoppedByItself", "")
