@@ -31,18 +31,17 @@ class Mark:
         self._log = log
         self._lock = threading.Lock()
         self._last = 0
+        self._stands = True  # one that a holder before this one left
 
     def keep_on(self) -> None:
         """In a thread of its own, for ever."""
-        local, stands = self._links.local(), True  # one that a holder before this one left
+        local = self._links.local()
         while True:
             try:
                 if self._has_work():
                     self.renew(local.conn)
-                    stands = True
-                elif stands:
-                    self._withdraw(local.conn)
-                    stands = False
+                elif self._stands:
+                    self.withdraw(local.conn)
             except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
                 self._log(f"the mark could not be renewed: {exc}")
             time.sleep(MARK_EVERY)
@@ -53,13 +52,16 @@ class Mark:
             now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
             self._last = max(self._last + 1, now)
             new, store = alive_name(self._last), Store(conn)
+            # First of all: a migration may begin and end between two looks of `keep_on`.
+            self._stands = True
             store.create(new)
             delete_marks(store, new)
 
-    def _withdraw(self, conn: Any) -> None:
+    def withdraw(self, conn: Any) -> None:
         with self._lock:
             if not self._has_work():
                 delete_marks(Store(conn))
+                self._stands = False
 
 
 def delete_marks(store: Store, but: str = "") -> None:
