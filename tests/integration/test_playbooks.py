@@ -335,7 +335,11 @@ def test_memory_goes_encrypted_or_not_at_all(lab: Lab) -> None:
     host = lab.host("host-b")
     host.exec("mv /etc/pki/qemu /etc/pki/qemu.away")
     try:
-        ended = plays.run(lab, "drain", encrypted)
+        told = plays.run(lab, "drain", encrypted)
+        assert told.code != 0
+        assert "QEMUCertificatesMissing" in told.text
+        assert not told.drains
+        ended = plays.run(lab, "drain", {**encrypted, "maintenance_preflight_fail_on": "nothing"})
         assert ended.code != 0
         assert "/etc/pki/qemu" in ended.vm("web")["message"]
         assert traces.running(lab.host("host-a")) == ["web"]

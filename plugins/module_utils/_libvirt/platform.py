@@ -95,7 +95,6 @@ class LibvirtPlatform:
             self.observer.copied,
         )
         self._holder: HolderClient | None = None
-        self._held_last: frozenset[str] = frozenset()
         self._outcomes: dict[tuple[str, int], Outcome] = {}
         self._stamped: set[str] = set()
 
@@ -155,8 +154,6 @@ class LibvirtPlatform:
         self._definitions.forget()
         self._written.delete("record")
         self._outcomes.clear()
-        if not self._held_last:
-            delete_marks(self.source.store)  # the holder would do so within seconds
 
     def _is_outcome_of(self, name: str, record: NodeRecord) -> bool:
         """Did a run of this record leave it? The host and one of its VMs may have a record each.
@@ -203,7 +200,6 @@ class LibvirtPlatform:
 
     def observe(self, record: NodeRecord | None) -> Observation:
         held, silent = self._held()
-        self._held_last = held
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
         holder = self._holder

@@ -40,10 +40,9 @@ class Mark:
             try:
                 if self._has_work():
                     self.renew(local.conn)
-                elif self._stands:
-                    self.withdraw(local.conn)
             except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
                 self._log(f"the mark could not be renewed: {exc}")
+            self.withdraw(local)
             time.sleep(MARK_EVERY)
 
     def renew(self, conn: Any) -> None:
@@ -57,11 +56,16 @@ class Mark:
             store.create(new)
             delete_marks(store, new)
 
-    def withdraw(self, conn: Any) -> None:
+    def withdraw(self, local: Any) -> None:
+        """If there is no work any more. Tried again by `keep_on` until it has worked."""
         with self._lock:
-            if not self._has_work():
-                delete_marks(Store(conn))
+            if self._has_work() or not self._stands:
+                return
+            try:
+                delete_marks(Store(local.conn))
                 self._stands = False
+            except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
+                self._log(f"the mark could not be withdrawn: {exc}")
 
 
 def delete_marks(store: Store, but: str = "") -> None:

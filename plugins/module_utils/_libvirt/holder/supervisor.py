@@ -158,6 +158,7 @@ class Board:
         self._write(outcome, job.local)
         with self._lock:
             self._jobs.pop(outcome.uuid, None)
+        self._mark.withdraw(job.local)
         self._stirred.set()
         self._tell({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
 
