@@ -242,11 +242,12 @@ NOT_HERE = frozenset(
     *("RunningTwice", "PostCopyBroken"),  # libvirt forbids the one, one machine has no other
     *("MigrationInFlight", "MigratableNotKnown"),  # for a moment
 }
-# test_reasons_devices.py has them.
+# test_reasons_devices.py has them, and test_hidden_data.py the last one.
 ELSEWHERE = frozenset(
     {
         *("CPUModelNotLiveMigratable", "GraphicsNotLiveMigratable", "EmulatorMissing"),
         *("QEMUCommandLineNotDeclared", "MigrationBlockedByQEMU", "CheckpointsPresent"),
+        "FileMissing",
     }
 )
 
