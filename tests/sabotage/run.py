@@ -84,29 +84,43 @@ def make_tree(number: int) -> Path:
     return tree
 
 
-def run_tests(tree: Path, tests: tuple[str, ...], planted: bool) -> tuple[bool, str]:
-    """(green?, the first failed test or the last line of the output)."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "--no-header",
-            *tests,
-        ],
+def run_tests(
+    tree: Path, *arguments: str, seconds: int = TIMEOUT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--no-header", *arguments],
         cwd=tree,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=seconds,
         check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **BARE},
     )
-    failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
-    last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
-    # A broken import or a test that is not found is no catch: only a failed test is.
-    return done.returncode == 0, failed[0] if failed else ("" if planted else last)
+
+
+def named(output: str, *outcomes: str) -> list[str]:
+    """The tests that pytest's summary lists with these outcomes (FAILED, ERROR)."""
+    lines = (line.partition(" ") for line in output.splitlines())
+    return [rest.split(" - ")[0] for word, _, rest in lines if word in outcomes]
+
+
+def red_without_a_fault(tree: Path, tests: tuple[str, ...]) -> str:
+    """What is red although nothing is planted; empty: all are green.
+
+    All tests share the machine here, beside other parts of the run. A test that is red among them
+    has a second try by itself, and both are reported.
+    """
+    crowd = run_tests(tree, "-p", "xdist.plugin", "-n", str(TREES), *tests, seconds=3 * TIMEOUT)
+    if crowd.returncode == 0:
+        return ""
+    red = list(dict.fromkeys(named(crowd.stdout, "FAILED", "ERROR")))
+    if not red:
+        return (crowd.stdout.strip() or crowd.stderr.strip())[-2000:]
+    alone = run_tests(tree, *red)
+    if alone.returncode == 0:
+        print(f"sabotage: red among all, green alone: {' '.join(red)}", flush=True)
+        return ""
+    return f"{' '.join(red)}\n{alone.stdout[-6000:]}"
 
 
 def plant(tree: Path, fault: Fault) -> str:
@@ -120,10 +134,12 @@ def plant(tree: Path, fault: Fault) -> str:
         )
     try:
         path.write_text(text.replace(fault.find, fault.replace), encoding="utf-8")
-        green, caught_by = run_tests(tree, fault.tests, planted=True)
+        done = run_tests(tree, "-x", *fault.tests)
     finally:
         path.write_text(text, encoding="utf-8")
-    return "" if green else caught_by
+    # A broken import or a test that is not found is no catch: only a failed test is.
+    failed = named(done.stdout, "FAILED")
+    return failed[0] if done.returncode and failed else ""
 
 
 def main() -> int:
@@ -143,10 +159,8 @@ def main() -> int:
             trees.put(tree)
 
     every = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
-    parallel = ("-p", "xdist.plugin", "-n", str(TREES))
-    green, why = run_tests(trees.queue[0], (*parallel, *every), planted=False)
-    if not green:
-        print(f"sabotage: the tests are red without any fault: {why}")
+    if red := red_without_a_fault(trees.queue[0], every):
+        print(f"sabotage: the tests are red without any fault: {red}")
         return 1
     caught = 0
     with ThreadPoolExecutor(TREES) as pool:
