@@ -9,8 +9,10 @@ some seconds. It changes nothing in the guest, and no page is protected or logge
 counted is pages that differ, so a guest that writes the same few pages over and over stands at
 no more than these in the time of a measurement: that is also what a migration must send again.
 
-QEMU keeps the last measurement, with its start on the host's monotonic clock. So nothing is kept
-here: the next slice, and a run that is started again, find it there.
+QEMU keeps the last measurement, with its start: in seconds of the host's monotonic clock up to
+QEMU 8.1, of its wall clock since 8.2 (QEMU's migration/dirtyrate.c: first QEMU_CLOCK_REALTIME, then
+QEMU_CLOCK_HOST; both were seen). So nothing is kept here: the next slice, and a run that is
+started again, find it there.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def measure(
     seconds: int,
     now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_MONOTONIC),
     sleep: Callable[[float], None] = time.sleep,
+    wall: Callable[[], float] = time.time,
 ) -> dict[str, float]:
     """UUID -> MiB/s, of those that could be measured. All at once; takes about `seconds`, or
     nothing where all were measured in the last ten minutes.
@@ -47,14 +50,14 @@ def measure(
     """
     wanted = set(uuids)
     found = _read(conn, wanted)
-    old = {u for u in wanted if not _is_fresh(found.get(u, {}), now())}
+    old = {u for u in wanted if not _is_fresh(found.get(u, {}), now(), wall())}
     waiting = {u for u in old if _start(conn, u, seconds)}
     over = now() + seconds + _GRACE
     while waiting and now() < over:
         sleep(_LOOK)
         found.update(_read(conn, waiting))
         waiting = {u for u in waiting if found.get(u, {}).get("status") == MEASURING}
-    return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, now())}
+    return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, now(), wall())}
 
 
 def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
@@ -73,9 +76,14 @@ def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
     return found
 
 
-def _is_fresh(stats: Stats, now: float) -> bool:
-    """A start that lies ahead is of another clock, and tells nothing."""
-    return stats.get("status") == MEASURED and -1 <= now - stats["start"] <= FRESH
+def _is_fresh(stats: Stats, *clocks: float) -> bool:
+    """By one of the clocks. They are decades apart, so a start fits one of them at most.
+
+    A start that lies ahead is of another host's clock, or of one that was set back.
+    """
+    return stats.get("status") == MEASURED and any(
+        -1 <= now - stats["start"] <= FRESH for now in clocks
+    )
 
 
 def _start(conn: Any, uuid: str, seconds: int) -> bool:

@@ -41,6 +41,8 @@ class Fleet:
     def __init__(self, rates: dict[str, int | None]) -> None:
         self.rates = rates
         self.clock = 5000.0
+        self.wall_ahead = 1.7e9
+        self.starts_on_wall_clock = False
         self.started: dict[str, tuple[float, int, int]] = {}
         self.asked: list[str] = []
         self.broken = False
@@ -48,6 +50,9 @@ class Fleet:
 
     def now(self) -> float:
         return self.clock
+
+    def wall(self) -> float:
+        return self.clock + self.wall_ahead
 
     def sleep(self, seconds: float) -> None:
         self.clock += seconds
@@ -73,12 +78,14 @@ class Fleet:
         over = self.clock >= at + seconds and uuid not in self.stuck
         told = {
             "dirtyrate.calc_status": dirty_rate.MEASURED if over else dirty_rate.MEASURING,
-            "dirtyrate.calc_start_time": int(at),
+            "dirtyrate.calc_start_time": int(
+                at + self.wall_ahead if self.starts_on_wall_clock else at
+            ),
         }
         return {**told, "dirtyrate.megabytes_per_second": rate} if over else told
 
     def measure(self, seconds: int = 2) -> dict[str, float]:
-        return dirty_rate.measure(self, self.rates, seconds, self.now, self.sleep)
+        return dirty_rate.measure(self, self.rates, seconds, self.now, self.sleep, self.wall)
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +129,19 @@ def test_one_of_another_clock_is_not_believed() -> None:
     fleet.clock = 8000.0
     assert fleet.measure() == {"a": 7.0}
     assert fleet.asked == ["a"]
+
+
+def test_a_start_on_the_wall_clock_counts_as_of_qemu_8_2() -> None:
+    """QEMU 10.0 reports calc_start_time as seconds since 1970, 7.2 those of the host's uptime."""
+    fleet = Fleet({"a": 7})
+    fleet.starts_on_wall_clock = True
+    assert fleet.measure() == {"a": 7.0}
+    fleet.clock += 300
+    assert fleet.measure() == {"a": 7.0}
+    assert fleet.asked == ["a"], "a measurement of the last minutes is good"
+    fleet.clock += 3600
+    fleet.rates["a"] = 90
+    assert fleet.measure() == {"a": 90.0}, "an old one is not"
 
 
 def test_a_vm_that_cannot_be_measured_does_not_keep_the_others() -> None:
