@@ -594,6 +594,8 @@ def main() -> None:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     if not module._diff:
         result.pop("diff", None)
+    for text in result.pop("warnings", ()):
+        module.warn(text)
     module.exit_json(**result)
 
 

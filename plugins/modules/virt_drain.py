@@ -426,6 +426,8 @@ def main() -> None:
         module.fail_json(msg=str(exc), error=exc.error)
     if not module._diff:
         result.pop("diff", None)
+    for text in result.pop("warnings", ()):
+        module.warn(text)
     module.exit_json(**result)
 
 
