@@ -100,8 +100,8 @@ def run_tests(
 
 def named(output: str, *outcomes: str) -> list[str]:
     """The tests that pytest's summary lists with these outcomes (FAILED, ERROR)."""
-    lines = (line.partition(" ") for line in output.splitlines())
-    return [rest.split(" - ")[0] for word, _, rest in lines if word in outcomes]
+    lines = [line.split(" ", 1) for line in output.splitlines()]
+    return [words[1].split(" - ")[0] for words in lines if words[0] in outcomes and words[1:]]
 
 
 def red_without_a_fault(tree: Path, tests: tuple[str, ...]) -> str:
