@@ -562,7 +562,7 @@ def main() -> None:
             **options.SLICE_SPEC,
             **options.POLICY_SPEC,
             **options.STOP_SPEC,
-            **options.COURSE_SPEC,
+            **options.RUN_LIMITS_SPEC,
         },
         supports_check_mode=True,
     )
@@ -574,7 +574,7 @@ def main() -> None:
             policy=options.policy(params),
             metrics=options.metrics(params, always=module.check_mode),
             pods=options.pods(params),
-            machines=options.asks_the_machine(params),
+            machines=options.needs_virtual_machines(params),
             intent=Intent(params["state"]),
             run_id=options.run_id(params),
             requester=options.requester(params),

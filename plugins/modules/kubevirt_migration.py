@@ -318,7 +318,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
-    Want,
+    WantedState,
 )
 
 
@@ -332,8 +332,8 @@ def main() -> None:
             "target": {"type": "str", "default": ""},
             "added_node_selector": {"type": "dict", "default": {}},
             **AUTH_SPEC,
-            **{key: options.COURSE_SPEC[key] for key in ("max_attempts", "backoff")},
-            "pending_timeout": options.COURSE_SPEC["pending_timeout"],
+            **{key: options.RUN_LIMITS_SPEC[key] for key in ("max_attempts", "backoff")},
+            "pending_timeout": options.RUN_LIMITS_SPEC["pending_timeout"],
             "migration_timeout": {"type": "float", "default": 3600.0},
             "abort_timeout": {"type": "float", "default": 60.0},
             **options.RUN_SPEC,
@@ -348,7 +348,7 @@ def main() -> None:
             auth=options.auth(module),
             name=params["name"],
             namespace=params["namespace"],
-            want=Want(params["state"]),
+            want=WantedState(params["state"]),
             run_id=options.run_id(params),
             requester=options.requester(params),
             reason=params["reason"],

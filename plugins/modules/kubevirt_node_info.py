@@ -363,7 +363,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drai
     lines,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
-    look,
+    read_node,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
     FAILURES,
@@ -390,11 +390,11 @@ def main() -> None:
             policy=options.policy(params),
             metrics=options.metrics(params, always=True),
             pods=options.pods(params),
-            machines=options.asks_the_machine(params),
+            machines=options.needs_virtual_machines(params),
             intent=Intent.DRAINED,
             run_id="info",
         )
-        result = look(request)
+        result = read_node(request)
     except (PolicyError, RecordError, *FAILURES) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     for line in lines(result["vms"]):

@@ -30,7 +30,7 @@ def main() -> None:
     sys.path.insert(0, collections)
     auth, options = load("_kubevirt.api.auth"), load("_kubevirt.options")
     service, record = load("_kubevirt.service"), load("_core.model.record")
-    specs = {**options.POLICY_SPEC, **options.STOP_SPEC, **options.COURSE_SPEC}
+    specs = {**options.POLICY_SPEC, **options.STOP_SPEC, **options.RUN_LIMITS_SPEC}
     params = {key: spec.get("default") for key, spec in specs.items()}
     seconds = float(options.SLICE_SPEC["slice"]["default"])
     settings = auth.settings({"kubeconfig": kubeconfig}, {})

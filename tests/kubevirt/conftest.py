@@ -115,7 +115,7 @@ class Operator:
             "why",
             seconds,
             pods=pods or PodOptions(),
-            machines=options.asks_the_machine({"rules": rules}),
+            machines=options.needs_virtual_machines({"rules": rules}),
             metrics=metrics,
         )
 

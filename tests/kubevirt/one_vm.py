@@ -14,7 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
-    Want,
+    WantedState,
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
@@ -30,7 +30,7 @@ class One:
         self.auth = auth
         self.runs = 0
 
-    def request(self, want: Want, **more: Any) -> MigrationRequest:
+    def request(self, want: WantedState, **more: Any) -> MigrationRequest:
         self.runs += 1
         settings = {"backoff": 0.2, "seconds": 4.0, "run_id": f"one-{self.runs}", **more}
         base = {"name": "vm", "namespace": "default", "requester": "me", "reason": "why"}
@@ -48,14 +48,14 @@ class One:
         raise AssertionError(f"not final: {found}")
 
     def migrate(self, **more: Any) -> dict[str, Any]:
-        return self.run(self.request(Want.MIGRATED, **more))
+        return self.run(self.request(WantedState.MIGRATED, **more))
 
     def abort(self, **more: Any) -> dict[str, Any]:
-        return self.run(self.request(Want.ABORTED, **more))
+        return self.run(self.request(WantedState.ABORTED, **more))
 
     def begin(self, phase: str = "", **more: Any) -> MigrationRequest:
         """A migration that is under way, in this phase; the request, to go on with."""
-        request = self.request(Want.MIGRATED, **{"seconds": 0.2, **more})
+        request = self.request(WantedState.MIGRATED, **{"seconds": 0.2, **more})
         for _slice in range(50):
             run_migration(request)
             request = replace(request, begun=True)

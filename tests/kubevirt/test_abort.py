@@ -112,7 +112,7 @@ def test_a_lease_that_another_holds_is_respected(sim, operator) -> None:
     first.take(1.0, dict)
     with pytest.raises(LockHeld, match="first"):
         Lock(client, "default", "n1", "second", 60).take(0.6, dict)
-    first.give_back()
+    first.release()
     Lock(client, "default", "n1", "second", 1).take(0.6, dict)
     Lock(client, "default", "n1", "third", 60).take(5.0, dict)  # the second one died
 

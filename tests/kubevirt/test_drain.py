@@ -162,7 +162,7 @@ def test_a_plan_only_reads(sim, operator) -> None:
     writes = [call for call in sim.log[before:] if call.method != "GET"]
     assert [(call.method, call.query) for call in writes] == [("POST", "dryRun=All")]
     assert "evacuationNodeName" not in sim.find(VMIS, "vm")["status"]
-    seen = check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))
+    seen = check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0))
     assert seen["kubevirt"]["parallel_outbound_migrations_per_node"] == 2
     assert seen["target_exists"] and not seen["cordoned"]
 

@@ -61,7 +61,9 @@ def asked(sim: Kubesim) -> list[str]:
 
 
 def look(operator: Any, source: Source | None, rules: Any = ()) -> dict[str, Any]:
-    return check_mode.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
+    return check_mode.read_node(
+        operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source)
+    )
 
 
 def rates(found: dict[str, Any]) -> dict[str, float | None]:

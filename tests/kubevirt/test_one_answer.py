@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
-    Want,
+    WantedState,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
@@ -116,7 +116,7 @@ def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, cause:
     sim.add_vm("vm", "n1")
     later = plant(sim)
     base = {"name": "vm", "namespace": "default", "run_id": "one", "seconds": 3.5}
-    request = MigrationRequest(auth=operator.auth, want=Want.MIGRATED, **base)
+    request = MigrationRequest(auth=operator.auth, want=WantedState.MIGRATED, **base)
     told = run_migration(request)
     if later is not None:
         later()
@@ -151,5 +151,5 @@ def test_slots_of_another_node_are_not_taken_for_its_own(sim, operator) -> None:
     sim.add_vm("holder", "n2", migrate_seconds="100000")
     by_hand(sim, "holder")
     base = {"name": "vm", "namespace": "default", "run_id": "one", "seconds": 3.5}
-    told = run_migration(MigrationRequest(auth=operator.auth, want=Want.MIGRATED, **base))
+    told = run_migration(MigrationRequest(auth=operator.auth, want=WantedState.MIGRATED, **base))
     assert "1 of 1 migrations of the cluster are taken" in told["vms"][0]["message"]

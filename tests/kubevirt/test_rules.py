@@ -105,7 +105,7 @@ def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> No
     if default:
         sim.configure(evictionStrategy=default)
     rules = [{"name": "not these", "when": "name == 'silent-stuck'", "priority": 1}]
-    found = check_mode.look(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
+    found = check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0, rules=rules))
     told = {vm["name"].split("/")[1]: (vm["way"], vm["decided_by"]) for vm in found["vms"]}
     rows = eviction_strategy(found, rules)
     assert {one["name"]: (one["way"], one["decided_by"]) for one in rows} == told
@@ -115,7 +115,7 @@ def test_the_filter_says_what_the_info_module_says(sim, operator, default) -> No
 def test_the_document_has_every_field_of_the_schema(sim, operator) -> None:
     sim.add_vm("vm", "n1", labels={"tier": "web"})
     request = operator.request(Intent.DRAINED, "r", 1.0)
-    (document,) = check_mode.look(request)["documents"]
+    (document,) = check_mode.read_node(request)["documents"]
     assert set(document) == set(FIELDS)
     assert (document["namespace"], document["name"], document["node"]) == ("default", "vm", "n1")
     assert (document["run_strategy"], document["autostart"]) == ("Always", True)

@@ -25,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 began = time.monotonic()
 settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
-found = check_mode.look(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
+found = check_mode.read_node(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
 took = time.monotonic() - began
 mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(len(found["vms"]), took, mib)

@@ -25,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
-    Want,
+    WantedState,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
     Signature,
@@ -153,7 +153,12 @@ def test_who_is_only_told_has_no_mark_of_ours(sim, operator) -> None:
 
 def migrate(operator, seconds: float = 1.0, **more) -> dict:
     """A slice of what a user asks for this one VM."""
-    fixed = {"want": Want.MIGRATED, "run_id": "users", "requester": "a user", "seconds": seconds}
+    fixed = {
+        "want": WantedState.MIGRATED,
+        "run_id": "users",
+        "requester": "a user",
+        "seconds": seconds,
+    }
     return run_migration(MigrationRequest(operator.auth, "vm", "default", **fixed, **more))
 
 
@@ -185,8 +190,8 @@ def test_a_note_that_another_run_wrote_meanwhile_is_not_taken_back(sim, operator
     migrate(operator)
     client = Client(operator.auth)
     signature = Signature(client, Watches(client, "n1"), lambda: "now")
-    signature.take_back(read)
+    signature.remove_mark(read)
     now = sim.find(VMIS, "vm")
     assert signed(now)["run"] == "users"
-    signature.take_back(now)
+    signature.remove_mark(now)
     assert REQUEST not in sim.find(VMIS, "vm")["metadata"]["annotations"]

@@ -138,7 +138,7 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
         with pytest.raises(service.RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
             run(operator.request(Intent.DRAINED, "r", 1.0))
     assert {call.method for call in sim.log[before:]} <= {"GET"}
-    assert check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
+    assert check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
     monkeypatch.setenv("HOSTNAME", "elsewhere")
     add_pod(sim, "elsewhere", "n2")
     assert operator.drain()["phase"] == "Drained"

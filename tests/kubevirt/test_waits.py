@@ -78,7 +78,7 @@ def dedicated(sim, *nodes: str) -> None:
 
 
 def exists(operator) -> bool:
-    return bool(check_mode.look(operator.request(Intent.DRAINED, "r", 1.0))["target_exists"])
+    return bool(check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0))["target_exists"])
 
 
 def test_a_taint_keeps_those_away_that_do_not_tolerate_it(sim, operator) -> None:

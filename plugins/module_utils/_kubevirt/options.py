@@ -69,7 +69,7 @@ STOP_SPEC: dict[str, Any] = {
     "shutdown_timeout": {"type": "float", "default": 300.0},
 }
 # How it goes while it lasts. What only looks once does not ask for it.
-COURSE_SPEC: dict[str, Any] = {
+RUN_LIMITS_SPEC: dict[str, Any] = {
     "limits": {"type": "dict", "default": {}, "options": {"outbound": {"type": "int"}}},
     "max_attempts": {"type": "int", "default": 3},
     "backoff": {"type": "float", "default": 5.0},
@@ -82,7 +82,7 @@ COURSE_SPEC: dict[str, Any] = {
 _ALL = 10**6
 _KUBEVIRTS = Limits(_ALL, _ALL, _ALL)
 # Fields of the document that only a VirtualMachine can tell.
-_OF_THE_MACHINE = ("run_strategy", "autostart")
+_VIRTUAL_MACHINE_FIELDS = ("run_strategy", "autostart")
 
 
 def auth(module: Any) -> dict[str, Any]:
@@ -130,10 +130,10 @@ def rules(raw: Any) -> tuple[Rule, ...]:
     return tuple(replace(rule, migration=None) for rule in compile_rules(raw))
 
 
-def asks_the_machine(params: Mapping[str, Any]) -> bool:
+def needs_virtual_machines(params: Mapping[str, Any]) -> bool:
     """Must the VirtualMachines be read, because a rule asks for what only they tell?"""
     texts = [rule.get("when") or "" for rule in params.get("rules") or []]
-    return any(word in text for text in texts for word in _OF_THE_MACHINE)
+    return any(word in text for text in texts for word in _VIRTUAL_MACHINE_FIELDS)
 
 
 def metrics(params: Mapping[str, Any], always: bool) -> Source | None:

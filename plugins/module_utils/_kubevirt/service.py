@@ -29,11 +29,11 @@ from .drain.platform import KubeVirtPlatform
 from .drain.result import needs, nudges, vm_rows, warnings
 from .objects import names
 from .objects.reason_texts import on_kubevirt
-from .pods.evict import Others, PodDrain
+from .pods.evict import PodDrain, PodsResult
 from .pods.filters import PodOptions
 from .records.lease import Lock
 from .records.node_record import Instance
-from .turns.other_drains import Board
+from .turns.other_drains import OtherDrains
 from .turns.turns import Turns
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -112,35 +112,42 @@ def run_slice(request: Request) -> dict[str, Any]:
     lease = int(request.seconds) + 20
     drains = request.intent is Intent.DRAINED
     lock = Lock(client, request.lock_namespace, request.node, holder, lease, drains)
-    platform.lock, lock.remember = lock, lambda notes: platform.remember(notes, request.run_id)
-    platform.turns = Turns(Board(client, lock, platform.observer.watches.wake, platform.now))
+    platform.lock, lock.annotate = (
+        lock,
+        lambda notes: platform.lease_annotations(notes, request.run_id),
+    )
+    platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
     try:
         if drains:
             refuse_own_node(client, request.node)
-        undo = request.intent is Intent.ACTIVE and not request.begun
-        if undo and platform.load() is None and not platform.outlived(lock.look(), request.run_id):
-            return _nothing_to_undo(platform, request)
-        carry = unpack(request.cursor) if request.begun else None
+        restoring = request.intent is Intent.ACTIVE and not request.begun
+        if (
+            restoring
+            and platform.load() is None
+            and not platform.record_from_lease(lock.read(), request.run_id)
+        ):
+            return _nothing_to_restore(platform, request)
+        cursor = unpack(request.cursor) if request.begun else None
         saved = ("", float("-inf"))
-        if carry is not None and lock.renew(carry.lease):
-            old: NodeRecord | None = platform.resume(carry)
-            saved = (carry.record if carry.saved else "", carry.saved_at)
+        if cursor is not None and lock.renew(cursor.lease):
+            old: NodeRecord | None = platform.resume(cursor)
+            saved = (cursor.record if cursor.saved else "", cursor.saved_at)
         else:
             old = lock.take(lease + 5.0, platform.load)
             if old is None:
-                old = platform.outlived(lock.held, request.run_id)
+                old = platform.record_from_lease(lock.held, request.run_id)
             if old is not None and request.begun:
                 saved = (old.to_json(), platform.now())
         try:
             found = _slice(platform, request, old, saved, lock)
         except BaseException:
-            lock.give_back()
+            lock.release()
             raise
         if found["phase"] == NodePhase.ACTIVE.value:
             lock.remove()
         elif "cursor" not in found:
-            lock.give_back()
+            lock.release()
         told: dict[str, Any] = on_kubevirt(found)
         return told
     finally:
@@ -156,7 +163,7 @@ def _slice(
 ) -> dict[str, Any]:
     """`saved`: the record as it was last written, and when."""
     if old is None and request.intent is Intent.ACTIVE:
-        return _nothing_to_undo(platform, request)
+        return _nothing_to_restore(platform, request)
     _check_owner(old, request)
     pods = PodDrain(platform, request.pods, request.policy)
     untouched = not request.begun and (old is None or not old.vms)
@@ -170,16 +177,16 @@ def _slice(
     if request.hooks_done:
         answer(record, request.hooks_done)
         saved = ("", float("-inf"))  # so that the first step writes them
-    outcome, others, changed, saved = _work(platform, request, record, pods, saved)
+    outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
-    found = result(outcome, request, others, known, gone, changed)
-    told = platform.observer.rates.told
+    found = result(outcome, request, other_pods, known, gone, changed)
+    told = platform.observer.rates.result_fields
     warned = [*warnings(outcome.record, platform.observer.own()), *told.get("warnings", ())]
     found.update({**told, "warnings": warned} if warned else told)
     goes_on = found["ended"] == Ended.OUT_OF_TIME.value and platform.observer.own() is not None
     if request.cursor is not None and goes_on:
         text = outcome.record.to_json()
-        found["cursor"] = pack(platform.hand_over(lock.held, text, saved))
+        found["cursor"] = pack(platform.make_cursor(lock.held, text, saved))
     return found
 
 
@@ -189,7 +196,7 @@ def _work(
     record: NodeRecord,
     pods: PodDrain,
     saved: tuple[str, float],
-) -> tuple[Slice, Others, bool, tuple[str, float]]:
+) -> tuple[Slice, PodsResult, bool, tuple[str, float]]:
     """The VMs first, then the other pods; and after the last act all is read again.
 
     (how the VMs are, how the pods are, was anything changed?, the record as last written)
@@ -201,21 +208,21 @@ def _work(
         # The first read of two may lie before what only concerned other pods; the second may not.
         engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
         outcome = engine.run(until, until_empty=drain and seen is None)
-        changed, saved = changed or any(_tells(a) for a in outcome.actions_done), engine.saved
+        changed, saved = changed or any(_is_change(a) for a in outcome.actions_done), engine.saved
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
-            return outcome, Others(), changed, saved
-        others = pods.run(outcome.record, until)
-        changed = changed or others.acted
-        drained = outcome.phase is NodePhase.DRAINED and not others.acted
-        if others.phase is not NodePhase.EMPTY or drained:
-            return outcome, others, changed, saved
+            return outcome, PodsResult(), changed, saved
+        other_pods = pods.run(outcome.record, until)
+        changed = changed or other_pods.acted
+        drained = outcome.phase is NodePhase.DRAINED and not other_pods.acted
+        if other_pods.phase is not NodePhase.EMPTY or drained:
+            return outcome, other_pods, changed, saved
         # A second read follows at once, even when time is up; not so a third.
-        if platform.now() >= until and (others.acted or seen is not None):
-            return outcome, replace(others, phase=NodePhase.DRAINING), changed, saved
+        if platform.now() >= until and (other_pods.acted or seen is not None):
+            return outcome, replace(other_pods, phase=NodePhase.DRAINING), changed, saved
         record, seen = outcome.record, outcome.observation
 
 
-def _tells(action: Action) -> bool:
+def _is_change(action: Action) -> bool:
     return action.do not in _QUIET
 
 
@@ -270,7 +277,7 @@ def refuse_own_node(client: Client, node: str) -> None:
         )
 
 
-def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
+def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
     return {
         "ended": Ended.FINAL.value,
@@ -290,7 +297,7 @@ def _nothing_to_undo(platform: KubeVirtPlatform, request: Request) -> dict[str, 
 def result(
     outcome: Slice,
     request: Request,
-    others: Others,
+    other_pods: PodsResult,
     known: Mapping[str, Instance],
     gone: list[str],
     changed: bool,
@@ -299,8 +306,8 @@ def result(
     record, obs = outcome.record, outcome.observation
     ended, phase, certificate = outcome.ended, outcome.phase, outcome.certificate
     emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
-    if emptied and others.phase is not NodePhase.EMPTY:
-        phase, certificate = others.phase, None
+    if emptied and other_pods.phase is not NodePhase.EMPTY:
+        phase, certificate = other_pods.phase, None
         ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
     vms = vm_rows(record, obs, known)
     return {
@@ -312,10 +319,10 @@ def result(
         "vms": vms,
         "nudges": nudges(vms),
         "needs": needs(outcome, known),
-        "pods": others.rows,
+        "pods": other_pods.rows,
         "counts": counts(record),
         "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
-        "findings": [f.to_dict() for f in (*outcome.findings, *others.findings)],
+        "findings": [f.to_dict() for f in (*outcome.findings, *other_pods.findings)],
         "cordoned_by_others": obs.nodes[request.node].cordoned
         and not obs.nodes[request.node].our_cordon,
         "diff": diff(picture(outcome.first or obs, record), picture(obs, record)),
@@ -334,9 +341,9 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         acts = []
     before, phase = picture(obs, planned), decision.phases[record.node]
     findings = list(decision.node_findings.get(record.node, ()))
-    pods = Others()
+    pods = PodsResult()
     if request.intent is Intent.DRAINED:
-        pods = PodDrain(platform, request.pods, request.policy).look()
+        pods = PodDrain(platform, request.pods, request.policy).check()
         findings += pods.findings
         if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
             acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
@@ -358,7 +365,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         and not obs.nodes[record.node].our_cordon,
         "diff": diff(before, foreseen(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
-        **platform.observer.rates.told,
+        **platform.observer.rates.result_fields,
     }
     return on_kubevirt(found), (old, obs)
 

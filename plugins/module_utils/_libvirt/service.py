@@ -108,7 +108,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()
     _check_owner(old, request)
     if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
-        return _nothing_to_undo(platform, request)
+        return _nothing_to_restore(platform, request)
     if old is None:
         peers_answer(platform, request, platform.observer.read_hosts())
     record = begin(
@@ -129,7 +129,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
     warnings = platform.warnings  # before they go with the record
-    if request.only and outcome.ended is Ended.FINAL and nothing_to_undo(outcome):
+    if request.only and outcome.ended is Ended.FINAL and nothing_to_restore(outcome):
         platform.remember(outcome.record)
         platform.forget(outcome.record)
     elif _endings(outcome.record) != _endings(old) and not any(
@@ -144,7 +144,7 @@ def _endings(record: NodeRecord | None) -> dict[str, str]:
     return {} if record is None else {uuid: vm.ending for uuid, vm in record.vms.items()}
 
 
-def nothing_to_undo(outcome: Slice) -> bool:
+def nothing_to_restore(outcome: Slice) -> bool:
     """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
     obs, entries = outcome.observation, outcome.record.vms.values()
     stopped = (
@@ -204,7 +204,7 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
         )
 
 
-def _nothing_to_undo(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     now = platform.source.read(False)
     foreign = now.cordoned
     return {

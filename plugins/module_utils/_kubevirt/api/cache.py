@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .client import Client, told_all
+from .client import Client, ends_first_list
 from .errors import AccessDenied, KubeError
 
 Obj = dict[str, Any]
 
 
 # A server that takes the request and then does not tell all is listed.
-_TELLS_WITHIN = 10.0
+_FIRST_LIST_TIMEOUT = 10.0
 
 
 class Cache:
@@ -50,7 +50,7 @@ class Cache:
         self._version = ""  # none: what is known is not whole yet
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._told = threading.Event()  # the first list is whole, or not to be had by a watch
+        self._first_list = threading.Event()  # the first list is whole, or not to be had by a watch
         self.failure: KubeError | None = None
 
     @property
@@ -64,7 +64,7 @@ class Cache:
             self._run()
             return
         self._run()
-        self._told.wait(_TELLS_WITHIN)
+        self._first_list.wait(_FIRST_LIST_TIMEOUT)
         if self.failure is not None:
             raise self.failure
         if not self._version:
@@ -85,7 +85,7 @@ class Cache:
             self._items = {item["metadata"]["uid"]: item for item in items}
             self._version = version
 
-    def give(self, obj: Obj) -> None:
+    def replace(self, obj: Obj) -> None:
         """The one object of this list, as it was just read."""
         with self._lock:
             self._items = {obj["metadata"]["uid"]: obj}
@@ -119,7 +119,7 @@ class Cache:
                     self._take(event)
             except AccessDenied as exc:
                 self.failure = exc
-                self._told.set()
+                self._first_list.set()
                 self._changed()
                 return
             except KubeError as exc:
@@ -136,7 +136,7 @@ class Cache:
     def _list_instead(self, exc: KubeError) -> None:
         """List and watch in one did not work: `start`, which waits for it, lists."""
         self._client.streams_lists &= exc.code not in (400, 422)
-        self._told.set()
+        self._first_list.set()
         while not self._version and not self._stopped.is_set():
             self._sleep(0.05)
 
@@ -158,11 +158,11 @@ class Cache:
         obj, uid = event["object"], event["object"]["metadata"].get("uid", "")
         with self._lock:
             first = not self._version
-            if not first or told_all(event):
+            if not first or ends_first_list(event):
                 self._version = obj["metadata"]["resourceVersion"]
             if event["type"] == "BOOKMARK":
                 if self._version:
-                    self._told.set()
+                    self._first_list.set()
                 return
             known = self._items.get(uid)
             if known is not None and _version(known) > _version(obj):

@@ -218,7 +218,7 @@ class Client:
     ) -> Iterator[Obj]:
         """Events since `version`, up to `seconds`. Raises KubeError (410: list again).
 
-        Without a version what is there comes first, and then a bookmark (`told_all`) ends it:
+        Without a version what is there comes first; a bookmark (`ends_first_list`) ends it:
         list and watch in one request. 422: this server does not do that.
         """
         query: dict[str, Any] = {"watch": "true"}
@@ -250,7 +250,7 @@ class Client:
             response.close()
 
 
-def told_all(event: Obj) -> bool:
+def ends_first_list(event: Obj) -> bool:
     """Is it the bookmark after what was there when the watch began?"""
     notes = event["object"]["metadata"].get("annotations") or {}
     return event["type"] == "BOOKMARK" and notes.get("k8s.io/initial-events-end") == "true"

@@ -68,7 +68,9 @@ def is_open(node: Obj) -> bool:
     )
 
 
-def without_place(client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+def refused_by_all(
+    client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]
+) -> dict[str, str]:
     """Those of `wanted` (key -> tolerations) that no node other than `name` takes, and why.
 
     Looks no further than to the nodes that take all of them.

@@ -146,7 +146,7 @@ class DirtyRates:
             self.values, self._asked, self.answered = dict(values), answered, answered
 
     @property
-    def told(self) -> dict[str, list[str]]:
+    def result_fields(self) -> dict[str, list[str]]:
         """For a module's result."""
         return {"warnings": [self.warning]} if self.warning else {}
 

@@ -16,7 +16,7 @@ Obj = dict[str, Any]
 PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
 
 
-class Ourselves:
+class ControlNode:
     """Who runs us. `server`: of the API. `controller_uuid`: of the machine that Ansible runs on,
     where this process runs on another one; empty: not known."""
 

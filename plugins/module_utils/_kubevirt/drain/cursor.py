@@ -23,7 +23,7 @@ Obj = dict[str, Any]
 
 
 @dataclass
-class Carry:
+class Cursor:
     """`node`: as last seen, at `read`. `saved`: does the record stand on the Node like this?
 
     Times are seconds of the platform's clock.
@@ -42,26 +42,26 @@ class Carry:
     streams_lists: bool = True
     rates: dict[str, float] = field(default_factory=dict)
     rates_answered: float = 0.0
-    board: dict[str, list[Any]] = field(default_factory=dict)
+    other_drains: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def pack(carry: Carry) -> str:
+def pack(cursor: Cursor) -> str:
     """As text without spaces."""
-    text = json.dumps(asdict(carry), separators=(",", ":"))
+    text = json.dumps(asdict(cursor), separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def unpack(text: str | None) -> Carry | None:
+def unpack(text: str | None) -> Cursor | None:
     """None where there is none, or none that this version of ours can read."""
     if not text:
         return None
     try:
-        return Carry(**json.loads(zlib.decompress(base64.b64decode(text))))
+        return Cursor(**json.loads(zlib.decompress(base64.b64decode(text))))
     except (ValueError, TypeError, zlib.error):
         return None
 
 
-def slim(node: Obj) -> Obj:
+def needed_fields(node: Obj) -> Obj:
     """Of a Node what a slice looks at, but for the record."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, facts.status(node)
     ready = facts.condition(node, "Ready")

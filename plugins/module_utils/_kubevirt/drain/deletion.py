@@ -27,12 +27,12 @@ def is_deleted(vmi: Obj | None, vm: Obj | None, bare: bool) -> bool:
     return vm is None or facts.deleted(vm)
 
 
-def told(known: Instance) -> Finding:
+def deleted_finding(known: Instance) -> Finding:
     kind = "VirtualMachineInstance" if known.bare else "VirtualMachine"
     return Finding(Reason.VANISHED, f"The {kind} {known.namespace}/{known.name} was deleted.")
 
 
-def stopped(vm: Obj) -> Finding:
+def stopped_finding(vm: Obj) -> Finding:
     """Its VirtualMachine is there, and does not run."""
     strategy = facts.run_strategy(vm.get("spec") or {})
     who = _who_switched(vm)
@@ -51,17 +51,17 @@ def _who_switched(vm: Obj) -> str:
     return f"{who} at {when}" if who else ""
 
 
-def ending(vmi: Obj, comes_back: bool) -> str:
+def ending(vmi: Obj, starts_again: bool) -> str:
     """How others are ending an instance that is still on its node; empty: they are not.
 
     Its pod may be asked to end long before the instance is: then the guest is shutting down.
     """
-    over = facts.final(vmi) and comes_back
+    over = facts.final(vmi) and starts_again
     if not (over or facts.deleted(vmi) or _pod_ends(vmi)):
         return ""
     node = facts.status(vmi).get("nodeName") or "its node"
     what = "has ended" if facts.final(vmi) else "is being stopped by others"
-    then = ", and is started anew" if comes_back else ""
+    then = ", and is started anew" if starts_again else ""
     return f"Its instance on {node} {what}{then}."
 
 

@@ -25,17 +25,17 @@ _HINT = "virtops.maintenance/told-by-migration"
 _ASK_AGAIN = 1.0
 # Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
 # make no request more for those that have moved.
-_TELLS = 60.0
+_MIGRATION_TELLS = 60.0
 ANYWHERE = ""  # the node that stands for what the scheduler finds
 
 
 def _past(entry: VMRecord, now: float) -> bool:
     """Is what its last migration told too old to be believed?"""
     last = entry.last
-    return last is not None and last.ended and not 0 <= now - last.ended_at < _TELLS
+    return last is not None and last.ended and not 0 <= now - last.ended_at < _MIGRATION_TELLS
 
 
-class Away:
+class DepartedVMs:
     """Reads VMIs, and VMs where there is no VMI, by name."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Away:
         self._watches = watches
         self._instances = instances
         self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
-        self._away: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
+        self._departed: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
         self._listed = False  # those that moved, in this slice
 
@@ -62,13 +62,13 @@ class Away:
         one such request in a slice tells. `now`: the platform's clock.
         """
         if fresh:
-            self._away.clear()
+            self._departed.clear()
             self._asked.clear()
         known = self._instances()
         moved: dict[tuple[str, str], Obj] = {}
         if fresh or not self._listed:
-            away = [entry for uuid, entry in entries.items() if not self._settled(uuid)]
-            if any(fresh or _past(entry, now) for entry in away):
+            departed = [entry for uuid, entry in entries.items() if not self._settled(uuid)]
+            if any(fresh or _past(entry, now) for entry in departed):
                 moved, self._listed = self._moved(), True
         for uuid, entry in entries.items():
             found = known.get(uuid)
@@ -78,7 +78,7 @@ class Away:
             if fresh or _past(entry, now):
                 vmi = moved.get((found.namespace, found.name))
             if vmi is None and not fresh:
-                vmi = self._told_by_migration(found, entry, now)
+                vmi = self._vmi_from_migration(found, entry, now)
                 if vmi is None and not self._due(uuid):
                     continue
             if vmi is None:
@@ -91,10 +91,10 @@ class Away:
                 vmi = None  # another VM has its name by now
             if not moving and (vmi is None or facts.phase(vmi) != "Running"):
                 vm = self.machine(uuid)
-            self._away[uuid] = (vmi, vm)
+            self._departed[uuid] = (vmi, vm)
 
     def _settled(self, uuid: str) -> bool:
-        vmi, _vm = self._away.get(uuid, (None, None))
+        vmi, _vm = self._departed.get(uuid, (None, None))
         return vmi is not None and facts.phase(vmi) == "Running"
 
     def _due(self, uuid: str) -> bool:
@@ -111,7 +111,7 @@ class Away:
         found, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
         return {facts.key(vmi): vmi for vmi in found}
 
-    def _told_by_migration(self, found: Instance, entry: VMRecord, now: float) -> Obj | None:
+    def _vmi_from_migration(self, found: Instance, entry: VMRecord, now: float) -> Obj | None:
         """The VMI as the migration of this run tells it; it left our watch with the switch-over.
 
         Never as one from before tells it: since then the VM may have been stopped.
@@ -145,15 +145,15 @@ class Away:
         vm = self._client.find(path)
         return vm if vm is not None and vm["metadata"]["uid"] == uuid else None
 
-    def comes_back(self, uuid: str, vmi: Obj) -> bool:
+    def starts_again(self, uuid: str, vmi: Obj) -> bool:
         """Will KubeVirt by itself start anew what has ended?"""
         vm = self.machine(uuid)
         return vm is not None and facts.restarts(vm, facts.phase(vmi))
 
-    def sight(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
+    def add_sighting(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
         """Put it into the observation."""
         known = self._instances().get(uuid)
-        vmi, vm = self._away.get(uuid, (None, None))
+        vmi, vm = self._departed.get(uuid, (None, None))
         if known is None:
             return
         anew = vmi is not None and vmi["metadata"]["uid"] != known.uid
@@ -162,13 +162,13 @@ class Away:
             state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
             obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
             return
-        if uuid in self._away and deletion.is_deleted(vmi, vm, known.bare):
-            obs.ended[uuid] = deletion.told(known)
+        if uuid in self._departed and deletion.is_deleted(vmi, vm, known.bare):
+            obs.ended[uuid] = deletion.deleted_finding(known)
             return
         if vmi is None and vm is None:
             return
         if vm is not None:
-            obs.ended[uuid] = deletion.stopped(vm)
+            obs.ended[uuid] = deletion.stopped_finding(vm)
         ended = facts.phase(vmi) if vmi is not None else "Succeeded"
         if vm is not None and facts.restarts(vm, ended):
             obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
@@ -184,7 +184,7 @@ class Away:
 
     # How attempts ended
 
-    def outcome(self, obs: Observation, uuid: str, entry: VMRecord, vmi: Obj | None) -> None:
+    def add_outcome(self, obs: Observation, uuid: str, entry: VMRecord, vmi: Obj | None) -> None:
         """Put into the observation how the last attempt ended, if it has."""
         last = entry.last
         if last is None or last.ended:
@@ -198,7 +198,7 @@ class Away:
             finding = Finding(Reason(told[0]), told[1])
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
             return
-        here = vmi or self._away.get(uuid, (None, None))[0]
+        here = vmi or self._departed.get(uuid, (None, None))[0]
         migration = self._attempt(uuid, entry)
         if migration is None:
             if last.work and uuid in obs.vms:

@@ -18,7 +18,7 @@ from ..records.node_record import Instance
 Obj = dict[str, Any]
 
 
-class Policies:
+class MigrationPolicies:
     """Reads each policy and namespace once. Raises KubeError, the same one again."""
 
     def __init__(self, client: Client) -> None:
@@ -51,8 +51,8 @@ class Policies:
         return self._namespaces[namespace]
 
 
-def foresee(
-    policies: Policies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
+def note_settings(
+    policies: MigrationPolicies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
 ) -> None:
     """Put it with each VM that has not been told yet. It stands in the record, so once a run."""
     for vmi in vmis:
@@ -68,4 +68,4 @@ def foresee(
         applies = migration_policy.settings(cluster.migrations, policy)
         name = policy["metadata"]["name"] if policy else ""
         warning = migration_policy.too_slow(vmi, applies)
-        found.settings = migration_policy.told(applies, name, warning)
+        found.settings = migration_policy.result_form(applies, name, warning)

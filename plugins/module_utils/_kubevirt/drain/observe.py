@@ -18,17 +18,17 @@ from ..._core.model.observation import VM, Node, Observation, Reservation, State
 from ..._core.model.record import NodeRecord, VMRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
-from ..api.cluster import Cluster, read_cluster, without_place
+from ..api.cluster import Cluster, read_cluster, refused_by_all
 from ..api.metrics import DirtyRates, Source
 from ..api.watches import Watches
 from ..objects import facts, names, requesters, tolerations
 from ..objects.document import vmi_document
 from ..records import lease_notes
 from ..records.node_record import Instance
-from ..waiting.read import Waits
+from ..waiting.read import WaitReader
 from . import deletion
-from .control_node import Ourselves
-from .departed import ANYWHERE, Away
+from .control_node import ControlNode
+from .departed import ANYWHERE, DepartedVMs
 
 Obj = dict[str, Any]
 # A VM that asks for nothing.
@@ -55,20 +55,20 @@ class Observer:
         `metrics`: who tells dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
         self._client = client
         self.node = node
-        self._ourselves = Ourselves(client.server, controller_uuid)
+        self._control_node = ControlNode(client.server, controller_uuid)
         self._reads_machines = machines
         self._machines: dict[str, Obj | None] = {}
         self._instances = instances
         self.rates = DirtyRates(metrics, node)
         self.cluster: Cluster | None = None
         self.watches = Watches(client, node)
-        self._away = Away(client, node, self.watches, instances)
+        self._departed = DepartedVMs(client, node, self.watches, instances)
         # Does another node take them: when it was asked, of which VMs, and those that none takes.
-        self._places: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
+        self._refusals: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
         self._runs: list[str] = []  # of this maintenance of the node
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
-        self.waits = Waits(client)
+        self.waits = WaitReader(client)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -100,11 +100,11 @@ class Observer:
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
-        self.waits.look([m for m in self.watches.migrations() if not facts.final(m)])
+        self.waits.update([m for m in self.watches.migrations() if not facts.final(m)])
         obs = Observation(nodes={}, vms={}, now=now, complete=True)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
-        if self._any_place(vmis):
+        if self._another_node_takes_one(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
         held = set()
@@ -112,10 +112,10 @@ class Observer:
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
-        away = {u: entry for u, entry in entries.items() if u not in vmis}
-        self._away.locate(away, quiet, now)
-        for uuid in away:
-            self._away.sight(obs, uuid, entries[uuid])
+        departed = {u: entry for u, entry in entries.items() if u not in vmis}
+        self._departed.locate(departed, quiet, now)
+        for uuid in departed:
+            self._departed.add_sighting(obs, uuid, entries[uuid])
         for uuid, pod in self._strangers(pods, vmis):
             if uuid in entries and uuid not in vmis:
                 held.add(uuid)  # its source pod has not ended
@@ -125,7 +125,7 @@ class Observer:
                 obs.inbound.append(Reservation(uuid, self.node, f"{space}/{vm}", 0))
         obs.held = frozenset(held)
         for uuid, entry in entries.items():
-            self._away.outcome(obs, uuid, entry, vmis.get(uuid))
+            self._departed.add_outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
 
     def _remember(self, vmis: Mapping[str, Obj]) -> None:
@@ -159,39 +159,39 @@ class Observer:
             boot_id=info.get("bootID", ""),
         )
 
-    def _any_place(self, vmis: Mapping[str, Obj]) -> bool:
+    def _another_node_takes_one(self, vmis: Mapping[str, Obj]) -> bool:
         """Does another node take one of them? Asked again only while there is a VM that nobody
         moves yet."""
         waits = any(not facts.mark(v) and not self.unfinished(u) for u, v in vmis.items())
-        asked, of, refused = self._places
+        asked, of, refused = self._refusals
         again = 10.0 if refused else 60.0
         if waits and (time.monotonic() - asked > again or not vmis.keys() <= of):
-            self._look_for_places(vmis)
-        return not vmis or not vmis.keys() <= self._places[2].keys()
+            self._read_refusals(vmis)
+        return not vmis or not vmis.keys() <= self._refusals[2].keys()
 
     def another_node(self) -> bool:
         """Does another node take one of its VMs; of a node without VMs: one that tolerates
         nothing? Raises KubeError."""
         vmis = {facts.identity(v): v for v in self.watches.vmis.items()} or {"": _PLAIN}
-        if not vmis.keys() <= self._places[1]:
-            self._look_for_places(vmis)
-        return not vmis.keys() <= self._places[2].keys()
+        if not vmis.keys() <= self._refusals[1]:
+            self._read_refusals(vmis)
+        return not vmis.keys() <= self._refusals[2].keys()
 
-    def _look_for_places(self, vmis: Mapping[str, Obj]) -> None:
+    def _read_refusals(self, vmis: Mapping[str, Obj]) -> None:
         """By what the VMI tolerates; where that is too little, by what its pod does, to which the
         cluster may have added."""
-        refused = self._without_place({uuid: tolerations.of(v) for uuid, v in vmis.items()})
+        refused = self._refused_by_all({uuid: tolerations.of(v) for uuid, v in vmis.items()})
         if refused:
             pods = self.watches.need_pods()
             found = {u: (vmis[u], facts.launcher_of(vmis[u], pods)) for u in refused}
-            refused = self._without_place({u: tolerations.of(*both) for u, both in found.items()})
-        self._places = (time.monotonic(), frozenset(vmis), refused)
+            refused = self._refused_by_all({u: tolerations.of(*both) for u, both in found.items()})
+        self._refusals = (time.monotonic(), frozenset(vmis), refused)
 
-    def _without_place(self, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
+    def _refused_by_all(self, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
         """Those that no other node takes, and why. Many tolerate the same: that is asked once."""
         keys = {uuid: tolerations.key(found) for uuid, found in wanted.items()}
         asked = {keys[uuid]: found for uuid, found in wanted.items()}
-        refused = without_place(self._client, self.node, asked)
+        refused = refused_by_all(self._client, self.node, asked)
         return {uuid: refused[key] for uuid, key in keys.items() if key in refused}
 
     # VMs on the node
@@ -229,7 +229,7 @@ class Observer:
         able, findings = facts.migratable(vmi)
         if able is None:
             findings = self.waits.not_known(vmi)
-        refused = self._places[2].get(uuid)
+        refused = self._refusals[2].get(uuid)
         if able and refused:
             # Not known rather than impossible: nothing is stopped for want of a target.
             able, findings = None, (Finding(Reason.NO_TARGET, refused),)
@@ -249,7 +249,7 @@ class Observer:
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)
-        back = facts.final(vmi) and self._away.comes_back(uuid, vmi)
+        back = facts.final(vmi) and self._departed.starts_again(uuid, vmi)
         gone = facts.final(vmi) and not back
         ending = deletion.ending(vmi, back)
         if ending and (entry is None or not entry.asked_to_stop):
@@ -271,7 +271,7 @@ class Observer:
             findings=findings,
             job=job,
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
-            runs_us="" if gone else self._ourselves.why(vmi),
+            runs_us="" if gone else self._control_node.why(vmi),
         )
         if marked:
             self.evicted.pop(uuid, None)
@@ -288,7 +288,7 @@ class Observer:
     def _machine(self, uuid: str) -> Obj | None:
         """The VirtualMachine behind a VMI, read once in a slice."""
         if self._reads_machines and uuid not in self._machines:
-            self._machines[uuid] = self._away.machine(uuid)
+            self._machines[uuid] = self._departed.machine(uuid)
         return self._machines.get(uuid)
 
     def _hidden(self, uuid: str, entry: VMRecord | None, newest: Obj) -> bool:

@@ -27,10 +27,10 @@ from ..records.node_record import Instance, Records
 from ..turns.turns import LATER, Turns
 from . import unsupported
 from .act import Actor
-from .cursor import Carry, slim
-from .migration_policies import Policies, foresee
+from .cursor import Cursor, needed_fields
+from .migration_policies import MigrationPolicies, note_settings
 from .observe import Observer
-from .progress import course
+from .progress import migration_progress
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
@@ -65,7 +65,7 @@ class KubeVirtPlatform:
         self._clock = clock
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines, controller_uuid, metrics)
-        self._policies = Policies(client)
+        self._policies = MigrationPolicies(client)
         self._policy = policy or Policy()
         self._record: NodeRecord | None = None
         self._nudged = 0.0
@@ -81,7 +81,7 @@ class KubeVirtPlatform:
     def close(self) -> None:
         self.observer.close()
         if self.turns is not None:
-            self.turns.board.close()
+            self.turns.other_drains.close()
         self.client.close()
 
     # Time
@@ -125,16 +125,16 @@ class KubeVirtPlatform:
         node = self.client.find(f"/api/v1/nodes/{self.node}")
         if node is None:
             raise NodeUnknown(f"There is no node {self.node} in this cluster.")
-        self._look_at(node)
+        self._take_node(node)
         return node
 
-    def outlived(self, lease: dict[str, Any] | None, run_id: str) -> NodeRecord | None:
+    def record_from_lease(self, lease: dict[str, Any] | None, run_id: str) -> NodeRecord | None:
         """As `load`, of the Node that had this name before. Raises RecordError."""
         if lease is None:
             return None
-        return lease_notes.outlived(lease, self.records, self._uid, run_id)
+        return lease_notes.record_from_lease(lease, self.records, self._uid, run_id)
 
-    def remember(self, notes: dict[str, str], run_id: str) -> dict[str, str]:
+    def lease_annotations(self, notes: dict[str, str], run_id: str) -> dict[str, str]:
         """What stands on the Lease, and this run."""
         return lease_notes.with_run(notes, self._uid, run_id)
 
@@ -145,42 +145,42 @@ class KubeVirtPlatform:
         if self.lock is not None:
             self.lock.note(self.records.notes(record))
 
-    def _look_at(self, node: dict[str, Any]) -> None:
+    def _take_node(self, node: dict[str, Any]) -> None:
         self.boot_id = ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", "")
         self._uid = str(node["metadata"]["uid"])
-        self.observer.watches.nodes.give(node)
+        self.observer.watches.nodes.replace(node)
         self._node_read = self.now()
 
     # From slice to slice
 
-    def resume(self, carry: Carry) -> NodeRecord:
+    def resume(self, cursor: Cursor) -> NodeRecord:
         """As `load`, from what the slice before has handed over; the Node is read now and then."""
-        self.records.instances = {u: Instance(**raw) for u, raw in carry.instances.items()}
-        self.records.pods = carry.pods
-        self.client.streams_lists = carry.streams_lists
+        self.records.instances = {u: Instance(**raw) for u, raw in cursor.instances.items()}
+        self.records.pods = cursor.pods
+        self.client.streams_lists = cursor.streams_lists
         if self.turns is not None:
-            self.turns.board.seen = carry.board
-        self.observer.rates.resume(carry.rates, carry.rates_answered)
-        if carry.cluster and 0 <= self.now() - carry.cluster_read < _CLUSTER:
-            version = tuple(carry.cluster["version"])
-            self.observer.cluster = Cluster(**{**carry.cluster, "version": version})
-            self._cluster_read = carry.cluster_read
-        if 0 <= self.now() - carry.read < _NODE:
-            self._look_at(carry.node)
-            self._node_read = carry.read
+            self.turns.other_drains.seen = cursor.other_drains
+        self.observer.rates.resume(cursor.rates, cursor.rates_answered)
+        if cursor.cluster and 0 <= self.now() - cursor.cluster_read < _CLUSTER:
+            version = tuple(cursor.cluster["version"])
+            self.observer.cluster = Cluster(**{**cursor.cluster, "version": version})
+            self._cluster_read = cursor.cluster_read
+        if 0 <= self.now() - cursor.read < _NODE:
+            self._take_node(cursor.node)
+            self._node_read = cursor.read
         else:
             try:
                 self._read_node()
             except NodeUnknown:
-                self._node_gone(NodeRecord.from_json(carry.record))
-        return NodeRecord.from_json(carry.record)
+                self._node_gone(NodeRecord.from_json(cursor.record))
+        return NodeRecord.from_json(cursor.record)
 
-    def hand_over(self, lease: dict[str, Any], record: str, saved: tuple[str, float]) -> Carry:
+    def make_cursor(self, lease: dict[str, Any], record: str, saved: tuple[str, float]) -> Cursor:
         """`record`: as it is now. `saved`: as it was last written, and when."""
         node, cluster = self.observer.own() or {}, self.observer.cluster
-        return Carry(
+        return Cursor(
             lease=lease,
-            node=slim(node),
+            node=needed_fields(node),
             read=self._node_read,
             record=record,
             saved=record == saved[0],
@@ -192,7 +192,7 @@ class KubeVirtPlatform:
             streams_lists=self.client.streams_lists,
             rates=self.observer.rates.values,
             rates_answered=self.observer.rates.answered,
-            board=self.turns.board.seen if self.turns else {},
+            other_drains=self.turns.other_drains.seen if self.turns else {},
         )
 
     def save(self, record: NodeRecord) -> None:
@@ -211,10 +211,10 @@ class KubeVirtPlatform:
         obs = self.observer.observe(record, self.now())
         if self.observer.cluster is not None:
             vmis = self.observer.watches.vmis.items()
-            foresee(self._policies, vmis, self.records.instances, self.observer.cluster)
-        if record is not None and self.turns is not None and self.turns.board.read_by_others:
-            self.turns.board.tell(course(self.observer, record, 0).left)
-        unsupported.remember(obs, self.node, self._policy, self.records.instances)
+            note_settings(self._policies, vmis, self.records.instances, self.observer.cluster)
+        if record is not None and self.turns is not None and self.turns.other_drains.has_readers:
+            self.turns.other_drains.report(migration_progress(self.observer, record, 0).left)
+        unsupported.note_wanted(obs, self.node, self._policy, self.records.instances)
         return obs
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
@@ -238,8 +238,8 @@ class KubeVirtPlatform:
         cluster = self.observer.cluster
         if not wanted or cluster is None or self.turns is None or self._record is None:
             return wanted
-        own = course(self.observer, self._record, wanted)
-        return self.turns.room(wanted, own, cluster, self.observer.waits.free(cluster))
+        own = migration_progress(self.observer, self._record, wanted)
+        return self.turns.may_begin(wanted, own, cluster, self.observer.waits.free(cluster))
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}

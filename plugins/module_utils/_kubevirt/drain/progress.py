@@ -13,14 +13,14 @@ from ..._core.decision.strategy import Way
 from ..._core.model.record import Ending, NodeRecord
 from ..api.cluster import can_cancel
 from ..objects import facts, names
-from ..turns.turns import Course
+from ..turns.turns import MigrationProgress
 from ..waiting import causes
 from .observe import Observer
 
 Obj = dict[str, Any]
 
 
-def course(observer: Observer, record: NodeRecord, wanted: int) -> Course:
+def migration_progress(observer: Observer, record: NodeRecord, wanted: int) -> MigrationProgress:
     """As observed last. `wanted`: so many are to be asked for, whatever the record tells yet."""
     here = {facts.identity(v): v for v in observer.watches.vmis.items() if not facts.final(v)}
     queued = slots = left = 0
@@ -33,7 +33,7 @@ def course(observer: Observer, record: NodeRecord, wanted: int) -> Course:
             open_ = entry is not None and entry.ending == Ending.NONE.value
             left += open_ and entry is not None and entry.way == Way.MIGRATE.value
             queued += _queued(observer, uuid, here[uuid])
-    return Course(queued, slots, max(left, wanted + queued))
+    return MigrationProgress(queued, slots, max(left, wanted + queued))
 
 
 def _leaves(migration: Obj, node: str) -> bool:

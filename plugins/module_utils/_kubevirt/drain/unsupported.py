@@ -19,8 +19,8 @@ from ..._core.model.policy import Policy
 from ..records.node_record import Instance
 
 _MIGRATES = (Way.MIGRATE, Way.WAIT)
-# The option's word -> the word of what applies (migration_policy.told).
-_TOLD = {
+# The option's word -> the word of what applies (migration_policy.result_form).
+_APPLIES_KEYS = {
     "auto_converge": "allow_auto_converge",
     "post_copy": "allow_post_copy",
     "bandwidth": "bandwidth_mib_s",
@@ -46,7 +46,7 @@ _ON_TIMEOUT = {
 _NOWHERE = "KubeVirt has no such setting; give these VMs a rule without it."
 
 
-def remember(obs: Observation, node: str, policy: Policy, known: Mapping[str, Instance]) -> None:
+def note_wanted(obs: Observation, node: str, policy: Policy, known: Mapping[str, Instance]) -> None:
     """Put with each VM of the node what its rule asks for, as long as it is there to be asked."""
     asks = any(rule.asked for rule in policy.rules)
     for uuid, vm in obs.vms.items():
@@ -74,8 +74,8 @@ def rows(one: Instance) -> list[dict[str, str]]:
 
 def _applies(setting: str, settings: Mapping[str, Any]) -> Any:
     """None: it could not be read."""
-    if setting in _TOLD:
-        return settings.get(_TOLD[setting])
+    if setting in _APPLIES_KEYS:
+        return settings.get(_APPLIES_KEYS[setting])
     return [] if setting == "compression" else 0
 
 

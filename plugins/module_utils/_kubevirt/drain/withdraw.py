@@ -19,7 +19,7 @@ from ..objects import facts, requesters
 from ..records.node_record import Records, instance_of
 from ..requests import migration_api
 from ..requests.signature import Signature
-from ..requests.withdrawal import Undo, mark_stays, undo_steps
+from ..requests.withdrawal import WithdrawalStep, mark_stays, withdrawal_steps
 from .observe import Observer
 
 Obj = dict[str, Any]
@@ -67,12 +67,12 @@ class Withdrawal:
             return mark_stays(facts.mark(vmi))
         moving = self._observer.unfinished(action.vm)
         ours = [m for m in moving if requesters.is_ours(m, node, record.runs, known.asked)]
-        for undo, what in undo_steps(vmi, marked, ours, self._stuck):
-            self._do(undo, what, vmi)
+        for due, what in withdrawal_steps(vmi, marked, ours, self._stuck):
+            self._do(due, what, vmi)
         self._observer.withdrawn[action.vm] = time.monotonic()
         if vmi is not None and facts.request(vmi).get("run") in record.runs:
-            self._signature.tell(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
-            self._signature.take_back(vmi)
+            self._signature.send_event(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
+            self._signature.remove_mark(vmi)
         return None
 
     def _stuck(self, migration: Obj) -> bool:
@@ -80,10 +80,10 @@ class Withdrawal:
         since = self._deleted.get(migration["metadata"]["uid"], -1e9)
         return time.monotonic() - since >= _STUCK
 
-    def _do(self, undo: Undo, what: Obj, vmi: Obj | None) -> None:
-        if undo is Undo.CANCEL:
+    def _do(self, due: WithdrawalStep, what: Obj, vmi: Obj | None) -> None:
+        if due is WithdrawalStep.CANCEL:
             migration_api.cancel_mark(self._client, what)
-        elif undo is Undo.DELETE:
+        elif due is WithdrawalStep.DELETE:
             migration_api.delete_migration(self._client, what)
             self._deleted[what["metadata"]["uid"]] = time.monotonic()
         elif vmi is not None:

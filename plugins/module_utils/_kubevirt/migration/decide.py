@@ -15,9 +15,9 @@ from typing import Any
 
 from ..._core.reasons.reason import PATIENT, Finding, Reason
 from ..objects import facts
-from ..requests.withdrawal import Undo, mark_stays, undo_steps
+from ..requests.withdrawal import WithdrawalStep, mark_stays, withdrawal_steps
 from ..waiting.causes import not_known
-from .model import Asked, MigrationRequest, View, Want, begins_late
+from .model import MigrationRequest, RequestNote, View, WantedState, begins_late
 
 Obj = dict[str, Any]
 # KubeVirt ends a migration object within a second of the move, if nothing keeps it.
@@ -37,9 +37,9 @@ class Do(str, Enum):
 
 
 _DO = {
-    Undo.CANCEL: Do.CANCEL,
-    Undo.DELETE: Do.DELETE,
-    Undo.END_TARGET: Do.END_TARGET,
+    WithdrawalStep.CANCEL: Do.CANCEL,
+    WithdrawalStep.DELETE: Do.DELETE,
+    WithdrawalStep.END_TARGET: Do.END_TARGET,
 }
 
 
@@ -61,15 +61,15 @@ class Step:
     phase: Phase
     finding: Finding | None = None
     migration: Obj | None = None
-    asked: Asked | None = None
+    asked: RequestNote | None = None
 
 
-def next_step(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
+def next_step(view: View, asked: RequestNote | None, request: MigrationRequest) -> Step:
     """What to do now."""
     gone = _gone(view, asked, request)
     if gone is not None:
         return gone
-    if request.want is Want.ABORTED:
+    if request.want is WantedState.ABORTED:
         return _abort(view, asked, request)
     return _move(view, asked, request)
 
@@ -78,10 +78,10 @@ def _done(phase: Phase, finding: Finding | None = None, migration: Obj | None = 
     return Step(Do.DONE, phase, finding, migration)
 
 
-def _gone(view: View, asked: Asked | None, request: MigrationRequest) -> Step | None:
+def _gone(view: View, asked: RequestNote | None, request: MigrationRequest) -> Step | None:
     """The VM has ended, or is another one by now."""
     vmi = view.vmi
-    if (vmi is None or facts.final(vmi)) and asked is None and request.want is Want.ABORTED:
+    if (vmi is None or facts.final(vmi)) and asked is None and request.want is WantedState.ABORTED:
         return _done(Phase.ACTIVE)  # it is off: nothing can be under way
     if vmi is None:
         return _done(
@@ -110,7 +110,7 @@ def _ended(vmi: Obj, view: View) -> Finding:
 # Moving
 
 
-def _move(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
+def _move(view: View, asked: RequestNote | None, request: MigrationRequest) -> Step:
     if asked is None:
         return _begin(view, request)
     alive = [m for m in view.moving if not facts.deleted(m)]
@@ -138,15 +138,15 @@ def _begin(view: View, request: MigrationRequest) -> Step:
     if able is False and not view.moving:
         return _done(Phase.BLOCKED, findings[0])
     uid = (view.vmi or {})["metadata"]["uid"]
-    note = Asked(view.node, uid, 0, "", view.now, view.now, request.want.value)
+    note = RequestNote(view.node, uid, 0, "", view.now, view.now, request.want.value)
     return Step(Do.SIGN, Phase.MIGRATING, asked=note)
 
 
-def _arrived(view: View, asked: Asked) -> bool:
+def _arrived(view: View, asked: RequestNote) -> bool:
     return view.fits if view.fits is not None else view.node != asked.source
 
 
-def _close(view: View, asked: Asked) -> Step:
+def _close(view: View, asked: RequestNote) -> Step:
     """It has moved. The migration object may be kept open; that is told, not waited for."""
     open_ = [m for m in view.unfinished if facts.switched(view.vmi, m)]
     work = open_[-1] if open_ else view.by_uid(asked.work)
@@ -166,7 +166,7 @@ def _close(view: View, asked: Asked) -> Step:
     return _done(Phase.MIGRATED, Finding(Reason.OBJECT_STAYS, text), work)
 
 
-def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
+def _under_way(view: View, asked: RequestNote, request: MigrationRequest, current: Obj) -> Step:
     uid = current["metadata"]["uid"]
     if uid != asked.work:
         return _bind(view, asked, request, current)
@@ -186,7 +186,7 @@ def _under_way(view: View, asked: Asked, request: MigrationRequest, current: Obj
     return Step(Do.DELETE, Phase.MIGRATING, overdue, current, note)
 
 
-def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
+def _bind(view: View, asked: RequestNote, request: MigrationRequest, current: Obj) -> Step:
     """The migration of this attempt: made by us a moment ago, or adopted."""
     note = facts.request(current)
     made = note.get("run") == request.run_id and note.get("attempt") == asked.attempt
@@ -196,7 +196,9 @@ def _bind(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> 
     return Step(Do.SIGN, Phase.MIGRATING, None, current, bound)
 
 
-def _overdue(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Finding | None:
+def _overdue(
+    view: View, asked: RequestNote, request: MigrationRequest, current: Obj
+) -> Finding | None:
     """Our own deadlines: KubeVirt has none for what waits, and none for a preparation."""
     waits = view.waits
     if view.now - asked.first > request.migration_timeout and not facts.too_late(
@@ -212,15 +214,15 @@ def _overdue(view: View, asked: Asked, request: MigrationRequest, current: Obj) 
     return waits if begins_late(facts.phase(current)) else None
 
 
-def _withdrawn(view: View, asked: Asked, request: MigrationRequest, current: Obj) -> Step:
-    return _undo(view, asked, request, Phase.MIGRATING, [current])
+def _withdrawn(view: View, asked: RequestNote, request: MigrationRequest, current: Obj) -> Step:
+    return _withdrawal(view, asked, request, Phase.MIGRATING, [current])
 
 
 def _ours(migration: Obj) -> bool:
     return bool(facts.request(migration))
 
 
-def _again(view: View, asked: Asked, request: MigrationRequest) -> Step:
+def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
     """No migration is under way, and it is not where it shall be."""
     if asked.attempt:
         ended = _how_it_ended(view, asked)
@@ -231,7 +233,7 @@ def _again(view: View, asked: Asked, request: MigrationRequest) -> Step:
             if ended.reason is Reason.ABORTED:
                 return _done(Phase.BLOCKED, ended, last)
             if asked.attempt >= request.max_attempts:
-                text = f"Attempt {asked.attempt} of {request.max_attempts}: {_told(ended)}"
+                text = f"Attempt {asked.attempt} of {request.max_attempts}: {_as_text(ended)}"
                 return _done(Phase.BLOCKED, Finding(Reason.ATTEMPTS_USED_UP, text), last)
             if view.since_ended < request.backoff * 2 ** (asked.attempt - 1):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)
@@ -243,11 +245,11 @@ def _again(view: View, asked: Asked, request: MigrationRequest) -> Step:
     return _ask(view, asked, request)
 
 
-def _told(finding: Finding) -> str:
+def _as_text(finding: Finding) -> str:
     return f"{finding.reason.value}: {finding.to_dict()['message']}"
 
 
-def _how_it_ended(view: View, asked: Asked) -> Finding | None:
+def _how_it_ended(view: View, asked: RequestNote) -> Finding | None:
     """None: it was never made, because we were killed between note and request."""
     last = view.by_uid(asked.work) if asked.work else None
     if last is None and asked.work:
@@ -260,7 +262,7 @@ def _how_it_ended(view: View, asked: Asked) -> Finding | None:
     return facts.why_failed(view.vmi, last, view.event)
 
 
-def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
+def _ask(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
     overdue = view.now - asked.at > request.pending_timeout
     if view.unfinished:
         # It has moved before; KubeVirt takes no second one as long as the first is open.
@@ -291,7 +293,7 @@ def _ask(view: View, asked: Asked, request: MigrationRequest) -> Step:
 # Aborting: the mark first, or KubeVirt makes a new migration for it; then the migration
 
 
-def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
+def _abort(view: View, asked: RequestNote | None, request: MigrationRequest) -> Step:
     vmi = view.vmi or {}
     late = [(m, why) for m in view.unfinished for why in [facts.too_late(vmi, m)] if why]
     open_ = [m for m in view.unfinished if not facts.too_late(vmi, m)]
@@ -305,7 +307,7 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
             return _done(Phase.ACTIVE)
         work = open_[-1]["metadata"]["uid"] if open_ else ""
         uid = vmi["metadata"]["uid"]
-        note = Asked(view.node, uid, 0, work, view.now, view.now, request.want.value)
+        note = RequestNote(view.node, uid, 0, work, view.now, view.now, request.want.value)
         return Step(Do.SIGN, Phase.ABORTING, None, open_[-1] if open_ else None, note)
     if marked and view.now - asked.at > request.abort_timeout:
         text = (
@@ -315,7 +317,7 @@ def _abort(view: View, asked: Asked | None, request: MigrationRequest) -> Step:
         )
         return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
     if marked or open_:
-        return _undo(view, asked, request, Phase.ABORTING, open_, marked)
+        return _withdrawal(view, asked, request, Phase.ABORTING, open_, marked)
     if late and view.node == asked.source:
         return _refused(view, late[-1][0], late[-1][1])
     return _aborted(view, asked)
@@ -327,9 +329,9 @@ def _refused(view: View, migration: Obj, why: str) -> Step:
     return _done(phase, Finding(Reason.TOO_LATE, f"Not aborted: {why}."), migration)
 
 
-def _undo(
+def _withdrawal(
     view: View,
-    asked: Asked,
+    asked: RequestNote,
     request: MigrationRequest,
     phase: Phase,
     open_: list[Obj],
@@ -339,8 +341,8 @@ def _undo(
     waited, last = view.now - asked.at, open_[-1] if open_ else None
     late = waited > request.abort_timeout
     stuck = late and waited <= request.abort_timeout + _POD_ENDS
-    for undo, what in undo_steps(view.vmi, marked, open_, lambda _migration: stuck):
-        return Step(_DO[undo], phase, asked.finding, last if undo is Undo.CANCEL else what)
+    for due, what in withdrawal_steps(view.vmi, marked, open_, lambda _migration: stuck):
+        return Step(_DO[due], phase, asked.finding, last if due is WithdrawalStep.CANCEL else what)
     if last is None or not late:
         return Step(Do.WAIT, phase, asked.finding, last)
     name, told = last["metadata"]["name"], facts.phase(last)
@@ -348,7 +350,7 @@ def _undo(
     return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), last)
 
 
-def _aborted(view: View, asked: Asked) -> Step:
+def _aborted(view: View, asked: RequestNote) -> Step:
     last = view.by_uid(asked.work)
     if view.node != asked.source:
         text = f"The abort came too late: it runs on {view.node}."

@@ -23,14 +23,14 @@ from ..objects.reason_texts import on_kubevirt
 from ..requests import migration_api
 from .decide import Do, Phase, Step, next_step
 from .model import (
-    Asked,
     MigrationRefused,
     MigrationRequest,
+    RequestNote,
     View,
     VMNotHere,
-    Want,
+    WantedState,
     check_request,
-    read_asked,
+    read_note,
     write_note,
 )
 from .read import Reader, target_refuses
@@ -38,7 +38,7 @@ from .result import foreseen, result
 
 Obj = dict[str, Any]
 # Seconds: between the two reads after which an end is believed, and the longest sleep.
-_TWICE = 0.5
+_SECOND_READ_DELAY = 0.5
 _WAIT = 2.0
 _ASKED = frozenset({Do.CANCEL, Do.END_TARGET})
 _PASSES = frozenset({0, 429, 500, 502, 503, 504})
@@ -111,22 +111,22 @@ class Migrator:
     def run(self) -> dict[str, Any]:
         until = self._clocks.mono() + self._request.seconds
         self._reader.start()
-        view = self._reader.look()
+        view = self._reader.read()
         first, last = view.node, Do.WAIT
         while True:
             step = self._next(view)
             if step.do is Do.DONE:
-                self._clocks.sleep(_TWICE)
-                view = self._reader.look(fresh=True)
+                self._clocks.sleep(_SECOND_READ_DELAY)
+                view = self._reader.read(fresh=True)
                 again = self._next(view)
                 if (again.do, again.phase) == (Do.DONE, step.phase):
                     return self._result(view, again, first)
                 continue
             refusal = self._act(step, view)
             if refusal is not None:
-                return self._result(self._reader.look(fresh=True), refusal, first)
+                return self._result(self._reader.read(fresh=True), refusal, first)
             if self._clocks.mono() >= until:
-                view = self._reader.look()
+                view = self._reader.read()
                 step = self._next(view)  # told as it is now; an end is still read twice
                 if step.do is not Do.DONE:
                     return self._result(view, step, first)
@@ -135,7 +135,7 @@ class Migrator:
             repeated, last = step.do is last and step.do in _ASKED, step.do
             if step.do is Do.WAIT or repeated:
                 self._reader.wait(min(_WAIT, max(0.05, until - self._clocks.mono())))
-            view = self._reader.look()
+            view = self._reader.read()
 
     def _next(self, view: View) -> Step:
         asked = self._asked(view)
@@ -143,7 +143,7 @@ class Migrator:
         if lost and view.vmi is not None and not facts.final(view.vmi):
             return self._lost(view, view.vmi)
         step = next_step(view, asked, self._request)
-        new = step.do is Do.SIGN and asked is None and self._request.want is Want.MIGRATED
+        new = step.do is Do.SIGN and asked is None and self._request.want is WantedState.MIGRATED
         if new and view.vmi is not None:
             refused = target_refuses(self._client, self._request, view.vmi)
             if refused is not None:
@@ -171,7 +171,7 @@ class Migrator:
     def plan(self) -> dict[str, Any]:
         """The notes are not written: each step is followed by the one that it would lead to."""
         self._reader.start()
-        view = self._reader.look()
+        view = self._reader.read()
         step = self._next(view)
         if step.do is Do.SIGN and step.asked is not None:
             step = next_step(view, step.asked, self._request)
@@ -184,18 +184,18 @@ class Migrator:
         return {**found, **foreseen(self._request, view, refusal or step)}
 
     def _result(self, view: View, step: Step, first: str) -> dict[str, Any]:
-        asked = read_asked(view.vmi, self._request.run_id) if view.vmi is not None else None
+        asked = read_note(view.vmi, self._request.run_id) if view.vmi is not None else None
         moved = asked is not None and bool(view.node) and view.node != asked.source
         found = result(self._request, view, asked, step, first)
         told: dict[str, Any] = on_kubevirt({**found, "changed": self._changed or moved})
         return told
 
-    def _asked(self, view: View) -> Asked | None:
+    def _asked(self, view: View) -> RequestNote | None:
         """Raises Superseded: a run that another one has taken over must stop."""
         vmi = view.vmi
         if vmi is None or not self._signed:
             return None  # a note under this id is of an earlier task
-        asked = read_asked(vmi, self._request.run_id)
+        asked = read_note(vmi, self._request.run_id)
         if asked is not None:
             self._uid = asked.uid
             return asked if asked.want == self._request.want.value else None
@@ -243,19 +243,19 @@ class Migrator:
             migration_api.end_target(self._client, view.vmi, step.migration)
         self._changed = self._changed or step.do is not Do.SIGN
 
-    def _sign(self, vmi: Obj, asked: Asked) -> None:
+    def _sign(self, vmi: Obj, asked: RequestNote) -> None:
         note = self._note(asked)
         version = vmi["metadata"]["resourceVersion"]
         self._reader.put(migration_api.sign(self._client, vmi, note, version))
         self._signed, self._uid = True, asked.uid
 
-    def _note(self, asked: Asked) -> dict[str, Any]:
+    def _note(self, asked: RequestNote) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(self._clocks.wall(), timezone.utc)
         return write_note(self._request, asked, stamp.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     def _bind(self, step: Step, made: Obj | None) -> None:
         """The note names it, so that one that somebody deletes is told from one never made."""
-        vmi = self._reader.look().vmi
+        vmi = self._reader.read().vmi
         if made is not None and step.asked is not None and vmi is not None:
             self._sign(vmi, replace(step.asked, work=made["metadata"]["uid"]))
 
@@ -286,7 +286,7 @@ class Migrator:
         except AccessDenied:
             raise
         except KubeError:
-            now = self._reader.look(fresh=True).vmi
+            now = self._reader.read(fresh=True).vmi
             if now is not None and facts.mark(now) == facts.mark(view.vmi):
                 raise
         else:

@@ -34,7 +34,7 @@ class MigrationRefused(Exception):
     """What is asked for cannot be: said before anything is touched."""
 
 
-class Want(str, Enum):
+class WantedState(str, Enum):
     MIGRATED = "migrated"
     ABORTED = "aborted"
 
@@ -50,7 +50,7 @@ class MigrationRequest:
     auth: Mapping[str, Any]
     name: str
     namespace: str
-    want: Want
+    want: WantedState
     run_id: str
     requester: str = ""
     reason: str = ""
@@ -92,7 +92,7 @@ def check_request(request: MigrationRequest) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestNote:
     """Our note. `uid`: the VMI's, so that one that was started anew is told apart.
 
     `first`, `at`: when the run began, and this attempt (seconds since the epoch where we run).
@@ -114,13 +114,13 @@ class Asked:
         return Finding(Reason(self.why[0]), self.why[1]) if self.why[0] else None
 
 
-def read_asked(vmi: Obj, run_id: str) -> Asked | None:
+def read_note(vmi: Obj, run_id: str) -> RequestNote | None:
     """This run's note; None where it has not asked yet, or another run has since."""
     note = facts.request(vmi)
     if note.get("run") != run_id or "attempt" not in note:
         return None
     why = note.get("why") or ["", ""]
-    return Asked(
+    return RequestNote(
         source=str(note.get("node", "")),
         uid=str(note.get("uid", "")),
         attempt=int(note["attempt"]),
@@ -132,7 +132,7 @@ def read_asked(vmi: Obj, run_id: str) -> Asked | None:
     )
 
 
-def write_note(request: MigrationRequest, asked: Asked, stamp: str) -> dict[str, Any]:
+def write_note(request: MigrationRequest, asked: RequestNote, stamp: str) -> dict[str, Any]:
     """Our note as JSON. The first five keys are those of every request of ours."""
     return {
         "run": request.run_id,
@@ -202,14 +202,14 @@ def begins_late(phase: str) -> bool:
 
 
 __all__ = [
-    "Asked",
     "MigrationRefused",
     "MigrationRequest",
+    "RequestNote",
     "VMNotHere",
     "View",
-    "Want",
+    "WantedState",
     "begins_late",
     "check_request",
-    "read_asked",
+    "read_note",
     "write_note",
 ]

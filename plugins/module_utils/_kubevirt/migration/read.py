@@ -19,8 +19,8 @@ from ..api.errors import KubeError
 from ..objects import facts, names, tolerations
 from ..objects.requesters import two_loops
 from ..requests import migration_api
-from ..waiting.read import Waits
-from .model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, Want
+from ..waiting.read import WaitReader
+from .model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, WantedState
 
 Obj = dict[str, Any]
 Clock = Callable[[], float]
@@ -55,7 +55,7 @@ class Reader:
         self._ended: dict[str, float] = {}
         self._switched: float | None = None
         self._events: dict[str, str] = {}
-        self._waits = Waits(client, space, mono, wall)
+        self._waits = WaitReader(client, space, mono, wall)
         # A request that the server did not take for the moment, and when.
         self.refused: tuple[Finding, float] | None = None
 
@@ -89,7 +89,7 @@ class Reader:
     def _check_target(self) -> None:
         """What cannot be is said before anything is touched."""
         request, version = self._request, (self.cluster.version if self.cluster else (0, 0))
-        if not (request.target or request.selector) or request.want is Want.ABORTED:
+        if not (request.target or request.selector) or request.want is WantedState.ABORTED:
             return
         if (0, 0) < version < TARGET_SINCE:
             raise MigrationRefused(
@@ -134,7 +134,7 @@ class Reader:
                 f"There is no VM {request.name} in namespace {request.namespace}. "
                 "See kubectl get vm,vmi --all-namespaces. Nothing was changed."
             )
-        if request.want is Want.MIGRATED:
+        if request.want is WantedState.MIGRATED:
             shown = facts.status(vm).get("printableStatus") if vm else facts.phase(vmi or {})
             raise VMNotHere(
                 f"VM {request.vm} does not run ({shown or 'no instance'}): there is nothing to "
@@ -146,7 +146,7 @@ class Reader:
         found.sort(key=lambda v: str(v["metadata"].get("creationTimestamp", "")))
         return dict(found[-1]) if found else None
 
-    def look(self, fresh: bool = False) -> View:
+    def read(self, fresh: bool = False) -> View:
         """What is. `fresh`: listed now, not what the watches told."""
         self._changed.clear()
         if fresh:
@@ -174,7 +174,7 @@ class Reader:
 
     def _wanted(self, view: View) -> bool | None:
         request = self._request
-        if request.want is Want.ABORTED or not (request.target or request.selector):
+        if request.want is WantedState.ABORTED or not (request.target or request.selector):
             return None
         if request.target:
             return view.node == request.target
@@ -186,10 +186,10 @@ class Reader:
 
     def _waits_for(self, view: View) -> Finding | None:
         """What the current one waits for. An abort does not ask."""
-        if view.vmi is None or self._request.want is Want.ABORTED:
+        if view.vmi is None or self._request.want is WantedState.ABORTED:
             return None
         current = view.current
-        self._waits.look([current] if current is not None else [])
+        self._waits.update([current] if current is not None else [])
         if current is None:
             return None
         before = [m for m in view.migrations if facts.final(m)]

@@ -15,7 +15,7 @@ from ..._core.result import accounted
 from ..objects import facts
 from ..objects.requesters import asked_by
 from .decide import Do, Phase, Step
-from .model import Asked, MigrationRequest, View, Want
+from .model import MigrationRequest, RequestNote, View, WantedState
 
 Obj = dict[str, Any]
 # The catalogue's remedies speak of libvirt where the reason is libvirt's too.
@@ -38,7 +38,7 @@ _VERDICTS = {
 }
 
 
-def told(finding: Finding | None) -> dict[str, str]:
+def finding_fields(finding: Finding | None) -> dict[str, str]:
     """reason, plane, message, remedy; empty texts where nothing is wrong."""
     if finding is None:
         return {"reason": "", "plane": "", "message": "", "remedy": ""}
@@ -47,7 +47,7 @@ def told(finding: Finding | None) -> dict[str, str]:
 
 
 def result(
-    request: MigrationRequest, view: View, asked: Asked | None, step: Step, first: str
+    request: MigrationRequest, view: View, asked: RequestNote | None, step: Step, first: str
 ) -> dict[str, Any]:
     """The slice in result form. `first`: the node on which the slice found it."""
     final = step.do is Do.DONE
@@ -55,7 +55,7 @@ def result(
     row = _row(request, view, asked, step, work)
     verdict = row["verdict"]
     source = asked.source if asked is not None else first
-    refused = request.want is Want.ABORTED and verdict == "moved"
+    refused = request.want is WantedState.ABORTED and verdict == "moved"
     return {
         "ended": "final" if final else "out_of_time",
         "phase": step.phase.value,
@@ -63,13 +63,13 @@ def result(
         "node": source or request.node,
         "run_id": request.run_id,
         **accounted([row]),
-        "findings": [told(step.finding)] if refused else [],
+        "findings": [finding_fields(step.finding)] if refused else [],
         "diff": _diff(request, source, view.node),
     }
 
 
 def _row(
-    request: MigrationRequest, view: View, asked: Asked | None, step: Step, work: Obj | None
+    request: MigrationRequest, view: View, asked: RequestNote | None, step: Step, work: Obj | None
 ) -> dict[str, Any]:
     vmi = view.vmi
     state = facts.state_of(vmi, work) if vmi is not None and work is not None else {}
@@ -80,7 +80,7 @@ def _row(
         "uuid": facts.identity(vmi) if vmi is not None else "",
         "strategy": str(vmi["spec"].get("evictionStrategy") or "") if vmi is not None else "",
         "decided_by": f"{request.want.value} was asked for",
-        "way": "migrate" if request.want is Want.MIGRATED else "abort",
+        "way": "migrate" if request.want is WantedState.MIGRATED else "abort",
         "verdict": _VERDICTS.get(step.phase, "pending") if step.do is Do.DONE else "pending",
         "phase": _phase(work, moved),
         "source": asked.source if asked is not None else view.node,
@@ -97,7 +97,7 @@ def _row(
         "requested_by": asked_by(vmi, work) if work is not None else "",
         "handed_off": facts.handed_off(vmi, work),
         "policy": str(state.get("migrationPolicyName") or ""),
-        **told(step.finding),
+        **finding_fields(step.finding),
     }
 
 
@@ -135,7 +135,7 @@ def foreseen(request: MigrationRequest, view: View, step: Step) -> dict[str, Any
         planned.append({"do": "migrate", "vm": vm, "target": target})
     elif step.do is Do.SIGN or (step.do is Do.WAIT and step.migration is not None):
         planned.append({"do": "adopt", "vm": vm, "target": ""})
-    if request.want is Want.ABORTED and step.do in (Do.CANCEL, Do.DELETE):
+    if request.want is WantedState.ABORTED and step.do in (Do.CANCEL, Do.DELETE):
         if step.do is Do.CANCEL:
             planned.append({"do": "cancel", "vm": vm, "target": ""})
         if view.moving:

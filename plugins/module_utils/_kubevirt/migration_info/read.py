@@ -15,7 +15,7 @@ from ..._core.model.policy import PolicyError
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
-from ..drain.migration_policies import Policies
+from ..drain.migration_policies import MigrationPolicies
 from ..migration.model import VMNotHere
 from ..objects import facts, migration_policy, names
 from ..requests import migration_api
@@ -59,7 +59,7 @@ class _Reading:
         self._not_read: dict[str, None] = {}  # in order, each once
         self._holders: list[Holder] | None = None
         self._asked_holders = False
-        self._policies = Policies(client)
+        self._policies = MigrationPolicies(client)
         self._quotas: dict[str, list[Obj]] = {}
 
     def run(self) -> dict[str, Any]:

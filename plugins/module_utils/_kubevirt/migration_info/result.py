@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
-from ..migration.result import told
+from ..migration.result import finding_fields
 from ..objects import facts
 from ..objects.migration_policy import too_slow
 from ..objects.requesters import asked_by, two_loops
@@ -41,7 +41,7 @@ def findings(known: Known) -> list[dict[str, str]]:
             "remedy": row["remedy"],
         }
         for where, finding, subject in found
-        for row in [told(finding)]
+        for row in [finding_fields(finding)]
     ]
 
 
@@ -76,7 +76,7 @@ def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
         why = external if known.strategy == "External" else ""
         found.append((MIGRATION, not_begun(known.vmi, why), me))
     if last is not None and facts.phase(last) == "Failed":
-        event = known.told_by("FailedMigration")
+        event = known.event_message("FailedMigration")
         failed = facts.why_failed(known.vmi, last, event)
         found.append((MIGRATION, failed, f"migration {named(last)}"))
     return found

@@ -53,7 +53,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Between:
+class PodAffinity:
     """`group`: of VMs that never share a node; empty: none. `beyond`: what a group does not say.
     `terms`: what can be told from the pods of a node. `unchecked`: what cannot, in words."""
 
@@ -63,12 +63,12 @@ class Between:
     unchecked: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str | None:
+    def rules_group(self) -> str | None:
         """The group, as rules see it. None: there is more than groups can say, and no group."""
         return self.group or (None if self.beyond else "")
 
 
-def between(obj: Obj) -> Between:
+def pod_affinity(obj: Obj) -> PodAffinity:
     """Of a VMI or a pod: both have it in their spec, in the same words."""
     spec = obj.get("spec") or {}
     affinity = spec.get("affinity") or {}
@@ -91,7 +91,7 @@ def between(obj: Obj) -> Between:
         if raw.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
             unchecked.append(f"spread by {raw.get('topologyKey', '')}")
     beyond = bool(unchecked) or len(terms) > len(groups) or len(set(groups)) > 1
-    return Between(groups[0] if groups else "", beyond, tuple(terms), tuple(unchecked))
+    return PodAffinity(groups[0] if groups else "", beyond, tuple(terms), tuple(unchecked))
 
 
 def _term(raw: Mapping[str, Any], namespace: str) -> Term | None:
@@ -104,7 +104,7 @@ def _term(raw: Mapping[str, Any], namespace: str) -> Term | None:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PlacedPod:
     """A pod, as others stand beside it. `terms`: pods that it does not want there. `vmi`: the UID
     of the VM that it is of."""
 
@@ -115,16 +115,16 @@ class Beside:
     vmi: str = ""
 
 
-def beside(obj: Obj) -> Beside:
+def placed_pod(obj: Obj) -> PlacedPod:
     """Of a pod, or of a VMI as its target pod will be."""
     namespace, name = facts.key(obj)
     labels = facts.labels(obj)
-    terms = between(obj).terms if (obj.get("spec") or {}).get("affinity") else ()
+    terms = pod_affinity(obj).terms if (obj.get("spec") or {}).get("affinity") else ()
     vmi = labels.get(names.CREATED_BY) or obj["metadata"].get("uid", "")
-    return Beside(namespace, name, labels, terms, vmi)
+    return PlacedPod(namespace, name, labels, terms, vmi)
 
 
-def apart(one: Beside, other: Beside) -> bool:
+def repel(one: PlacedPod, other: PlacedPod) -> bool:
     """The scheduler asks both: the rules of the new pod, and those of the pods that are there.
 
     Of a migration that is under way the VM's own pod is there.

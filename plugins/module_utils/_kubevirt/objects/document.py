@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import facts
-from .affinity import between
+from .affinity import pod_affinity
 
 Obj = dict[str, Any]
 # Run strategies with which KubeVirt starts a VM again by itself.
@@ -42,7 +42,7 @@ def vmi_document(vmi: Obj, machine: Obj | None, dirty_rate: float | None = None)
         "labels": dict(facts.labels(vmi)),
         "annotations": {k: v for k, v in facts.annotations(vmi).items() if k not in _COPIES},
         "owner": _owner(vmi),
-        "anti_affinity_group": between(vmi).told,
+        "anti_affinity_group": pod_affinity(vmi).rules_group,
         "eviction_strategy": vmi["spec"].get("evictionStrategy") or None,
         "memory_mib": _most_memory(vmi),
         "vcpus": _vcpus(domain),

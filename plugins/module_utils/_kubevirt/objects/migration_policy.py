@@ -81,7 +81,7 @@ def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
     )
 
 
-def told(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:
+def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:
     """Result form of what applies to one VM."""
     return {
         "policy": policy,

@@ -23,7 +23,7 @@ from ..objects import facts, names
 from ..objects.migration_policy import DEFAULTS
 from ..objects.quotas import amount
 from ..service import Request, connect, plan_now, refuse_own_node
-from .dry_run import try_out
+from .dry_run import dry_run_evictions
 
 _ALL = 10**6
 MIB = 2**20
@@ -40,7 +40,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
         found, (_old, obs) = plan_now(platform, request)
-        found = try_out(platform.client, platform.observer, found)
+        found = dry_run_evictions(platform.client, platform.observer, found)
         cluster = platform.observer.cluster
         if request.intent is not Intent.DRAINED or cluster is None:
             return found
@@ -77,7 +77,7 @@ def settings(cluster: Cluster) -> MigrationSettings:
     )
 
 
-def look(request: Request) -> dict[str, Any]:
+def read_node(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
     platform = connect(request, machines=True)
     try:
@@ -108,7 +108,7 @@ def look(request: Request) -> dict[str, Any]:
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else record_row(old),
             "changed": False,
-            **platform.observer.rates.told,
+            **platform.observer.rates.result_fields,
         }
     finally:
         platform.close()

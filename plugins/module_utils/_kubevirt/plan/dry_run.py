@@ -26,7 +26,7 @@ _WELL = frozenset({Answer.ACCEPTED, Answer.MARKED, Answer.IN_PROGRESS, Answer.GO
 _MIGRATED = frozenset({"LiveMigrate", "LiveMigrateIfPossible"})
 
 
-def try_out(client: Client, observer: Observer, plan: dict[str, Any]) -> dict[str, Any]:
+def dry_run_evictions(client: Client, observer: Observer, plan: dict[str, Any]) -> dict[str, Any]:
     """The plan, and what the server says to it. Without the right to evict it says so."""
     rows = {row["name"]: row for row in plan["vms"]}
     vmis = {facts.identity(vmi): vmi for vmi in observer.watches.vmis.items()}

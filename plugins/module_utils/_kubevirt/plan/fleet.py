@@ -27,11 +27,11 @@ from ..api.client import Client
 from ..api.cluster import read_cluster
 from ..api.metrics import DirtyRates, Source
 from ..objects import facts, names
-from ..objects.affinity import between
+from ..objects.affinity import pod_affinity
 from ..objects.quotas import amount, budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
-from ..preflight.read import Read, read
-from ..preflight.targets import MIB, Target, Wants, refusal, wants
+from ..preflight.read import ClusterObjects, read
+from ..preflight.targets import MIB, PodRequirements, Target, refusal, requirements_of
 from ..preflight.vm import Around, vm_of
 from .check_mode import limits, settings
 
@@ -71,11 +71,13 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[s
         },
         "unread": found.unread,
         "changed": False,
-        **rates.told,
+        **rates.result_fields,
     }
 
 
-def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None) -> dict[str, Any]:
+def fleet_of(
+    found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None
+) -> dict[str, Any]:
     """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told."""
     rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
@@ -96,7 +98,7 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
         if facts.final(vmi) or where not in nodes:
             continue
         pod = pods.get(vmi["metadata"]["uid"])
-        asked = _but_counted(wants(vmi, pod, nodes[where], found.volumes))
+        asked = _but_counted(requirements_of(vmi, pod, nodes[where], found.volumes))
         key = json.dumps(
             [asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes]
         )
@@ -111,7 +113,7 @@ def fleet_of(found: Read, default_strategy: str, rates: DirtyRates | None = None
     }
 
 
-def _launchers(found: Read) -> dict[str, Obj]:
+def _launchers(found: ClusterObjects) -> dict[str, Obj]:
     """UID of the VMI -> its launcher pod, on the node where it runs."""
     place = {vmi["metadata"]["uid"]: facts.status(vmi).get("nodeName") for vmi in found.vmis}
     pods = {}
@@ -166,7 +168,7 @@ def _target(node: Obj) -> Target:
 def _vm_row(
     vmi: Obj,
     pod: Obj | None,
-    found: Read,
+    found: ClusterObjects,
     default_strategy: str,
     refused: Mapping[str, Sequence[Mapping[str, str]]],
     rates: DirtyRates,
@@ -183,7 +185,7 @@ def _vm_row(
         "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
         "cpu_milli": _up("cpu", needs.get("cpu", 0.0)),
         "sent_mib": vm.memory_mib,
-        "group": between(vmi).group,
+        "group": pod_affinity(vmi).group,
         "strategy": vm.declared_strategy or "",
         "migratable": vm.migratable,
         "reasons": [{"reason": f.reason.value, "message": f.message} for f in vm.findings],
@@ -193,14 +195,14 @@ def _vm_row(
     }
 
 
-def _but_counted(asked: Wants) -> Wants:
+def _but_counted(asked: PodRequirements) -> PodRequirements:
     """What a node has or has not, however much memory and CPU is free there."""
     needs = {what: value for what, value in asked.needs.items() if what not in _COUNTED}
     labels = {key: value for key, value in asked.labels.items() if key != names.SCHEDULABLE}
     return replace(asked, needs=needs, labels=labels)
 
 
-def _refused(targets: Iterable[Target], wanted: Wants) -> dict[str, list[dict[str, str]]]:
+def _refused(targets: Iterable[Target], wanted: PodRequirements) -> dict[str, list[dict[str, str]]]:
     """Node -> why it never takes the VM."""
     found = {}
     for target in targets:
@@ -215,7 +217,7 @@ def _refused(targets: Iterable[Target], wanted: Wants) -> dict[str, list[dict[st
 
 
 def _budgets(
-    found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
+    found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
 ) -> list[dict[str, Any]]:
     """Disruption budgets of VMs that are stopped by an eviction, if they are stopped.
 
@@ -258,7 +260,7 @@ def _budget_rows(space: str, budgets: Sequence[Budget]) -> list[dict[str, Any]]:
 
 
 def _quotas(
-    found: Read, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
+    found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
 ) -> list[dict[str, Any]]:
     """Quotas that leave too little for one more pod of a VM, which a migration needs."""
     full: dict[tuple[str, str], dict[str, Any]] = {}

@@ -23,8 +23,8 @@ from ..api.errors import AccessDenied, KubeError
 from ..drain.platform import KubeVirtPlatform
 from ..objects import facts, names
 from ..requests.eviction import Answer, evict, explain_budget
-from .filters import Fate, Judged, PodOptions, Stage, attachments_left, finished_launchers
-from .read import PodLook, last_replica, terminating
+from .filters import JudgedPod, PodDecision, PodOptions, Stage, attachments_left, finished_launchers
+from .read import PodReader, last_replica, terminating
 
 Obj = dict[str, Any]
 # kubectl's pause before it evicts again what was refused with 429.
@@ -34,7 +34,7 @@ _STUCK = frozenset({Reason.LAST_REPLICA, Reason.BUDGET_NOT_COMPUTED, Reason.FORB
 
 
 @dataclass
-class Others:
+class PodsResult:
     """What became of the other pods. `phase`: EMPTY when none is left that has to go."""
 
     phase: NodePhase = NodePhase.EMPTY
@@ -60,43 +60,43 @@ class PodDrain:
         self._policy = policy
         self._ask_again = ask_again
         self._asked: dict[str, float] = {}  # UID -> when (this slice's clock)
-        self._told: dict[str, Finding] = {}  # UID -> why it has not gone
-        self._look = PodLook(self._client, platform.node, options, platform.now)
+        self._findings: dict[str, Finding] = {}  # UID -> why it has not gone
+        self._reader = PodReader(self._client, platform.node, options, platform.now)
         self._acted = False
 
     # Which
 
-    def judged(self) -> list[Judged]:
+    def judged(self) -> list[JudgedPod]:
         """Every pod of the node, by name. Raises KubeError."""
-        return self._look.judged(self._watches.need_pods())
+        return self._reader.judged(self._watches.need_pods())
 
     def refused(self) -> tuple[Finding, ...]:
         """What kubectl drain would refuse before it begins. Raises KubeError."""
         return tuple(j.finding for j in self.judged() if j.finding is not None)
 
-    def look(self) -> Others:
+    def check(self) -> PodsResult:
         """What would become of them. Only reads."""
         judged = self.judged()
-        refused = any(j.fate is Fate.REFUSED for j in judged)
+        refused = any(j.decision is PodDecision.REFUSED for j in judged)
         return self._result(NodePhase.BLOCKED if refused else NodePhase.EMPTY, judged, False)
 
     # Making them go
 
-    def run(self, record: NodeRecord, deadline: float) -> Others:
+    def run(self, record: NodeRecord, deadline: float) -> PodsResult:
         """Until none is left, nothing more can be done, or `deadline` (the platform's clock)."""
         self._acted = False
         before = json.dumps(self._platform.records.pods)
-        others = self._until(record, deadline)
+        result = self._until(record, deadline)
         if json.dumps(self._platform.records.pods) != before:
             self._platform.save(record)
-        return others
+        return result
 
-    def _until(self, record: NodeRecord, deadline: float) -> Others:
+    def _until(self, record: NodeRecord, deadline: float) -> PodsResult:
         while True:
             self._watches.clear()
             judged = self.judged()
-            going = [j for j in judged if j.fate is Fate.GO]
-            launchers = self._remove_what_vms_left()
+            going = [j for j in judged if j.decision is PodDecision.GO]
+            launchers = self._remove_finished_launchers()
             self._step(going, record)
             late = self._platform.now() - record.started > self._policy.drain_timeout
             phase = self._phase(judged, going, launchers, late)
@@ -105,9 +105,9 @@ class PodDrain:
             self._watches.wait(min(1.0, max(0.0, deadline - self._platform.now())))
 
     def _phase(
-        self, judged: list[Judged], going: list[Judged], launchers: bool, late: bool
+        self, judged: list[JudgedPod], going: list[JudgedPod], launchers: bool, late: bool
     ) -> NodePhase:
-        refused = any(j.fate is Fate.REFUSED for j in judged)
+        refused = any(j.decision is PodDecision.REFUSED for j in judged)
         hopeless = bool(going) and all(self._is_stuck(j) for j in going)
         if late and (going or launchers):
             return NodePhase.BLOCKED
@@ -117,17 +117,17 @@ class PodDrain:
             return NodePhase.BLOCKED
         return NodePhase.DRAINING if launchers else NodePhase.EMPTY
 
-    def _is_stuck(self, found: Judged) -> bool:
-        told = self._told.get(found.pod["metadata"]["uid"])
+    def _is_stuck(self, found: JudgedPod) -> bool:
+        told = self._findings.get(found.pod["metadata"]["uid"])
         since = self._known(found).get("since")
         if told is None or told.reason not in _STUCK or since is None:
             return False
         return self._platform.now() - float(since) > self._policy.pending_timeout
 
-    def _known(self, found: Judged) -> dict[str, Any]:
+    def _known(self, found: JudgedPod) -> dict[str, Any]:
         return self._platform.records.pods.get(found.name, {})
 
-    def _remove_what_vms_left(self) -> bool:
+    def _remove_finished_launchers(self) -> bool:
         """Launcher pods that have ended, and attachments that stayed behind. True: some are left.
 
         One request for all of a namespace: the server matches label, node and phase itself.
@@ -159,7 +159,7 @@ class PodDrain:
         self._asked[key] = now
         return True
 
-    def _step(self, going: list[Judged], record: NodeRecord) -> None:
+    def _step(self, going: list[JudgedPod], record: NodeRecord) -> None:
         """Ask all of the first stage that is not empty."""
         if not going:
             return
@@ -170,14 +170,14 @@ class PodDrain:
         for j in going:
             ending = terminating(j)
             if ending is not None:
-                self._told[j.pod["metadata"]["uid"]] = ending
+                self._findings[j.pod["metadata"]["uid"]] = ending
         due = [j for j in now if self._due(j.pod["metadata"]["uid"])]
         if due:
             self._enter(due, record)
         for j in due:
             self._ask(j, stage)
 
-    def _enter(self, due: list[Judged], record: NodeRecord) -> None:
+    def _enter(self, due: list[JudgedPod], record: NodeRecord) -> None:
         """What is asked to go stands on the Node before it is asked."""
         known = self._platform.records.pods
         new = [j for j in due if j.name not in known]
@@ -186,19 +186,19 @@ class PodDrain:
         if new:
             self._platform.save(record)
 
-    def _ask(self, found: Judged, stage: Stage) -> None:
+    def _ask(self, found: JudgedPod, stage: Stage) -> None:
         uid = found.pod["metadata"]["uid"]
         finding = self._last_replica(found) if stage is Stage.LAST else None
         if finding is None:
             finding = self._evict(found.pod)
             self._acted = True
         if finding is None:
-            self._told.pop(uid, None)
+            self._findings.pop(uid, None)
             return
-        self._told[uid] = finding
+        self._findings[uid] = finding
         self._known(found).setdefault("since", self._platform.now())
 
-    def _last_replica(self, found: Judged) -> Finding | None:
+    def _last_replica(self, found: JudgedPod) -> Finding | None:
         namespace = found.pod["metadata"]["namespace"]
         pods, _version = self._client.list(f"{names.CORE}/namespaces/{namespace}/pods")
         return last_replica(found, pods)
@@ -236,7 +236,7 @@ class PodDrain:
 
     # What became of them
 
-    def _result(self, phase: NodePhase, judged: list[Judged], late: bool) -> Others:
+    def _result(self, phase: NodePhase, judged: list[JudgedPod], late: bool) -> PodsResult:
         here = {j.name for j in judged}
         rows = [self._row(j) for j in judged if j.why != "it belongs to a VM"]
         rows += [
@@ -245,21 +245,21 @@ class PodDrain:
         findings = [j.finding for j in judged if j.finding is not None]
         if phase is not NodePhase.EMPTY:
             findings += [
-                self._told[j.pod["metadata"]["uid"]]
+                self._findings[j.pod["metadata"]["uid"]]
                 for j in judged
-                if j.fate is Fate.GO and j.pod["metadata"]["uid"] in self._told
+                if j.decision is PodDecision.GO and j.pod["metadata"]["uid"] in self._findings
             ]
         if late and phase is NodePhase.BLOCKED:
             findings.append(Finding(Reason.DEADLINE))
         rows.sort(key=lambda row: row["name"])
-        return Others(phase, tuple(findings), rows, self._acted)
+        return PodsResult(phase, tuple(findings), rows, self._acted)
 
-    def _row(self, found: Judged) -> dict[str, Any]:
-        if found.fate is Fate.STAY:
+    def _row(self, found: JudgedPod) -> dict[str, Any]:
+        if found.decision is PodDecision.STAY:
             return _row(found.name, "stays", found.why, None)
-        if found.fate is Fate.REFUSED:
+        if found.decision is PodDecision.REFUSED:
             return _row(found.name, "blocked", found.why, found.finding)
-        told = self._told.get(found.pod["metadata"]["uid"])
+        told = self._findings.get(found.pod["metadata"]["uid"])
         return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", told)
 
 

@@ -44,7 +44,7 @@ class PodOptions:
     skip_wait_for_delete_timeout: int = 0
 
 
-class Fate(str, Enum):
+class PodDecision(str, Enum):
     """What shall become of a pod."""
 
     GO = "go"
@@ -60,11 +60,11 @@ class Stage(IntEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPod:
     """One pod: its fate, why, and when it goes."""
 
     pod: Obj
-    fate: Fate
+    decision: PodDecision
     why: str = ""
     finding: Finding | None = None
     stage: Stage = Stage.ORDINARY
@@ -81,20 +81,22 @@ def judge(
     orphan: Callable[[Obj], bool],
     now: float,
     selected: Collection[str] | None = None,
-) -> Judged:
+) -> JudgedPod:
     """`orphan`: is a pod's DaemonSet gone? `selected`: UIDs that the selector matches, None: all.
 
     `now`: seconds since the epoch.
     """
     kind = facts.labels(pod).get("kubevirt.io", "")
     if kind in (LAUNCHER, HOTPLUG):
-        return Judged(pod, Fate.STAY, "it belongs to a VM")
+        return JudgedPod(pod, PodDecision.STAY, "it belongs to a VM")
     if kind in _NEVER:
-        return Judged(pod, Fate.STAY, f"{kind} is never evicted")
+        return JudgedPod(pod, PodDecision.STAY, f"{kind} is never evicted")
     if selected is not None and pod["metadata"]["uid"] not in selected:
-        return Judged(pod, Fate.STAY, "the selector does not match it")
+        return JudgedPod(pod, PodDecision.STAY, "the selector does not match it")
     if _deleted_long_ago(pod, options, now):
-        return Judged(pod, Fate.STAY, "it has been terminating for long and is not waited for")
+        return JudgedPod(
+            pod, PodDecision.STAY, "it has been terminating for long and is not waited for"
+        )
     ended = facts.final(pod)
     owner = controller(pod)
     if owner is not None and owner.get("kind") == "DaemonSet" and not ended:
@@ -102,7 +104,7 @@ def judge(
         if found is not None:
             return found
     if MIRROR in facts.annotations(pod):
-        return Judged(pod, Fate.STAY, "it is a static pod of the kubelet")
+        return JudgedPod(pod, PodDecision.STAY, "it is a static pod of the kubelet")
     if not ended and not options.delete_emptydir_data:
         volumes = [v["name"] for v in _spec(pod).get("volumes") or [] if "emptyDir" in v]
         if volumes:
@@ -110,7 +112,7 @@ def judge(
             return _refused(pod, Reason.POD_LOCAL_DATA, text)
     if owner is None and not ended and not options.force:
         return _refused(pod, Reason.POD_UNMANAGED, "it has no controller")
-    return Judged(pod, Fate.GO, stage=_stage(pod, kind, ended))
+    return JudgedPod(pod, PodDecision.GO, stage=_stage(pod, kind, ended))
 
 
 def _spec(pod: Obj) -> Obj:
@@ -126,9 +128,9 @@ def controller(pod: Obj) -> Obj | None:
     return None
 
 
-def _refused(pod: Obj, reason: Reason, text: str) -> Judged:
+def _refused(pod: Obj, reason: Reason, text: str) -> JudgedPod:
     told = f"Pod {'/'.join(facts.key(pod))}: {text}."
-    return Judged(pod, Fate.REFUSED, text, Finding(reason, told))
+    return JudgedPod(pod, PodDecision.REFUSED, text, Finding(reason, told))
 
 
 def _deleted_long_ago(pod: Obj, options: PodOptions, now: float) -> bool:
@@ -138,7 +140,7 @@ def _deleted_long_ago(pod: Obj, options: PodOptions, now: float) -> bool:
 
 def _of_daemonset(
     pod: Obj, owner: Obj, options: PodOptions, orphan: Callable[[Obj], bool]
-) -> Judged | None:
+) -> JudgedPod | None:
     """None: the next filter decides."""
     if orphan(pod):
         if options.force:
@@ -148,7 +150,7 @@ def _of_daemonset(
     if not options.ignore_daemonsets:
         text = f"it is managed by DaemonSet {owner.get('name')}"
         return _refused(pod, Reason.POD_OF_DAEMONSET, text)
-    return Judged(pod, Fate.STAY, "its DaemonSet would bring it back")
+    return JudgedPod(pod, PodDecision.STAY, "its DaemonSet would bring it back")
 
 
 def _stage(pod: Obj, kind: str, ended: bool) -> Stage:
@@ -202,8 +204,8 @@ def attachments_left(pods: Collection[Obj]) -> list[Obj]:
 
 
 __all__ = [
-    "Fate",
-    "Judged",
+    "JudgedPod",
+    "PodDecision",
     "PodOptions",
     "Stage",
     "attachments_left",

@@ -12,12 +12,12 @@ from typing import Any
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..objects import names
-from .filters import Judged, PodOptions, controller, judge, replica_elsewhere
+from .filters import JudgedPod, PodOptions, controller, judge, replica_elsewhere
 
 Obj = dict[str, Any]
 
 
-class PodLook:
+class PodReader:
     """For one slice. Only reads. `now`: seconds since the epoch."""
 
     def __init__(
@@ -29,7 +29,7 @@ class PodLook:
         self._now = now
         self._orphans: dict[str, bool] = {}  # UID of a DaemonSet -> is it gone?
 
-    def judged(self, pods: Iterable[Obj]) -> list[Judged]:
+    def judged(self, pods: Iterable[Obj]) -> list[JudgedPod]:
         """`pods`: of the node. By name. Raises KubeError."""
         selected, now = self._selected(), self._now()
         found = [judge(pod, self._options, self._orphan, now, selected) for pod in pods]
@@ -52,7 +52,7 @@ class PodLook:
         return self._orphans[uid]
 
 
-def last_replica(found: Judged, others: Collection[Obj]) -> Finding | None:
+def last_replica(found: JudgedPod, others: Collection[Obj]) -> Finding | None:
     """Why a pod that the VMs or the API need may not go. `others`: pods of its namespace."""
     if replica_elsewhere(found.pod, others):
         return None
@@ -63,7 +63,7 @@ def last_replica(found: Judged, others: Collection[Obj]) -> Finding | None:
     )
 
 
-def terminating(found: Judged) -> Finding | None:
+def terminating(found: JudgedPod) -> Finding | None:
     """One that was asked to end is waited for."""
     if not found.pod["metadata"].get("deletionTimestamp"):
         return None

@@ -22,15 +22,15 @@ from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.metrics import DirtyRates
 from ..drain import unsupported
-from ..drain.control_node import Ourselves
-from ..drain.migration_policies import Policies, foresee
+from ..drain.control_node import ControlNode
+from ..drain.migration_policies import MigrationPolicies, note_settings
 from ..objects import facts, names, tolerations
 from ..records.node_record import Instance, Records
 from ..service import Request
 from .cluster import cluster_seen, node_seen, stuck
 from .dry_runs import missing_rights, try_evictions, webhook_trouble
 from .pods import other_pods
-from .read import Read, read
+from .read import ClusterObjects, read
 from .targets import MIB, Target, targets
 from .vm import Around, vm_of, vm_seen
 
@@ -45,7 +45,7 @@ def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str,
     client, rates = Client(request.auth), DirtyRates(request.metrics, request.node)
     try:
         found = gather(client, request, rates)
-        return {**result(found, check(found, request.policy), severity), **rates.told}
+        return {**result(found, check(found, request.policy), severity), **rates.result_fields}
     finally:
         client.close()
 
@@ -79,7 +79,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
     takers = targets(found.nodes, found.pods, request.node)
     roomy = _tolerated(takers, here, pods)
     around = Around(found, node, takers, record)
-    us = Ourselves(client.server, request.controller_uuid)
+    us = ControlNode(client.server, request.controller_uuid)
     vms = {
         facts.identity(vmi): replace(
             vm_of(
@@ -148,7 +148,7 @@ def _unmet(
         settings = unsupported.asked(vms[uuid], policy)
         if settings:
             wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
-    foresee(Policies(client), vmis, wanted, cluster)
+    note_settings(MigrationPolicies(client), vmis, wanted, cluster)
     return {
         uuid: tuple(unsupported.sentence(row) for row in unsupported.rows(one))
         for uuid, one in wanted.items()
@@ -171,7 +171,9 @@ def _only_rights(node: str, missing: list[str], unread: list[str]) -> Facts:
     )
 
 
-def _vms_here(found: Read, node: str) -> tuple[list[Obj], dict[str, Obj], list[Reservation]]:
+def _vms_here(
+    found: ClusterObjects, node: str
+) -> tuple[list[Obj], dict[str, Obj], list[Reservation]]:
     """(VMIs of the node, UUID -> its pod there, migrations that arrive)."""
     by_uid = {vmi["metadata"]["uid"]: vmi for vmi in found.vmis}
     pods: dict[str, Obj] = {}

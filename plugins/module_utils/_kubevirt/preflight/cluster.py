@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..._core.preflight.facts import ClusterSeen, NodeSeen, StuckWork
 from ..objects import facts, names
 from ..objects.requesters import from_descheduler
-from .read import Obj, Read
+from .read import ClusterObjects, Obj
 
 # A heartbeat comes about every minute; KubeVirt gives a node up after five (its node controller).
 SILENT_AFTER = 300.0
@@ -91,7 +91,7 @@ def _others(taints: Sequence[str], notes: Mapping[str, str]) -> Iterable[str]:
 # The cluster
 
 
-def cluster_seen(found: Read, webhook: str) -> ClusterSeen:
+def cluster_seen(found: ClusterObjects, webhook: str) -> ClusterSeen:
     """KubeVirt's own object, and others that move VMs."""
     obj = found.kubevirt
     if obj is None:
@@ -129,7 +129,7 @@ def _unhealthy(obj: Obj) -> str:
     return ""
 
 
-def _descheduler(found: Read) -> str:
+def _descheduler(found: ClusterObjects) -> str:
     for pod in found.pods:
         labels = facts.labels(pod)
         named = "descheduler" in (labels.get("app"), labels.get("app.kubernetes.io/name"))
@@ -141,7 +141,7 @@ def _descheduler(found: Read) -> str:
     return ""
 
 
-def _updater(found: Read) -> str:
+def _updater(found: ClusterObjects) -> str:
     for migration in found.migrations:
         if names.UPDATE in facts.annotations(migration) and not facts.final(migration):
             return "Migration {}/{}.".format(*facts.key(migration))
@@ -153,7 +153,7 @@ def _updater(found: Read) -> str:
     return ""
 
 
-def stuck(found: Read) -> list[StuckWork]:
+def stuck(found: ClusterObjects) -> list[StuckWork]:
     """Migrations that nothing ends: a node of theirs is down, or they are too old for a phase."""
     down = {n["metadata"]["name"] for n in found.nodes if not facts.is_true(n, "Ready")}
     by_key = {facts.key(vmi): vmi for vmi in found.vmis}

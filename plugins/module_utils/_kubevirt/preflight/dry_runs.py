@@ -145,7 +145,7 @@ def together(what: Callable[[A], B], items: Iterable[A]) -> list[B]:
 
 
 @dataclass
-class Tried:
+class DryRuns:
     """What the API answered: per VM what stands in its way, and what concerns all of them."""
 
     found: dict[str, tuple[Check, str]]
@@ -154,9 +154,9 @@ class Tried:
     unread: tuple[str, ...] = ()
 
 
-def try_evictions(client: Client, pods: dict[str, Obj]) -> Tried:
+def try_evictions(client: Client, pods: dict[str, Obj]) -> DryRuns:
     """`pods`: UUID of the VM -> its launcher pod. Asks the server; nothing is marked or ended."""
-    tried = Tried({})
+    tried = DryRuns({})
     uuids = sorted(pods)
 
     def one(uuid: str) -> Any:

@@ -17,8 +17,8 @@ from ..._core.reasons.reason import Finding
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts
-from ..pods.filters import Fate, Judged, PodOptions, Stage
-from ..pods.read import PodLook, last_replica, terminating
+from ..pods.filters import JudgedPod, PodDecision, PodOptions, Stage
+from ..pods.read import PodReader, last_replica, terminating
 from ..requests.eviction import Answer, evict, explain_budget
 from .dry_runs import DELETES_PODS, EVICTS_PODS, lacking, together
 
@@ -41,13 +41,13 @@ def other_pods(
     refused keeps the VMs no more. Raises KubeError for a selector that the server refuses."""
     here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == node]
     try:
-        judged = PodLook(client, node, options, time.time).judged(here)
+        judged = PodReader(client, node, options, time.time).judged(here)
     except AccessDenied as exc:
         return OtherPods(missing=(str(exc),))
     found = [_seen(j, j.finding, not begun) for j in judged if j.finding is not None]
     asked = []
     for one in judged:
-        if one.fate is not Fate.GO or facts.final(one.pod):
+        if one.decision is not PodDecision.GO or facts.final(one.pod):
             continue
         stays = terminating(one) or (last_replica(one, _beside(one, pods)) if _late(one) else None)
         if stays is None:
@@ -58,20 +58,20 @@ def other_pods(
     return OtherPods((*found, *held.pods), held.missing, held.unread)
 
 
-def _late(found: Judged) -> bool:
+def _late(found: JudgedPod) -> bool:
     return found.stage is Stage.LAST
 
 
-def _beside(found: Judged, pods: Sequence[Obj]) -> list[Obj]:
+def _beside(found: JudgedPod, pods: Sequence[Obj]) -> list[Obj]:
     namespace = found.pod["metadata"]["namespace"]
     return [pod for pod in pods if pod["metadata"]["namespace"] == namespace]
 
 
-def _seen(found: Judged, why: Finding, whole: bool = False) -> PodSeen:
+def _seen(found: JudgedPod, why: Finding, whole: bool = False) -> PodSeen:
     return PodSeen(found.name, Check(why.reason.value), why.message, whole)
 
 
-def _ask(client: Client, going: Sequence[Judged], options: PodOptions) -> OtherPods:
+def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> OtherPods:
     """Each that has to go is evicted as a dry run, unless it will be deleted past all budgets."""
     right = DELETES_PODS if options.disable_eviction else EVICTS_PODS
     spaces = sorted({j.pod["metadata"]["namespace"] for j in going})
@@ -88,7 +88,7 @@ def _ask(client: Client, going: Sequence[Judged], options: PodOptions) -> OtherP
     )
 
 
-def _try(client: Client, found: Judged) -> PodSeen | str | None:
+def _try(client: Client, found: JudgedPod) -> PodSeen | str | None:
     """What holds it back, or why that cannot be told now. None: it would go."""
     try:
         answer, finding = evict(client, found.pod, dry=True)

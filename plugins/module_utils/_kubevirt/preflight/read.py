@@ -18,7 +18,7 @@ Obj = dict[str, Any]
 
 
 @dataclass
-class Read:
+class ClusterObjects:
     """The objects of one pass. `unread`: what the account may not list, in words.
 
     `volumes`: namespace and name of a claim -> the nodeSelectorTerms of its volume.
@@ -36,9 +36,9 @@ class Read:
     unread: list[str] = field(default_factory=list)
 
 
-def read(client: Client) -> Read:
+def read(client: Client) -> ClusterObjects:
     """Lists only. Raises AccessDenied for what a drain cannot do without."""
-    found = Read(
+    found = ClusterObjects(
         nodes=client.list(f"{names.CORE}/nodes")[0],
         pods=client.list(f"{names.CORE}/pods")[0],
         vmis=client.list(f"{names.KUBEVIRT}/virtualmachineinstances")[0],
@@ -68,7 +68,7 @@ def _zones(volume: Obj) -> dict[tuple[str, str], list[Obj]]:
     return {(claim.get("namespace", ""), claim["name"]): required["nodeSelectorTerms"]}
 
 
-def _optional(client: Client, found: Read, path: str, what: str) -> list[Obj]:
+def _optional(client: Client, found: ClusterObjects, path: str, what: str) -> list[Obj]:
     try:
         return client.list(path)[0]
     except AccessDenied as exc:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..._core.preflight.codes import Check
 from ..objects import facts, names
-from ..objects.affinity import Beside, apart, beside
+from ..objects.affinity import PlacedPod, placed_pod, repel
 from ..objects.quotas import amount, matches, pod_needs
 from ..objects.tolerations import hard, untolerated
 from ..objects.tolerations import of as tolerations_of
@@ -40,11 +40,11 @@ class Target:
     labels: Mapping[str, str]
     taints: Sequence[Obj]
     free: dict[str, float] = field(default_factory=dict)
-    pods: list[Beside] = field(default_factory=list)
+    pods: list[PlacedPod] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Wants:
+class PodRequirements:
     """What one target pod asks of a node. `labels`: those that it must have, with their values.
 
     `volumes`: claim -> what its volume asks of the node's labels. `own`: itself, beside others.
@@ -55,7 +55,7 @@ class Wants:
     tolerations: Sequence[Obj] = ()
     needs: Mapping[str, float] = field(default_factory=dict)
     volumes: Mapping[str, Sequence[Obj]] = field(default_factory=dict)
-    own: Beside | None = None
+    own: PlacedPod | None = None
 
 
 def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]:
@@ -75,16 +75,16 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
         target = found.get((pod.get("spec") or {}).get("nodeName") or "")
         if target is None or facts.final(pod):
             continue
-        target.pods.append(beside(pod))
+        target.pods.append(placed_pod(pod))
         for what, value in {**pod_needs(pod), "pods": 1.0}.items():
             if what in target.free:
                 target.free[what] -= value
     return list(found.values())
 
 
-def wants(
+def requirements_of(
     vmi: Obj, pod: Obj | None, source: Obj, volumes: Mapping[tuple[str, str], Sequence[Obj]]
-) -> Wants:
+) -> PodRequirements:
     """What the target pod of this VMI's migration will ask. `source`: the node it runs on.
 
     `volumes`: namespace and name of a claim -> what its volume asks of a node.
@@ -112,7 +112,7 @@ def wants(
     space = facts.key(vmi)[0]
     zones = {name: volumes[space, name] for name in claims(vmi) if (space, name) in volumes}
     terms = rule.get("nodeSelectorTerms") or ()
-    return Wants(labels, terms, tolerations_of(vmi, pod), needs, zones, beside(vmi))
+    return PodRequirements(labels, terms, tolerations_of(vmi, pod), needs, zones, placed_pod(vmi))
 
 
 def claims(vmi: Obj) -> list[str]:
@@ -127,7 +127,7 @@ def claims(vmi: Obj) -> list[str]:
     return found
 
 
-def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, str]]:
+def refusals(found: Sequence[Target], wanted: PodRequirements) -> dict[str, tuple[Check, str]]:
     """Node -> why not. Empty as soon as one takes it."""
     refused = {}
     for target in found:
@@ -138,12 +138,12 @@ def refusals(found: Sequence[Target], wanted: Wants) -> dict[str, tuple[Check, s
     return refused
 
 
-def refusal(target: Target, wanted: Wants) -> tuple[Check, str] | None:
+def refusal(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
     """Why this node does not take the pod; None: it does."""
     return _by_labels(target, wanted) or _by_what_is_there(target, wanted)
 
 
-def _by_labels(target: Target, wanted: Wants) -> tuple[Check, str] | None:
+def _by_labels(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
     lacks = [k for k, v in wanted.labels.items() if target.labels.get(k) != v]
     plain = [k for k in lacks if not k.startswith((VENDOR, *_MODELS))]
     if plain:
@@ -162,12 +162,12 @@ def _by_labels(target: Target, wanted: Wants) -> tuple[Check, str] | None:
     return None
 
 
-def _by_what_is_there(target: Target, wanted: Wants) -> tuple[Check, str] | None:
+def _by_what_is_there(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
     """Taints, pods, room."""
     for taint in untolerated(target.taints, wanted.tolerations):
         return Check.NOT_TOLERATED, f"taint {taint['key']}"
     for pod in target.pods if wanted.own is not None else ():
-        if apart(wanted.own, pod):
+        if repel(wanted.own, pod):
             return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
     for what, needed in wanted.needs.items():
         free = target.free.get(what)

@@ -13,11 +13,11 @@ from ..._core.model.observation import VM, State
 from ..._core.model.record import NodeRecord
 from ..._core.preflight.facts import VMSeen
 from ..objects import facts
-from ..objects.affinity import between
+from ..objects.affinity import pod_affinity
 from ..objects.document import vmi_document
 from ..objects.quotas import budgets_of, pod_needs, quotas_left, taken
-from .read import Obj, Read
-from .targets import MIB, Target, refusals, wants
+from .read import ClusterObjects, Obj
+from .targets import MIB, Target, refusals, requirements_of
 
 _STARTING = ("Pending", "Scheduling", "Scheduled", "")
 _DATA_VOLUMES = ("persistentVolumeClaim", "dataVolume", "hostDisk", "emptyDisk", "ephemeral")
@@ -54,7 +54,7 @@ def vm_of(
 class Around:
     """What the facts of a VM are read against. Indexes, so that each VM costs the same."""
 
-    found: Read
+    found: ClusterObjects
     node: Obj
     targets: Sequence[Target]
     record: NodeRecord | None
@@ -96,8 +96,8 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
         snapshot=_snapshot(vm),
         utility_volumes=", ".join(v["name"] for v in vmi["spec"].get("utilityVolumes") or []),
         local_disks=tuple(_own_volumes(vmi)) if copied else (),
-        refused=refusals(around.targets, wants(vmi, pod, around.node, found.volumes)),
-        unchecked=between(vmi).unchecked,
+        refused=refusals(around.targets, requirements_of(vmi, pod, around.node, found.volumes)),
+        unchecked=pod_affinity(vmi).unchecked,
         quotas=tuple(quotas_left(quotas, pod, lambda what: around.taken(key[0], what))),
         budgets=budgets_of(found.budgets.get(key[0], ()), pod) if pod is not None else (),
         left_mark=f"evacuationNodeName is {facts.mark(vmi)}." if facts.mark(vmi) else "",

@@ -53,7 +53,7 @@ class Lock:
         self._path = f"{LEASES}/namespaces/{namespace}/leases"
         self.name = f"{LEASE}{node}"
         # What stands on it as annotations, made anew when it is taken.
-        self.remember: Callable[[dict[str, str]], dict[str, str]] = dict
+        self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict
         self.namespace = namespace
         self._drains = drains
         self._holder = holder
@@ -118,17 +118,17 @@ class Lock:
         return self._held or {}
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """What stands there for other drains; empty: nothing."""
         return annotations(self.held).get(WAITING, "") if self.held else ""
 
-    def tell(self, waiting: int) -> None:
+    def report(self, waiting: int) -> None:
         """To other drains: that many VMs have no slot yet. Raises KubeError, Superseded.
 
         Where somebody has written to the Lease meanwhile, it is not told until it was renewed.
         """
         self.keep()
-        if self._since is None or self._held is None or self.told == str(waiting):
+        if self._since is None or self._held is None or self.reported == str(waiting):
             return
         version = self._held["metadata"]["resourceVersion"]
         if version != self._stale:
@@ -188,7 +188,7 @@ class Lock:
             return ""  # it changed meanwhile: at the next look
         return str(made["metadata"]["resourceVersion"])
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Only what is ours. Failing does no harm: it expires."""
         self._since = None
         try:
@@ -197,7 +197,7 @@ class Lock:
         except KubeError:
             return
 
-    def look(self) -> dict[str, Any] | None:
+    def read(self) -> dict[str, Any] | None:
         """The Lease as it is; None where there is none."""
         return self._client.find(f"{self._path}/{self.name}")
 
@@ -225,7 +225,7 @@ class Lock:
         except KubeError:
             notes = {key: text for key, text in annotations(lease).items() if key not in OURS}
             self._held = {**lease, "metadata": {**meta, "annotations": notes}}
-        self.give_back()
+        self.release()
 
     def _release(self, holder: str) -> None:
         """Who waits has written to it: if it still is `holder`'s, it is given back as it is now."""
@@ -244,7 +244,7 @@ class Lock:
             "metadata": {
                 "name": self.name,
                 "labels": self._labels({}),
-                "annotations": self.remember({}),
+                "annotations": self.annotate({}),
             },
             "spec": self._spec(True),
         }
@@ -258,7 +258,7 @@ class Lock:
             same = before.split(" ")[0] == self._holder.split(" ")[0]  # a slice of the same run
             gone = (WANTED,) if same else (WANTED, WAITING)
             notes = {key: text for key, text in annotations(lease).items() if key not in gone}
-            notes = self.remember(notes)
+            notes = self.annotate(notes)
             marks = self._labels(labels(lease))
             body["metadata"] = {**lease["metadata"], "annotations": notes, "labels": marks}
         return self._won("PUT", f"{self._path}/{self.name}", body, held, retry)

@@ -33,7 +33,9 @@ def with_run(notes: Mapping[str, str], node_uid: str, run_id: str) -> dict[str, 
     return {**notes, names.RUNS: " ".join([uid, *kept, run_id])}
 
 
-def outlived(lease: Obj, records: Records, node_uid: str, run_id: str) -> NodeRecord | None:
+def record_from_lease(
+    lease: Obj, records: Records, node_uid: str, run_id: str
+) -> NodeRecord | None:
     """The record of the Node before this one; None where this is the Node of all runs.
 
     Raises RecordError.

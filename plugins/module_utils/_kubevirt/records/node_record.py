@@ -81,7 +81,7 @@ class Records:
 
     def notes(self, record: NodeRecord) -> dict[str, str]:
         """The annotations in which all of it stands."""
-        notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._told()}
+        notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._instances_json()}
         if self.pods:
             notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
         return notes
@@ -93,9 +93,9 @@ class Records:
         """
         for uuid in uuids:
             self.instances[uuid].nudges += 1
-        return self._note({names.NUDGE: wall, names.INSTANCES: self._told()})
+        return self._note({names.NUDGE: wall, names.INSTANCES: self._instances_json()})
 
-    def _told(self) -> str:
+    def _instances_json(self) -> str:
         known = {uuid: asdict(found) for uuid, found in sorted(self.instances.items())}
         return _pack(json.dumps(known, separators=(",", ":")))
 

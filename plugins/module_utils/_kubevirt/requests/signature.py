@@ -74,10 +74,10 @@ class Signature:
         }
         new = self._client.request("PATCH", _path(vmi), patch, content_type=MERGE, retry=False)
         self._watches.vmis.put(new)
-        self.tell(new, record, "MaintenanceRequested", what)
+        self.send_event(new, record, "MaintenanceRequested", what)
         return new
 
-    def tell(self, vmi: Obj, record: NodeRecord, reason: str, what: str) -> None:
+    def send_event(self, vmi: Obj, record: NodeRecord, reason: str, what: str) -> None:
         """An Event on the VMI. Raises AccessDenied; else an Event less does no harm."""
         namespace, name = facts.key(vmi)
         why = f": {record.reason}" if record.reason else ""
@@ -126,7 +126,7 @@ class Signature:
         except KubeError:
             return  # it ended meanwhile, or it is tried again
 
-    def take_back(self, vmi: Obj) -> None:
+    def remove_mark(self, vmi: Obj) -> None:
         """The request is withdrawn: nothing of it stays on the VMI.
 
         If it still is the one that was read: by now another run may have signed. Its text is

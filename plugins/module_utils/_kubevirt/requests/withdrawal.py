@@ -20,21 +20,21 @@ from ..objects import facts
 Obj = dict[str, Any]
 
 
-class Undo(str, Enum):
+class WithdrawalStep(str, Enum):
     CANCEL = "cancel"  # take the mark from the VMI
     DELETE = "delete"  # a migration: that is how it is aborted
     END_TARGET = "end_target"  # the target pod of a migration that was deleted and does not end
 
 
-def undo_steps(
+def withdrawal_steps(
     vmi: Obj | None, marked: bool, migrations: Sequence[Obj], stuck: Callable[[Obj], bool]
-) -> list[tuple[Undo, Obj]]:
+) -> list[tuple[WithdrawalStep, Obj]]:
     """`marked`: the mark is to go. `migrations`: those to end. `stuck`: it has had its time."""
-    found = [(Undo.CANCEL, vmi)] if vmi is not None and marked else []
-    found += [(Undo.DELETE, m) for m in migrations if not facts.deleted(m)]
+    found = [(WithdrawalStep.CANCEL, vmi)] if vmi is not None and marked else []
+    found += [(WithdrawalStep.DELETE, m) for m in migrations if not facts.deleted(m)]
     if vmi is not None:
         ending = [m for m in migrations if facts.deleted(m) and stuck(m)]
-        found += [(Undo.END_TARGET, m) for m in ending if not_begun(vmi, m)]
+        found += [(WithdrawalStep.END_TARGET, m) for m in ending if not_begun(vmi, m)]
     return found
 
 

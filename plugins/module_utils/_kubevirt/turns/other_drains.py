@@ -23,7 +23,7 @@ from ..records.lease import DRAINS, WAITING, Lock
 _MARGIN = 10.0
 
 
-class Board:
+class OtherDrains:
     """Read when it is first asked, then watched until `close`.
 
     `changed`: called when what the others tell is another thing. `now`: a clock that goes on
@@ -50,7 +50,7 @@ class Board:
         if self._leases is not None:
             self._leases.stop()
 
-    def others(self) -> dict[str, int | None] | None:
+    def vms_left(self) -> dict[str, int | None] | None:
         """Name of the Lease -> VMs that have no slot yet, None where it was not told.
 
         None: they cannot be read at this moment.
@@ -74,7 +74,9 @@ class Board:
             self._leases = Cache(self._client, path, self._look, labels=DRAINS)
             self._leases.start()
         found = self._leases.items()
-        return {lease["metadata"]["name"]: _left(lease) for lease in found if self._counts(lease)}
+        return {
+            lease["metadata"]["name"]: _vms_left(lease) for lease in found if self._counts(lease)
+        }
 
     def _counts(self, lease: dict[str, Any]) -> bool:
         meta, spec = lease["metadata"], lease.get("spec") or {}
@@ -95,18 +97,18 @@ class Board:
             self._changed()
 
     @property
-    def read_by_others(self) -> bool:
+    def has_readers(self) -> bool:
         """Is anybody there to read what we tell, or has been?"""
-        return bool(self._lock.told or self._last)
+        return bool(self._lock.reported or self._last)
 
-    def tell(self, left: int) -> None:
+    def report(self, left: int) -> None:
         """How many are left here."""
         try:
-            self._lock.tell(left)
+            self._lock.report(left)
         except KubeError:
             return  # at the next change
 
 
-def _left(lease: dict[str, Any]) -> int | None:
+def _vms_left(lease: dict[str, Any]) -> int | None:
     text = annotations(lease).get(WAITING, "")
     return int(text) if text.isdigit() else None

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ..._core.reasons.reason import Finding, Reason
 from ..api.cluster import Cluster
-from .other_drains import Board
+from .other_drains import OtherDrains
 
 LATER = Finding(
     Reason.WAITING_FOR_SLOT,
@@ -34,7 +34,7 @@ _STUCK = 2.0
 
 
 @dataclass(frozen=True)
-class Course:
+class MigrationProgress:
     """Of the migrations of a node.
 
     `queued`: asked for, without a slot. `slots`: those that have one. `left`: VMs of the node
@@ -46,16 +46,16 @@ class Course:
     left: int
 
 
-def room(
+def may_begin(
     wanted: int,
-    own: Course,
+    own: MigrationProgress,
     cluster: Cluster,
     others: Callable[[], Mapping[str, int | None] | None],
     idle: bool,
 ) -> int:
     """How many of `wanted` migrations may be asked for now.
 
-    `others`: the nodes that are drained too, and how many VMs are left there (None: not told, so
+    `vms_left`: the nodes that are drained too, and how many VMs are left there (None: not told, so
     as many as here); None: they could not be read. It is only called where it matters. `idle`:
     the node has had free places, and nothing in the queue, for a while.
     """
@@ -74,16 +74,20 @@ class Turns:
     """For one slice. `free`: when the cluster was last seen to have free slots though VMs of this
     node wait for one, see Waits.free."""
 
-    def __init__(self, board: Board, clock: Callable[[], float] = time.monotonic) -> None:
-        self.board = board
+    def __init__(
+        self, other_drains: OtherDrains, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.other_drains = other_drains
         self._clock = clock
         self._free: tuple[bool, float] | None = None  # places are free: is one queued, since when
         self._seen = 0.0
 
-    def room(self, wanted: int, own: Course, cluster: Cluster, free: float | None) -> int:
+    def may_begin(
+        self, wanted: int, own: MigrationProgress, cluster: Cluster, free: float | None
+    ) -> int:
         """See the function. What waits for something else than a slot holds up nobody."""
         places = cluster.outbound - own.slots
-        if not own.queued and not own.slots and not self.board.read_by_others:
+        if not own.queued and not own.slots and not self.other_drains.has_readers:
             return places + 1  # as many as may begin, and one that has its slot when the first ends
         lasts = self._lasts(places > 0, own.queued > 0)
         begun = self._clock() - lasts
@@ -91,7 +95,9 @@ class Turns:
         if own.queued and lasts and free and free > max(self._seen, begun + _STUCK):
             self._seen = free
             return places
-        found = room(wanted, own, cluster, self.board.others, not own.queued and lasts >= _IDLE)
+        found = may_begin(
+            wanted, own, cluster, self.other_drains.vms_left, not own.queued and lasts >= _IDLE
+        )
         if found:
             self._free = None
         return found

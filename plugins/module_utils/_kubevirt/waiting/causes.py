@@ -106,7 +106,7 @@ class Known:
             return bool(self.lasting)
         return self.now - facts.seconds(facts.entered(self.current)) >= _TAKES
 
-    def told_by(self, *reasons: str, since: str = "") -> str:
+    def event_message(self, *reasons: str, since: str = "") -> str:
         """The newest event with one of these reasons, not older than `since`."""
         texts = [
             str(e.get("message", ""))
@@ -283,7 +283,7 @@ def _pod(known: Known) -> Found:
     if scheduled.get("status") == "False":
         return [(POD, _unscheduled(known, pod, scheduled.get("message", "")), subject)]
     waited = known.now - facts.seconds(pod["metadata"].get("creationTimestamp"))
-    if waited < _TAKES or known.told_by(*_VOLUME_EVENTS):
+    if waited < _TAKES or known.event_message(*_VOLUME_EVENTS):
         return []
     node = (pod.get("spec") or {}).get("nodeName") or "no node yet"
     why = _container(pod)
@@ -294,7 +294,7 @@ def _pod(known: Known) -> Found:
 
 def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     """The scheduler's own words name the predicates. A host-model VM carries its model along."""
-    told = known.told_by("NoSuitableNodesForHostModelMigration")
+    told = known.event_message("NoSuitableNodesForHostModelMigration")
     selector = (pod.get("spec") or {}).get("nodeSelector") or {}
     models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
     if models and "affinity/selector" in text:
@@ -326,7 +326,9 @@ def _slot(known: Known, current: Obj) -> Found:
 
 def _refused(known: Known, current: Obj) -> str:
     """Why KubeVirt could not create the target pod, in the server's words."""
-    return known.told_by("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
+    return known.event_message(
+        "FailedCreate", since=current["metadata"].get("creationTimestamp", "")
+    )
 
 
 def _slots(known: Known) -> str:
@@ -357,7 +359,7 @@ def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
 def _storage(known: Known, current: Obj) -> Found:
     if facts.is_true(current, "migrationRejectedByResourceQuota"):
         return [_quota(known, current)]
-    volume = known.told_by(*_VOLUME_EVENTS)
+    volume = known.event_message(*_VOLUME_EVENTS)
     if volume and known.target is not None and facts.phase(known.target) == "Pending":
         finding = Finding(Reason.STORAGE_NOT_READY, volume)
         return [(STORAGE, finding, f"pod {named(known.target)}")]

@@ -35,7 +35,7 @@ _GAP = 4.0
 _CLUSTER = 15.0
 
 
-class Waits:
+class WaitReader:
     """For one slice. `namespace`: of the one VM that is looked at; empty: the VMs of a node."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Waits:
         self._free_since: float | None = None  # this node has free places, and one waits
         self._cluster: tuple[float, list[Holder] | None] = (-1e9, None)
 
-    def look(self, moving: Sequence[Obj]) -> None:
+    def update(self, moving: Sequence[Obj]) -> None:
         """Once for each observation, with all migrations that have not ended."""
         now = self._mono()
         for migration in moving:
@@ -123,7 +123,7 @@ class Waits:
         if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
             return ()
         if uid not in self._claims:
-            self._claims[uid] = volume_claims.told(self._client, vmi)
+            self._claims[uid] = volume_claims.not_shared(self._client, vmi)
         return (causes.not_known(vmi, self._claims[uid]),)
 
     def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:

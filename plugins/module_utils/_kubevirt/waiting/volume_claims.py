@@ -16,7 +16,7 @@ Obj = dict[str, Any]
 _SHARED = "ReadWriteMany"
 
 
-def told(client: Client, vmi: Obj) -> str:
+def not_shared(client: Client, vmi: Obj) -> str:
     """Names the claims that two nodes cannot have at once; empty where there is none."""
     known = {
         info["claimName"]: list(info.get("accessModes") or [])

@@ -18,7 +18,7 @@ PROC = "/proc"
 _LEASE, _ARP = 0, 2
 
 
-class Ourselves:
+class ControlNode:
     """Who runs us. `controller_uuid`: of the machine that Ansible runs on, empty: not known.
 
     A guest's addresses are read once; a slice is shorter than what would change them.

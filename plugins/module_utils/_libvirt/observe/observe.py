@@ -18,7 +18,7 @@ from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..host.connection import HostUnreachable, libvirt
 from ..store.cordon import is_ours
-from .control_node import Ourselves
+from .control_node import ControlNode
 from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
 from .peers import Peers
@@ -39,7 +39,7 @@ class Observer:
     ) -> None:
         """`noted`: where the next slice finds which peers were silent."""
         self._source = source
-        self._ourselves = Ourselves(controller_uuid)
+        self._control_node = ControlNode(controller_uuid)
         self._peers = list(peers)
         self._boot_id = boot_id
         self._keepers = keepers
@@ -287,7 +287,7 @@ class Observer:
         return claimed or domain.state in ARRIVING
 
     def _runs_us(self, domain: DomainNow) -> str:
-        return self._ourselves.why(
+        return self._control_node.why(
             domain.uuid, domain.name, lambda: self._source.domain(domain.uuid)
         )
 

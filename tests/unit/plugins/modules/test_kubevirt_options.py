@@ -20,7 +20,7 @@ PLUGINS = "ansible_collections.virtops.maintenance.plugins"
 # What a module hands its request to.
 ASKS = {
     "kubevirt_drain": ("run_slice", "plan"),
-    "kubevirt_node_info": ("look",),
+    "kubevirt_node_info": ("read_node",),
     "kubevirt_preflight": ("preflight",),
     "kubevirt_migration": ("run_migration", "plan_migration"),
     "kubevirt_migration_info": ("waiting",),
@@ -118,5 +118,5 @@ def test_what_looks_once_is_not_asked_for_what_lasts(name: str, monkeypatch: Any
     """Deadlines, attempts, limits, who asks: read there, they would change nothing."""
     module = importlib.import_module(f"{PLUGINS}.modules.{name}")
     spec = asked(module, name, False, monkeypatch, {})["spec"]
-    lasting = {*options.COURSE_SPEC, *options.RUN_SPEC, *options.SLICE_SPEC, "lock_namespace"}
+    lasting = {*options.RUN_LIMITS_SPEC, *options.RUN_SPEC, *options.SLICE_SPEC, "lock_namespace"}
     assert not lasting & set(spec)

@@ -145,7 +145,7 @@ def already(_made: Fleet) -> dict[str, Any]:
 def undone(_made: Fleet) -> dict[str, Any]:
     read = SimpleNamespace(cordoned=False)
     platform: Any = SimpleNamespace(source=SimpleNamespace(read=lambda _jobs: read))
-    return service._nothing_to_undo(platform, request(Intent.ACTIVE))
+    return service._nothing_to_restore(platform, request(Intent.ACTIVE))
 
 
 def drained(made: Fleet) -> dict[str, Any]:

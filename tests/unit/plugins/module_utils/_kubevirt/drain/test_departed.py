@@ -19,7 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.departed import (
-    Away,
+    DepartedVMs,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
     Instance,
@@ -62,13 +62,13 @@ def running(uid: str, node: str) -> dict[str, Any]:
 def ended(phase: str) -> Outcome:
     """How the attempt is told whose VM was started anew."""
     api, moves = Api(running("v2", "n2")), Moves(phase, [])
-    away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
+    departed = DepartedVMs(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
     entry = VMRecord("u1", "shop/web")
     entry.attempts.append(Attempt(1, "", "", 0.0, "", work="m1"))
     obs = Observation({}, {})
-    away.locate({"u1": entry}, True, 1000.0)
-    away.sight(obs, "u1", entry)
-    away.outcome(obs, "u1", entry, None)
+    departed.locate({"u1": entry}, True, 1000.0)
+    departed.add_sighting(obs, "u1", entry)
+    departed.add_outcome(obs, "u1", entry, None)
     assert obs.sightings["u1"][0].restarted
     return obs.outcomes[("u1", 1)]
 
@@ -78,14 +78,14 @@ def sighted(
 ) -> tuple[Observation, list[str]]:
     """In the first look of a slice, at 1000 s. `closed`: when its attempt ended."""
     api = api or Api()
-    away = Away(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
+    departed = DepartedVMs(api, "n1", moves, lambda: KNOWN)  # type: ignore[arg-type]
     entry = VMRecord("u1", "shop/web")
     attempt = Attempt(1, "", "", 0.0, "", work=work, ended=closed is not None)
     attempt.ended_at = closed or 0.0
     entry.attempts.append(attempt)
     obs = Observation({}, {})
-    away.locate({"u1": entry}, False, 1000.0)
-    away.sight(obs, "u1", entry)
+    departed.locate({"u1": entry}, False, 1000.0)
+    departed.add_sighting(obs, "u1", entry)
     return obs, api.asked
 
 
@@ -131,13 +131,13 @@ def failed(mark: str, *held: str) -> dict[tuple[str, int], Outcome]:
     moves: Any = Moves("Failed", [])
     if mark or held:
         moves = SimpleNamespace(migrations_of=lambda *_of: [])
-    away = Away(Api(), "n1", moves, lambda: known)  # type: ignore[arg-type]
+    departed = DepartedVMs(Api(), "n1", moves, lambda: known)  # type: ignore[arg-type]
     entry = VMRecord("u1", "shop/web")
     entry.attempts.append(Attempt(1, "", "", 0.0, ""))
     obs = Observation({}, {"u1": VM("u1", "shop/web", "n1")}, held=frozenset(held))
     here = running("v1", "n1")
     here["status"]["evacuationNodeName"] = mark
-    away.outcome(obs, "u1", entry, here)
+    departed.add_outcome(obs, "u1", entry, here)
     return obs.outcomes
 
 

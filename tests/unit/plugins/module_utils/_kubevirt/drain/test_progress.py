@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drai
     Observer,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.progress import (
-    course,
+    migration_progress,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
     facts,
@@ -70,7 +70,7 @@ def look(
     uuid = facts.identity(here) if here else "u1"
     entry = VMRecord(uuid, "shop/vm", way="migrate", ending=ending or Ending.NONE.value)
     record.vms = {uuid: entry}
-    found = course(observer, record, wanted)
+    found = migration_progress(observer, record, wanted)
     return (found.queued, found.slots, found.left)
 
 

@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 
 
 def rows(wanted: dict[str, Any], **configured: Any) -> list[dict[str, str]]:
-    applies = migration_policy.told(migration_policy.settings(configured, None), "")
+    applies = migration_policy.result_form(migration_policy.settings(configured, None), "")
     return unsupported.rows(Instance("default", "vm", "u", settings=applies, wanted=wanted))
 
 

@@ -21,12 +21,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
     result as migration_result,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
-    Asked,
     MigrationRequest,
+    RequestNote,
     View,
-    Want,
+    WantedState,
     check_request,
-    read_asked,
+    read_note,
     write_note,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
@@ -39,7 +39,7 @@ asked_by = migration_result.asked_by
 NOTE = "virtops.maintenance/request"
 
 
-def request(want: Want = Want.MIGRATED, **more: Any) -> MigrationRequest:
+def request(want: WantedState = WantedState.MIGRATED, **more: Any) -> MigrationRequest:
     return MigrationRequest({}, "web", "shop", want, "run-1", **more)
 
 
@@ -57,11 +57,11 @@ def migration(uid: str, phase: str = "Running", run: str = "", **notes: str) -> 
     return {"metadata": meta, "spec": {"vmiName": "web"}, "status": {"phase": phase}}
 
 
-def asked(work: str = "", attempt: int = 1, **more: Any) -> Asked:
-    return replace(Asked("n1", "v1", attempt, work, 100.0, 100.0, "migrated"), **more)
+def asked(work: str = "", attempt: int = 1, **more: Any) -> RequestNote:
+    return replace(RequestNote("n1", "v1", attempt, work, 100.0, 100.0, "migrated"), **more)
 
 
-def step(view: View, note: Asked | None, **more: Any) -> Step:
+def step(view: View, note: RequestNote | None, **more: Any) -> Step:
     return migration_decide.next_step(view, note, request(**more))
 
 
@@ -70,10 +70,10 @@ def test_the_note_comes_back_as_it_was_written() -> None:
     text = json.dumps(write_note(request(), note, "2026-01-01T00:00:00Z"))
     signed = vmi()
     signed["metadata"]["annotations"] = {NOTE: text}
-    assert read_asked(signed, "run-1") == note
-    assert read_asked(signed, "run-2") is None
+    assert read_note(signed, "run-1") == note
+    assert read_note(signed, "run-2") is None
     signed["metadata"]["annotations"] = {NOTE: json.dumps({"run": "run-1", "node": "n1"})}
-    assert read_asked(signed, "run-1") is None  # a drain's
+    assert read_note(signed, "run-1") is None  # a drain's
 
 
 def test_of_two_that_were_let_through_ours_goes_if_it_is_the_newer_one() -> None:

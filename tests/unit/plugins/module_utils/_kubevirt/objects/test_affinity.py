@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.affinity import (  # noqa: E501
-    between,
+    pod_affinity,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
     vmi_document,
@@ -58,7 +58,7 @@ SPREAD = [{"topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "maxSkew":
 )
 def test_the_document_has_the_plans_group(found: dict[str, Any], group: str | None) -> None:
     assert vmi_document(found, None)["anti_affinity_group"] == group
-    assert between(found).group == (group or "")
+    assert pod_affinity(found).group == (group or "")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_document_has_the_plans_group(found: dict[str, Any], group: str | No
     ],
 )
 def test_what_the_pods_of_a_node_do_not_tell(found: dict[str, Any], words: tuple[str, ...]) -> None:
-    assert between(found).unchecked == words
+    assert pod_affinity(found).unchecked == words
 
 
 def test_a_rule_tells_none_from_not_known() -> None:

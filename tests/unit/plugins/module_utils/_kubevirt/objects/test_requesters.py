@@ -33,7 +33,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     View,
-    Want,
+    WantedState,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
     names,
@@ -140,7 +140,7 @@ def test_the_note_of_another_run_stays() -> None:
 
 def next_step(uid: str, *migrations: Any) -> Any:
     """Of a run that has signed, where the note is gone. `uid`: of whom this slice saw signed."""
-    request = MigrationRequest({}, "web", "shop", Want.MIGRATED, "mine", begun=True)
+    request = MigrationRequest({}, "web", "shop", WantedState.MIGRATED, "mine", begun=True)
     migrator = Migrator(request, Clocks())
     migrator._uid = uid
     obj = vmi()

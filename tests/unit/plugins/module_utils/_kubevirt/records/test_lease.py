@@ -89,7 +89,7 @@ def test_kept_from_slice_to_slice() -> None:
     assert second.renew(first.held) and api.holder == "run 2"
     assert not api.lock("run 3").renew(first.held)  # the same cursor twice: one wins
     assert api.holder == "run 2"
-    second.give_back()
+    second.release()
     assert api.holder == ""
 
 
@@ -114,7 +114,7 @@ def test_it_is_given_back_although_somebody_wrote_that_he_waits() -> None:
     first.take(1.0, nothing)
     with pytest.raises(LockHeld):
         api.lock("abort").take(1.0, nothing)
-    first.give_back()
+    first.release()
     assert (api.holder, api.wanted) == ("", "abort")
 
 
@@ -124,7 +124,7 @@ def test_who_waited_and_has_gone_holds_nobody_up() -> None:
     first.take(1.0, nothing)
     with pytest.raises(LockHeld):
         api.lock("gone").take(1.0, nothing)
-    first.give_back()
+    first.release()
     begun = api.now
     api.lock("other").take(10.0, nothing)
     assert api.holder == "other" and 2.0 < api.now - begun < 4.0
@@ -153,7 +153,7 @@ def test_what_is_read_is_what_the_winner_saw() -> None:
             api.lock("quicker").take(1.0, nothing)
             quicker = api.lock("quicker")
             quicker.take(1.0, nothing)
-            quicker.give_back()
+            quicker.release()
         return len(reads)
 
     assert api.lock("slow").take(5.0, read) == 2
@@ -187,7 +187,7 @@ def test_a_slice_whose_time_is_over_does_not_write_over_the_next_run() -> None:
     other.take(40.0, nothing)
     with pytest.raises(Superseded, match="Another run has taken the Lease virtops-maintenance-n1"):
         wire.save()
-    other.give_back()  # nor when that has ended
+    other.release()  # nor when that has ended
     with pytest.raises(Superseded):
         wire.save()
     assert wire.written == [] and api.holder == ""
@@ -255,10 +255,10 @@ def test_a_drain_is_found_and_tells_how_many_wait() -> None:
     lock = Lock(api, "default", "n1", "run1 a", 35, True, api.sleep, lambda: api.now)
     lock.take(1.0, dict)
     assert api.lease["metadata"]["labels"] == {DRAINS: "true"}
-    lock.tell(7)
+    lock.report(7)
     assert api.lease["metadata"]["annotations"] == {WAITING: "7"}
     version = api.version
-    lock.tell(7)
+    lock.report(7)
     assert api.version == version  # told already
 
 
@@ -270,11 +270,11 @@ def test_the_next_slice_has_told_it_and_another_run_has_not() -> None:
 
     first = drain("run1 a")
     first.take(1.0, dict)
-    first.tell(7)
+    first.report(7)
     second = drain("run1 b")
     assert second.renew(first.held)
     assert api.lease["metadata"]["annotations"] == {WAITING: "7"}
-    second.give_back()
+    second.release()
     drain("run2 c").take(1.0, dict)
     assert api.lease["metadata"]["annotations"] == {}
 
@@ -283,7 +283,7 @@ def test_who_restores_the_node_is_not_found_as_a_drain() -> None:
     api = Api()
     lock = Lock(api, "default", "n1", "run1 a", 35, True, api.sleep, lambda: api.now)
     lock.take(1.0, dict)
-    lock.give_back()
+    lock.release()
     Lock(api, "default", "n1", "run2 b", 35, False, api.sleep, lambda: api.now).take(1.0, dict)
     assert api.lease["metadata"]["labels"] == {}
 
@@ -295,5 +295,5 @@ def test_nothing_is_told_over_somebody_who_waits() -> None:
     other = Lock(api, "default", "n1", "run2 b", 35, True, api.sleep, lambda: api.now)
     with pytest.raises(LockHeld):
         other.take(1.0, dict)
-    lock.tell(7)
+    lock.report(7)
     assert api.lease["metadata"]["annotations"] == {WANTED: "run2 b"}

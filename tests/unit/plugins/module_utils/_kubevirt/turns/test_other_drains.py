@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turn
     other_drains as boards,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns.other_drains import (  # noqa: E501
-    Board,
+    OtherDrains,
 )
 
 
@@ -61,45 +61,52 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch, now: list[float]) -> Board:
+def other_drains(monkeypatch: pytest.MonkeyPatch, now: list[float]) -> OtherDrains:
     monkeypatch.setattr(boards, "Cache", Watched)
     monkeypatch.setattr(Watched, "fails", None)
-    return Board(None, Own(), lambda: None, lambda: now[0])
+    return OtherDrains(None, Own(), lambda: None, lambda: now[0])
 
 
-def others(board: Board, *leases: dict[str, Any]) -> dict[str, int | None] | None:
+def vms_left(other_drains: OtherDrains, *leases: dict[str, Any]) -> dict[str, int | None] | None:
     Watched.leases = leases
-    found = board.others()
+    found = other_drains.vms_left()
     return found and {name.removeprefix("virtops-maintenance-"): n for name, n in found.items()}
 
 
-def test_those_that_hold_their_lease_and_not_we_ourselves(board: Board) -> None:
+def test_those_that_hold_their_lease_and_not_we_ourselves(other_drains: OtherDrains) -> None:
     leases = (lease("n1", "9"), lease("n2", "7"), lease("n3"), lease("n4", "5", holder=""))
-    assert others(board, *leases) == {"n2": 7, "n3": None}
+    assert vms_left(other_drains, *leases) == {"n2": 7, "n3": None}
 
 
-def test_what_is_no_number_was_not_told(board: Board) -> None:
-    assert others(board, lease("n2", "many")) == {"n2": None}
+def test_what_is_no_number_was_not_told(other_drains: OtherDrains) -> None:
+    assert vms_left(other_drains, lease("n2", "many")) == {"n2": None}
 
 
-def test_a_drain_that_does_not_renew_its_lease_is_dead(board: Board, now: list[float]) -> None:
-    assert others(board, lease("n2", "7"), lease("n3", "7")) == {"n2": 7, "n3": 7}
+def test_a_drain_that_does_not_renew_its_lease_is_dead(
+    other_drains: OtherDrains, now: list[float]
+) -> None:
+    assert vms_left(other_drains, lease("n2", "7"), lease("n3", "7")) == {"n2": 7, "n3": 7}
     now[0] += 40
-    assert others(board, lease("n2", "7"), lease("n3", "6", version="2")) == {"n2": 7, "n3": 6}
+    assert vms_left(other_drains, lease("n2", "7"), lease("n3", "6", version="2")) == {
+        "n2": 7,
+        "n3": 6,
+    }
     now[0] += 10
-    assert others(board, lease("n2", "7"), lease("n3", "6", version="2")) == {"n3": 6}
+    assert vms_left(other_drains, lease("n2", "7"), lease("n3", "6", version="2")) == {"n3": 6}
 
 
-def test_how_long_it_was_dead_goes_from_slice_to_slice(board: Board, now: list[float]) -> None:
-    others(board, lease("n2", "7"))
-    second = Board(None, Own(), lambda: None, lambda: now[0])
-    second.seen = board.seen
+def test_how_long_it_was_dead_goes_from_slice_to_slice(
+    other_drains: OtherDrains, now: list[float]
+) -> None:
+    vms_left(other_drains, lease("n2", "7"))
+    second = OtherDrains(None, Own(), lambda: None, lambda: now[0])
+    second.seen = other_drains.seen
     now[0] += 50
-    assert others(second, lease("n2", "7")) == {}
+    assert vms_left(second, lease("n2", "7")) == {}
 
 
-def test_what_cannot_be_read_now_may_be_read_later(board: Board, monkeypatch) -> None:
+def test_what_cannot_be_read_now_may_be_read_later(other_drains: OtherDrains, monkeypatch) -> None:
     monkeypatch.setattr(Watched, "fails", KubeError(503, "not now", "GET leases"))
-    assert board.others() is None
+    assert other_drains.vms_left() is None
     monkeypatch.setattr(Watched, "fails", None)
-    assert others(board, lease("n2", "7")) == {"n2": 7}
+    assert vms_left(other_drains, lease("n2", "7")) == {"n2": 7}

@@ -15,17 +15,17 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     Cluster,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns.turns import (
-    Course,
+    MigrationProgress,
     Turns,
-    room,
+    may_begin,
 )
 
 EACH = 2
 CLUSTER = Cluster((1, 9), "None", 5, EACH, False)
 
 
-def asks(own: Course, idle: bool = False, **others: int | None) -> int:
-    return room(16, own, CLUSTER, lambda: others, idle)
+def asks(own: MigrationProgress, idle: bool = False, **others: int | None) -> int:
+    return may_begin(16, own, CLUSTER, lambda: others, idle)
 
 
 def not_looked() -> Mapping[str, int | None]:
@@ -33,55 +33,57 @@ def not_looked() -> Mapping[str, int | None]:
 
 
 def test_the_first_ones_and_one_more_without_looking() -> None:
-    board = Told({})
-    board.others = not_looked
-    assert Turns(board).room(20, Course(0, 0, 20), CLUSTER, None) == EACH + 1
+    other_drains = Told({})
+    other_drains.vms_left = not_looked
+    assert Turns(other_drains).may_begin(20, MigrationProgress(0, 0, 20), CLUSTER, None) == EACH + 1
 
 
 def test_nothing_more_while_one_is_in_the_queue() -> None:
-    assert room(16, Course(1, 2, 17), CLUSTER, not_looked, True) == 0
+    assert may_begin(16, MigrationProgress(1, 2, 17), CLUSTER, not_looked, True) == 0
 
 
 @pytest.mark.parametrize("cluster", [5, 1])
 def test_all_of_them_when_it_is_alone(cluster: int) -> None:
     """Also where a node may have more than the cluster has."""
     narrow = Cluster((1, 9), "None", cluster, EACH, False)
-    assert room(16, Course(0, 1, 16), narrow, dict, False) == 16
+    assert may_begin(16, MigrationProgress(0, 1, 16), narrow, dict, False) == 16
 
 
 def test_all_of_them_where_the_cluster_has_slots_for_all_nodes() -> None:
-    assert asks(Course(0, 2, 16), n2=50) == 16
-    assert asks(Course(0, 2, 16), n2=50, n3=1) == 16
-    assert asks(Course(0, 2, 16), n2=50, n3=50) == 0
+    assert asks(MigrationProgress(0, 2, 16), n2=50) == 16
+    assert asks(MigrationProgress(0, 2, 16), n2=50, n3=1) == 16
+    assert asks(MigrationProgress(0, 2, 16), n2=50, n3=50) == 0
 
 
 def test_the_node_with_the_most_left_goes_first() -> None:
-    assert asks(Course(0, 2, 8), n2=9, n3=8) == 0
-    assert asks(Course(0, 2, 9), n2=9, n3=8) == 1
-    assert asks(Course(0, 2, 9), n2=8, n3=7) == 1
+    assert asks(MigrationProgress(0, 2, 8), n2=9, n3=8) == 0
+    assert asks(MigrationProgress(0, 2, 9), n2=9, n3=8) == 1
+    assert asks(MigrationProgress(0, 2, 9), n2=8, n3=7) == 1
 
 
 def test_one_that_may_ask_for_few_has_its_turn_by_what_is_left() -> None:
     """A limit of its own, or priorities, let it ask for one; 40 are left all the same."""
-    assert room(1, Course(0, 2, 40), CLUSTER, lambda: {"n2": 30, "n3": 30}, False) == 1
+    assert (
+        may_begin(1, MigrationProgress(0, 2, 40), CLUSTER, lambda: {"n2": 30, "n3": 30}, False) == 1
+    )
 
 
 def test_what_others_did_not_tell_hinders_nobody() -> None:
-    assert asks(Course(0, 2, 9), n2=None, n3=None) == 1
+    assert asks(MigrationProgress(0, 2, 9), n2=None, n3=None) == 1
 
 
 def test_one_at_a_time_where_the_others_cannot_be_read() -> None:
-    assert room(16, Course(0, 2, 16), CLUSTER, lambda: None, False) == 1
+    assert may_begin(16, MigrationProgress(0, 2, 16), CLUSTER, lambda: None, False) == 1
 
 
 def test_others_that_tell_nothing_new_do_not_hold_it_up() -> None:
     """They may be dead: whoever has a free place and nobody in the queue asks for one."""
-    assert asks(Course(0, 1, 9), n2=99, n3=99) == 0
-    assert asks(Course(0, 1, 9), idle=True, n2=99, n3=99) == 1
+    assert asks(MigrationProgress(0, 1, 9), n2=99, n3=99) == 0
+    assert asks(MigrationProgress(0, 1, 9), idle=True, n2=99, n3=99) == 1
 
 
 def test_who_knows_of_others_does_not_begin_anew() -> None:
-    assert Turns(Told(), Watch()).room(9, Course(0, 0, 9), CLUSTER, None) == 0
+    assert Turns(Told(), Watch()).may_begin(9, MigrationProgress(0, 0, 9), CLUSTER, None) == 0
 
 
 class Told:
@@ -89,8 +91,8 @@ class Told:
 
     def __init__(self, left: dict[str, int | None] | None = None) -> None:
         left = {"n2": 99, "n3": 99} if left is None else left
-        self.others = lambda: left
-        self.read_by_others = bool(left)
+        self.vms_left = lambda: left
+        self.has_readers = bool(left)
 
 
 class Watch:
@@ -104,16 +106,20 @@ class Watch:
 def test_idle_is_who_has_free_places_for_a_second() -> None:
     clock = Watch()
     turns = Turns(Told(), clock)
-    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0
     clock.now = 0.9
-    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0
     clock.now = 1.1
-    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 1
-    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0, "it counts anew"
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 1
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0, "it counts anew"
     clock.now = 300.0
-    assert turns.room(9, Course(0, 2, 9), CLUSTER, None) == 0, "it has all that it may have"
+    assert turns.may_begin(9, MigrationProgress(0, 2, 9), CLUSTER, None) == 0, (
+        "it has all that it may have"
+    )
     clock.now = 300.1
-    assert turns.room(9, Course(0, 1, 9), CLUSTER, None) == 0, "one of its own has just ended"
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0, (
+        "one of its own has just ended"
+    )
 
 
 def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
@@ -121,14 +127,16 @@ def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
     clock = Watch()
     turns = Turns(Told(), clock)
     clock.now = 10.0
-    assert turns.room(9, Course(1, 0, 9), CLUSTER, None) == 0
+    assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, None) == 0
     clock.now = 17.0
-    assert turns.room(9, Course(1, 0, 9), CLUSTER, 11.0) == 0, "it was just to have its slot"
-    assert turns.room(9, Course(1, 0, 9), CLUSTER, 17.0) == EACH
-    assert turns.room(9, Course(3, 0, 9), CLUSTER, 17.0) == 0
+    assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, 11.0) == 0, (
+        "it was just to have its slot"
+    )
+    assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, 17.0) == EACH
+    assert turns.may_begin(9, MigrationProgress(3, 0, 9), CLUSTER, 17.0) == 0
     clock.now = 33.0
-    assert turns.room(9, Course(3, 0, 9), CLUSTER, 32.0) == EACH
-    assert turns.room(9, Course(3, EACH, 9), CLUSTER, 47.0) == 0
+    assert turns.may_begin(9, MigrationProgress(3, 0, 9), CLUSTER, 32.0) == EACH
+    assert turns.may_begin(9, MigrationProgress(3, EACH, 9), CLUSTER, 47.0) == 0
 
 
 class Server:
@@ -149,12 +157,12 @@ class Server:
         """Each sees what the others have told."""
         for node in self.chance.sample(list(self.wanted), len(self.wanted)):
             left = {str(n): w + self.queue.count(n) for n, w in self.wanted.items()}
-            own = Course(self.queue.count(node), self.slots(node), left.pop(str(node)))
+            own = MigrationProgress(self.queue.count(node), self.slots(node), left.pop(str(node)))
             count = wanted = self.wanted[node]
             if self.turns and not self.now:
                 count = min(wanted, EACH + 1)
             elif self.turns:
-                count = min(wanted, room(wanted, own, CLUSTER, lambda left=left: left, False))
+                count = min(wanted, may_begin(wanted, own, CLUSTER, lambda left=left: left, False))
             self.wanted[node] -= count
             self.queue += [node] * count
 

@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     Cluster,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting.read import (
-    Waits,
+    WaitReader,
 )
 
 CLUSTER = Cluster((1, 9), "None", 5, 2, False)
@@ -45,10 +45,10 @@ def test_the_cluster_is_read_when_one_waits_for_long_beside_free_places() -> Non
     """One that has only begun to wait, after a time when nobody did, gives no reason to."""
     now = [100.0]
     client = Client()
-    waits = Waits(client, mono=lambda: now[0])
+    waits = WaitReader(client, mono=lambda: now[0])
 
     def look(*moving: dict[str, Any]) -> bool:
-        waits.look(moving)
+        waits.update(moving)
         for migration in moving:
             waits.waits_for(VMI, [migration], CLUSTER, moving)
         return "virtualmachineinstancemigrations" in client.asked

@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     observe,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.control_node import (  # noqa: E501
-    Ourselves,
+    ControlNode,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
@@ -63,7 +63,7 @@ class Guest:
 
 
 def why(guest: Guest, controller: str = "") -> str:
-    return Ourselves(controller).why(UUID, "ops", lambda: guest)
+    return ControlNode(controller).why(UUID, "ops", lambda: guest)
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_by_the_address_from_which_ssh_comes() -> None:
     guest = Guest({2: {"vnet0": {"addrs": [{"addr": "192.0.2.7"}]}}})
     assert "comes from 192.0.2.7, an address of VM ops" in why(guest)
     assert why(Guest({0: {"vnet0": {"addrs": None}}})) == ""
-    ours = Ourselves()
+    ours = ControlNode()
     for _read in range(3):
         ours.why(UUID, "ops", lambda: guest)
     assert guest.asked == 4  # twice before, twice now
@@ -123,7 +123,7 @@ def test_what_the_request_says_reaches_the_observer(acts: bool) -> None:
     request = service.Request(own, [], Policy(), Intent.DRAINED, "r", controller_uuid=UUID)
     made = service.platform_of(request, acts)
     try:
-        assert made.observer._ourselves.why(UUID, "ops", lambda: None)
+        assert made.observer._control_node.why(UUID, "ops", lambda: None)
     finally:
         made.close()
 
