@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+from ansible.errors import (
+    AnsibleActionFail,
+    AnsibleAuthenticationFailure,
+    AnsibleConnectionFailure,
+)
 from ansible.utils.display import Display
 
 from ._progress import Progress, duration, foreseen, plain, summary, unanswered, would_not
@@ -30,8 +35,10 @@ def run_slices(
     `good`: wanted state -> the phase that reaches it.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
+    Raises AnsibleActionFail when ansible-playbook is no longer there to take the result.
     """
     display = Display()
+    playbook = os.getppid()  # ansible-playbook forks a worker for each host's task: this process
     # What an earlier drain moved is no news to a restore.
     old_news = ("moved", "cold_moved", "off", "gone") if args.get("state") == "active" else ()
     progress = Progress(display.display, time.monotonic, old_news)
@@ -43,6 +50,10 @@ def run_slices(
     before: str | None = None
     warnings: list[Any] = []  # of all slices, each one once
     while True:
+        if os.getppid() != playbook:
+            # It was killed, and its workers live on. What is under way on the platform ends there;
+            # the record says how far it is.
+            raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
         result = _reach(call, module_args, display)
         warnings += [text for text in result.get("warnings") or () if text not in warnings]
         if warnings:

@@ -37,10 +37,8 @@ class Plays:
         }
 
     def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
-        tool = str(Path(sys.executable).with_name("ansible-playbook"))
-        extra = json.dumps(variables)
         return subprocess.run(
-            [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more],
+            self._command(name, *more, **variables),
             env=self._env,
             cwd=self._tmp,
             text=True,
@@ -49,6 +47,21 @@ class Plays:
             timeout=180,
             check=False,
         )
+
+    def start(self, name: str, *more: str, **variables: Any) -> subprocess.Popen[bytes]:
+        """A playbook of the collection that goes on while the test does; its output is dropped."""
+        return subprocess.Popen(
+            self._command(f"virtops.maintenance.{name}", *more, **variables),
+            env=self._env,
+            cwd=self._tmp,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _command(self, name: str, *more: str, **variables: Any) -> list[str]:
+        tool = str(Path(sys.executable).with_name("ansible-playbook"))
+        extra = json.dumps(variables)
+        return [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more]
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A playbook of the collection, by its name."""

@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+from ansible.errors import (
+    AnsibleActionFail,
+    AnsibleAuthenticationFailure,
+    AnsibleConnectionFailure,
+)
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import PAUSES, run_slices
@@ -179,3 +183,13 @@ def test_check_mode_does_not_warn_of_what_would_go_well(monkeypatch: pytest.Monk
     answer = {**slice_of("Draining", changed=True), "would_stay": [], "planned": []}
     result = run_slices(Host(answer).call, {"state": "drained"}, GOOD, True)
     assert warned == [] and not result.get("failed")
+
+
+def test_no_slice_begins_after_ansible_playbook_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker lives on. On real processes: tests/kubevirt/test_orphan.py."""
+    host = Host(slice_of("Draining", "out_of_time"), slice_of("Drained"))
+    parents = [4711, 4711, 1]
+    monkeypatch.setattr(_slices.os, "getppid", lambda: parents.pop(0))
+    with pytest.raises(AnsibleActionFail, match="same command"):
+        host.run()
+    assert len(host.calls) == 1
