@@ -167,7 +167,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     return text
 
 
-def foreseen(result: Mapping[str, Any]) -> list[str]:
+def predicted_lines(result: Mapping[str, Any]) -> list[str]:
     """Check mode: a line for each act, and for each VM that is in the way or will be."""
     planned = result.get("planned", [])
     times = {vm["name"]: _times(vm) + _hooks(vm) for vm in result.get("vms", [])}

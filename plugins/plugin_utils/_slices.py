@@ -19,7 +19,7 @@ from ansible.errors import (
 )
 from ansible.utils.display import Display
 
-from ._progress import Progress, duration, foreseen, plain, summary, unanswered, would_not
+from ._progress import Progress, duration, plain, predicted_lines, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -90,7 +90,7 @@ def run_slices(
 
 def _report_forecast(display: Display, result: Mapping[str, Any], wanted: str) -> None:
     """What would be done; and a warning if it would not be enough. A forecast is no failure."""
-    for line in (*foreseen(result), duration(result)):
+    for line in (*predicted_lines(result), duration(result)):
         if line:
             display.display(plain(line))
     text = would_not(result, wanted)

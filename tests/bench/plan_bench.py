@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
-    Placing,
+    PlacementPolicy,
     Policy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
@@ -53,7 +53,7 @@ def request(instance: Instance) -> plan_model.RollRequest:
             node.group_counts[g.group] = node.group_counts.get(g.group, 0) + 1
     policy = Policy(
         limits=Limits(*instance.caps),
-        placing=Placing(apart=True),
+        placement_policy=PlacementPolicy(require_anti_affinity=True),
         migration=MigrationSettings(bandwidth_mib=instance.each),
     )
     return plan_model.RollRequest(

@@ -59,7 +59,7 @@ class ModelClaims:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._fleet = site.fleet
-        self.keepers = admission.keepers(site.fleet.machines)
+        self.quorum_hosts = admission.quorum_hosts(site.fleet.machines)
         self._granted: dict[str, Reservation] = {}
 
     def claim(self, action: Action, limits: Limits) -> Finding | None:
@@ -79,7 +79,7 @@ class ModelClaims:
         if not self._site.can_reach(target.name):
             refusal = Finding(Reason.PEER_UNREACHABLE, target.name)
         else:
-            refusal = admission.keep(
+            refusal = admission.may_keep_claim(
                 mine,
                 list(target.claims.values()),
                 active,
@@ -106,7 +106,7 @@ class ModelClaims:
         made: list[str] = []
         answering: list[str] = []
         seen: set[str] = set()
-        for name in self.keepers:
+        for name in self.quorum_hosts:
             self._site.hook(f"write slot on {name}")
             if not self._site.can_reach(name):
                 continue
@@ -119,10 +119,10 @@ class ModelClaims:
             if self._site.can_reach(name):
                 answering.append(name)
                 seen.update(vm for vm, _owner in keeper.slots)
-        if admission.are_majority(answering, self.keepers):
-            refusal = admission.keep_slot(seen, limits)
+        if admission.are_majority(answering, self.quorum_hosts):
+            refusal = admission.may_keep_slot(seen, limits)
         else:
-            away = [name for name in self.keepers if name not in answering]
+            away = [name for name in self.quorum_hosts if name not in answering]
             refusal = Finding(Reason.PEER_UNREACHABLE, ", ".join(away))
         if refusal is not None:
             self._drop_slot(key, made)
@@ -137,7 +137,7 @@ class ModelClaims:
 
     def release(self, action: Action) -> Finding | None:
         """The slot first. What cannot be given back now is seen and given back later."""
-        self._drop_slot((action.vm, self._site.node), self.keepers)
+        self._drop_slot((action.vm, self._site.node), self.quorum_hosts)
         self._site.hook(f"write claim on {action.target}")
         if not self._site.can_reach(action.target):
             return Finding(Reason.PEER_UNREACHABLE, action.target)
@@ -148,32 +148,32 @@ class ModelClaims:
 
     def sweep(self) -> None:
         """Take away claims whose owner is proven dead, and slots without a claim."""
-        watch = owners.Watch(self._fleet.machines[self._site.node].watched)
+        watch = owners.OwnerWatch(self._fleet.machines[self._site.node].watched)
         keys = set()
         for target in self._fleet.machines.values():
             others = [c for c in target.claims.values() if c.owner != self._site.node]
             for claim in others if self._site.can_reach(target.name) else ():
                 keys.add(f"{id(claim)}")
-                look = self._look(claim)
-                quiet = watch.quiet_for(f"{id(claim)}", look, self._site.now())
-                if owners.standing(look, True, quiet) is owners.Standing.LEFT:
-                    self._remove(claim, target, look)
+                owner = self._look(claim)
+                quiet = watch.quiet_for(f"{id(claim)}", owner, self._site.now())
+                if owners.claim_state(owner, True, quiet) is owners.ClaimState.OWNER_DEAD:
+                    self._remove(claim, target, owner)
         watch.keep_only(keys)
         self._fleet.machines[self._site.node].watched = watch.notes
-        for name in self.keepers:
+        for name in self.quorum_hosts:
             if self._site.can_reach(name):
                 self._sweep_slots(self._fleet.machines[name])
 
-    def _look(self, claim: Reservation) -> owners.Look:
+    def _look(self, claim: Reservation) -> owners.OwnerState:
         owner = self._fleet.machines.get(claim.owner)
         if owner is None or not self._site.can_reach(owner.name):
-            return owners.Look(False)
+            return owners.OwnerState(False)
         here = owner.domains.get(claim.vm)
         there = self._fleet.machines[claim.target].domains.get(claim.vm)
         works = any(m.held and m.ours for m in self._fleet.moves.values() if m.source == owner.name)
-        return owners.Look(
+        return owners.OwnerState(
             True,
-            f"{self._fleet.clock // owners.MARK_EVERY}" if works else "",
+            f"{self._fleet.clock // owners.HEARTBEAT_INTERVAL}" if works else "",
             here.state if here is not None else State.ABSENT,
             self._fleet.job(claim.vm, owner.name) is not None,
             there.state if there is not None else State.ABSENT,
@@ -184,12 +184,12 @@ class ModelClaims:
         record = None if text is None else NodeRecord.from_json(text)
         return [record.vms[claim.vm]] if record is not None and claim.vm in record.vms else []
 
-    def _remove(self, claim: Reservation, target: Machine, look: owners.Look) -> None:
+    def _remove(self, claim: Reservation, target: Machine, owner: owners.OwnerState) -> None:
         self._site.hook(f"read record of {claim.owner}")
         if not self._site.can_reach(claim.owner):
             return
         entries = self._entries(claim)
-        if owners.is_half_moved(look, claim.target, entries):
+        if owners.is_half_moved(owner, claim.target, entries):
             return
         domain = target.domains.get(claim.vm)
         if domain is not None and domain.active and entries:
@@ -202,7 +202,7 @@ class ModelClaims:
             return
         del target.claims[key]
         self._site.hook(f"read {claim.owner} again")
-        if owners.has_come_back(look, self._look(claim)):
+        if owners.owner_returned(owner, self._look(claim)):
             target.claims.setdefault(key, claim)
 
     def _sweep_slots(self, keeper: Machine) -> None:

@@ -50,7 +50,7 @@ OURS = "virtops.maintenance"
 class ModelPlatform:
     """Implements engine.Platform for one node of a fleet.
 
-    `keepers`: the hosts that count the cluster's slots. `first`: which host is read first.
+    `quorum_hosts`: the hosts that count the cluster's slots. `first`: which host is read first.
     `fails`: an action -> why the platform refuses it.
     """
 
@@ -58,7 +58,7 @@ class ModelPlatform:
         self.fleet = fleet
         self.node = node
         self._claims = ModelClaims(self)
-        self.keepers = self._claims.keepers
+        self.quorum_hosts = self._claims.quorum_hosts
         self._acting: NodeRecord | None = None
         names = sorted(fleet.machines)
         self._order = names[first % len(names) :] + names[: first % len(names)]
@@ -155,7 +155,7 @@ class ModelPlatform:
             seen[name] = self._read_domains(machine, obs)
         wanted.update(obs.vms)
         taken = {
-            s for name in self.keepers if name in seen for s in self.fleet.machines[name].slots
+            s for name in self.quorum_hosts if name in seen for s in self.fleet.machines[name].slots
         }
         obs.cluster_in_flight = len({vm for vm, _owner in taken})
         obs.slots_of = Counter(owner for _vm, owner in taken)

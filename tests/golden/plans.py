@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
-    Placing,
+    PlacementPolicy,
     Policy,
     Profile,
 )
@@ -81,7 +81,7 @@ def request(raw: dict[str, Any]) -> Any:
         on_not_migratable=OnNotMigratable(raw.get("on_not_migratable", "block")),
         allow_stop=raw.get("allow_stop", False),
         limits=Limits(**raw.get("limits", {})),
-        placing=Placing(
+        placement_policy=PlacementPolicy(
             Profile(raw.get("placement_profile", "LowNodeUtilization")),
             raw.get("anti_affinity") == "required",
         ),

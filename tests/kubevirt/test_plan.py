@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
-    Placing,
+    PlacementPolicy,
     Policy,
     PolicyError,
 )
@@ -55,7 +55,7 @@ def plan(
     migration = found["migration"]
     policy = Policy(
         limits=Limits(**found["limits"]),
-        placing=Placing(apart=True),
+        placement_policy=PlacementPolicy(require_anti_affinity=True),
         allow_stop=allow_stop,
         rules=rules,
         migration=MigrationSettings(bandwidth_mib=migration["bandwidth"]),
@@ -353,7 +353,7 @@ def test_the_plan_goes_by_kubevirts_settings_and_says_so(sim, plays) -> None:
     """Rules of the shipped sets; a group is kept apart whatever the option says."""
     rules = compile_rules([{"name": "r", "migration": {"auto_converge": True}}])
     made = plan_options.policy(Policy(rules=rules))
-    assert made.rules[0].migration is None and made.placing.apart
+    assert made.rules[0].migration is None and made.placement_policy.require_anti_affinity
     assert "(r): KubeVirt migrates with its own" in plan_options.warnings(made)[0]
     assert plan_options.warnings(plan_options.policy(Policy())) == []
     sim.add_vm("db", "n1", labels={"memory-writes": "heavy"})

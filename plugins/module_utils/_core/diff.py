@@ -12,7 +12,7 @@ from .decision.actions import Action, Do
 from .model.observation import Observation, State
 from .model.record import NodeRecord
 
-Picture = dict[str, str]
+DiffLines = dict[str, str]
 
 _NODE = {Do.CORDON: "cordoned", Do.UNCORDON: "takes VMs"}
 # What an act makes of a VM: the state, and whether it is then on the act's target.
@@ -27,7 +27,7 @@ _VM = {
 }
 
 
-def picture(obs: Observation, record: NodeRecord) -> Picture:
+def diff_lines(obs: Observation, record: NodeRecord) -> DiffLines:
     """One line per VM of the node and of the record, and one for the node."""
     names = {uuid: entry.name for uuid, entry in record.vms.items()}
     places: dict[str, list[str]] = {uuid: [] for uuid in names}
@@ -43,7 +43,7 @@ def picture(obs: Observation, record: NodeRecord) -> Picture:
     return lines
 
 
-def foreseen(before: Picture, actions: Sequence[Action]) -> Picture:
+def predicted_lines(before: DiffLines, actions: Sequence[Action]) -> DiffLines:
     """The same once `actions` are done."""
     after = dict(before)
     for action in actions:
@@ -55,7 +55,7 @@ def foreseen(before: Picture, actions: Sequence[Action]) -> Picture:
     return after
 
 
-def diff(before: Picture, after: Picture) -> dict[str, str]:
+def diff(before: DiffLines, after: DiffLines) -> dict[str, str]:
     """Ansible's form: two texts."""
     return {"before": _text(before), "after": _text(after)}
 

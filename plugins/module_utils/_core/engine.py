@@ -23,7 +23,7 @@ from .reasons.reason import PATIENT, Finding, Reason
 
 _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.
-_WHILE_ALL_FLY = 3.0
+_PAUSE_IN_FLIGHT = 3.0
 _GATHER = 0.5  # s; those that end together are finished together
 # What hindered an act on the node itself is told while it hinders.
 _NOT_DONE = frozenset({NodePhase.DRAINING, NodePhase.RESTORING, NodePhase.BLOCKED})
@@ -59,19 +59,19 @@ class Platform(Protocol):
         """Wall time for people, ISO 8601 UTC."""
 
 
-class Ended(str, Enum):
+class SliceEnd(str, Enum):
     """How a slice ended."""
 
     FINAL = "final"
     OUT_OF_TIME = "out_of_time"
-    NEEDS = "needs"  # a hook has to be answered; what is under way goes on
+    HOOKS_PENDING = "needs"  # a hook has to be answered; what is under way goes on
 
 
 @dataclass
 class Slice:
     """The result of one slice."""
 
-    ended: Ended
+    ended: SliceEnd
     phase: NodePhase
     record: NodeRecord
     observation: Observation
@@ -124,7 +124,7 @@ class Engine:
         while True:
             last = self._last
             outcome = self.step()
-            if outcome.ended is not Ended.OUT_OF_TIME:
+            if outcome.ended is not SliceEnd.OUT_OF_TIME:
                 self._save()
                 return outcome
             if until_empty and outcome.phase is NodePhase.EMPTY:
@@ -143,12 +143,12 @@ class Engine:
             if self._last in ([], last):
                 left = deadline - self._platform.now()
                 longest, gather = longest_wait, 0.0
-                if self._all_fly(outcome):
-                    longest, gather = _WHILE_ALL_FLY * longest_wait, _GATHER
+                if self._all_in_flight(outcome):
+                    longest, gather = _PAUSE_IN_FLIGHT * longest_wait, _GATHER
                 self._platform.wait(max(0.0, min(longest, left)), gather)
 
     @staticmethod
-    def _all_fly(outcome: Slice) -> bool:
+    def _all_in_flight(outcome: Slice) -> bool:
         """Is nothing left but migrations under way? Then none waits for another's place."""
         left = [u for u, e in outcome.record.vms.items() if e.ending == Ending.NONE.value]
         held = outcome.observation.held
@@ -181,9 +181,9 @@ class Engine:
             self._empty = None
         # A final phase is one after which nothing is left to be done, FORGET excepted.
         quiet = all(a.do is Do.FORGET for a in actions) and not refused
-        ended = Ended.FINAL if decision.final and quiet else Ended.OUT_OF_TIME
-        if decision.needs:
-            ended = Ended.NEEDS
+        ended = SliceEnd.FINAL if decision.final and quiet else SliceEnd.OUT_OF_TIME
+        if decision.pending_hooks:
+            ended = SliceEnd.HOOKS_PENDING
         findings = decision.node_findings.get(node, ())
         if self._record.finding is not None and phase in _NOT_DONE:
             findings = (self._record.finding, *findings)
@@ -349,4 +349,4 @@ def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> No
         entry.stop_run = ""  # the new run has to want it too
 
 
-__all__ = ["Ended", "Engine", "Platform", "Slice", "begin"]
+__all__ = ["Engine", "Platform", "Slice", "SliceEnd", "begin"]

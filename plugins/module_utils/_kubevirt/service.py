@@ -14,9 +14,9 @@ from typing import Any
 
 from .._core.decision.actions import Action, Do, NodePhase
 from .._core.decision.decide import decide
-from .._core.decision.hooks import answer
-from .._core.diff import diff, foreseen, picture
-from .._core.engine import Ended, Engine, Slice, begin
+from .._core.decision.hooks import record_answers
+from .._core.diff import diff, diff_lines, predicted_lines
+from .._core.engine import Engine, Slice, SliceEnd, begin
 from .._core.model.policy import Policy
 from .._core.model.record import Intent, NodeRecord
 from .._core.result import accounted, counts
@@ -175,7 +175,7 @@ def _slice(
             return {**found, "changed": False}
     record = _begin(platform, request, old)
     if request.hooks_done:
-        answer(record, request.hooks_done)
+        record_answers(record, request.hooks_done)
         saved = ("", float("-inf"))  # so that the first step writes them
     outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
@@ -183,7 +183,7 @@ def _slice(
     told = platform.observer.rates.result_fields
     warned = [*warnings(outcome.record, platform.observer.own()), *told.get("warnings", ())]
     found.update({**told, "warnings": warned} if warned else told)
-    goes_on = found["ended"] == Ended.OUT_OF_TIME.value and platform.observer.own() is not None
+    goes_on = found["ended"] == SliceEnd.OUT_OF_TIME.value and platform.observer.own() is not None
     if request.cursor is not None and goes_on:
         text = outcome.record.to_json()
         found["cursor"] = pack(platform.make_cursor(lock.held, text, saved))
@@ -280,7 +280,7 @@ def refuse_own_node(client: Client, node: str) -> None:
 def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
     return {
-        "ended": Ended.FINAL.value,
+        "ended": SliceEnd.FINAL.value,
         "phase": NodePhase.ACTIVE.value,
         "node": request.node,
         "run_id": request.run_id,
@@ -308,7 +308,7 @@ def result(
     emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
     if emptied and other_pods.phase is not NodePhase.EMPTY:
         phase, certificate = other_pods.phase, None
-        ended = Ended.FINAL if phase is NodePhase.BLOCKED else Ended.OUT_OF_TIME
+        ended = SliceEnd.FINAL if phase is NodePhase.BLOCKED else SliceEnd.OUT_OF_TIME
     vms = vm_rows(record, obs, known)
     return {
         "ended": ended.value,
@@ -325,7 +325,7 @@ def result(
         "findings": [f.to_dict() for f in (*outcome.findings, *other_pods.findings)],
         "cordoned_by_others": obs.nodes[request.node].cordoned
         and not obs.nodes[request.node].our_cordon,
-        "diff": diff(picture(outcome.first or obs, record), picture(obs, record)),
+        "diff": diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
     }
 
 
@@ -339,7 +339,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
     acts = [a for a in decision.actions if a.do not in _QUIET]
     if old is None and request.intent is Intent.ACTIVE:
         acts = []
-    before, phase = picture(obs, planned), decision.phases[record.node]
+    before, phase = diff_lines(obs, planned), decision.phases[record.node]
     findings = list(decision.node_findings.get(record.node, ()))
     pods = PodsResult()
     if request.intent is Intent.DRAINED:
@@ -349,7 +349,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
             acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
     vms = vm_rows(planned, obs, platform.records.instances)
     found = {
-        "ended": Ended.FINAL.value,
+        "ended": SliceEnd.FINAL.value,
         "phase": phase.value,
         "node": record.node,
         "run_id": record.run_id,
@@ -363,7 +363,7 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         "findings": [f.to_dict() for f in findings],
         "cordoned_by_others": obs.nodes[record.node].cordoned
         and not obs.nodes[record.node].our_cordon,
-        "diff": diff(before, foreseen(before, acts)),
+        "diff": diff(before, predicted_lines(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
         **platform.observer.rates.result_fields,
     }

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from .._core.decision.actions import Decision, Do, NodePhase
 from .._core.decision.decide import decide
-from .._core.diff import diff, foreseen, picture
-from .._core.engine import Ended, begin
+from .._core.diff import diff, diff_lines, predicted_lines
+from .._core.engine import SliceEnd, begin
 from .._core.model.observation import Observation
 from .._core.model.policy import Limits
 from .._core.model.record import Intent, NodeRecord
 from .._core.plan.observed import fleet_of
-from .._core.plan.schedule import add_times, foresee
+from .._core.plan.schedule import add_times, predict_times
 from .._core.plan.speeds import LIBVIRT, speeds_of
 from .._core.result import accounted, rows
 from .observe.guest_memory import with_touched
@@ -43,7 +43,7 @@ def plan(request: Request) -> dict[str, Any]:
         if request.intent is Intent.DRAINED:
             speeds = speeds_of(request.speeds, LIBVIRT)
             seen = with_touched(obs, request.own.name)
-            times = foresee(decision, seen, request.policy, request.speeds, speeds)
+            times = predict_times(decision, seen, request.policy, request.speeds, speeds)
             found.update(add_times(found["vms"], *times))
         return found
     finally:
@@ -83,11 +83,11 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         acts = []
     targets = {a.vm: a.target for a in acts if a.do in (Do.MIGRATE, Do.COLD_DEFINE)}
     vms = rows(planned, obs)
-    before = picture(obs, planned)
+    before = diff_lines(obs, planned)
     for row in vms:
         row["target"] = targets.get(row["uuid"], row["target"])
     told = {
-        "ended": Ended.FINAL.value,
+        "ended": SliceEnd.FINAL.value,
         "phase": _phase(decision.phases[record.node]),
         "node": record.node,
         "run_id": record.run_id,
@@ -96,7 +96,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         "needs": [],
         "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
         "cordoned_by_others": by_others(obs.nodes[record.node], old),
-        "diff": diff(before, foreseen(before, acts)),
+        "diff": diff(before, predicted_lines(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
     return _Planned(told, decision, obs, old)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .._core.decision.actions import NodePhase
 from .._core.decision.restore import too_late
-from .._core.engine import Ended
+from .._core.engine import SliceEnd
 from .._core.model.observation import Observation
 from .._core.model.policy import PolicyError
 from .._core.model.record import Ending, Intent, VMRecord
@@ -51,7 +51,7 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
     asked = replace(request, only=found.uuid)
     result = plan(asked) if request.check else run_slice(asked)
     result.pop("needs", None)  # rules' hooks are left aside here
-    if elsewhere and result["ended"] == Ended.FINAL.value:
+    if elsewhere and result["ended"] == SliceEnd.FINAL.value:
         _check_target(request, elsewhere)
     return {**result, "vm": found.name}
 
@@ -138,7 +138,7 @@ def _already(request: SingleRequest, found: Found, node: str) -> dict[str, Any]:
     row.update(target=node, abort_status="Failed" if aborted else "")
     phase = NodePhase.BLOCKED if aborted else NodePhase.MIGRATED
     return {
-        "ended": Ended.FINAL.value,
+        "ended": SliceEnd.FINAL.value,
         "phase": phase.value,
         "node": request.own.name,
         "vm": found.name,

@@ -16,7 +16,7 @@ from typing import Any
 from .._core.model import constraints_text
 from .._core.model.addresses import passwords_in
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
-from .._core.model.policy import Limits, Placing, Policy, PolicyError, Profile
+from .._core.model.policy import Limits, PlacementPolicy, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
 from .observe.dirty_rate import LONGEST
@@ -246,7 +246,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
         force_stop=params["force_stop"],
         move_inactive=params["move_inactive"],
         limits=Limits(**params["limits"]) if params["limits"] else Limits(),
-        placing=Placing(
+        placement_policy=PlacementPolicy(
             Profile(params["placement_profile"]), params["anti_affinity"] == "required"
         ),
         migration=migration,

@@ -70,18 +70,18 @@ class LibvirtPlatform:
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
         self._whose = dict(whose or {})
         self._claims = Claims(self.hosts, own.name, slots_on, self._whose_claim, self._away)
-        self.keepers = self._claims.keepers
+        self.quorum_hosts = self._claims.quorum_hosts
         with open(BOOT_ID, encoding="ascii") as stream:
             self.boot_id = stream.read().strip()
         self.observer = Observer(
             self.source,
             list(self.peers.values()),
             self.boot_id,
-            self.keepers,
+            self.quorum_hosts,
             controller_uuid,
             SILENT if acts else "",
         )
-        self.left = LeftClaims(self.hosts, own.name, self.keepers, self.now, acts)
+        self.left = LeftClaims(self.hosts, own.name, self.quorum_hosts, self.now, acts)
         self._written = Written(self.source, self._prefix)
         self._copies = Copies(own.name, self.peers, self._prefix)
         self._definitions = Definitions(self.source, self._written, self._copies)

@@ -16,8 +16,8 @@ from typing import Any
 from .._core.claims.admission import are_majority
 from .._core.decision import hooks
 from .._core.decision.actions import Do, NodePhase
-from .._core.diff import diff, picture
-from .._core.engine import Ended, Engine, Slice, begin
+from .._core.diff import diff, diff_lines
+from .._core.engine import Engine, Slice, SliceEnd, begin
 from .._core.model.policy import Policy
 from .._core.model.record import Ending, Intent, NodeRecord, RecordError
 from .._core.result import accounted, rows
@@ -125,11 +125,11 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         request.to,
         fresh=not request.begun,
     )
-    hooks.answer(record, request.hooks_done)  # its first step writes them
+    hooks.record_answers(record, request.hooks_done)  # its first step writes them
     engine = Engine(platform, request.policy, record)
     outcome = engine.run(platform.now() + request.seconds)
     warnings = platform.warnings  # before they go with the record
-    if request.only and outcome.ended is Ended.FINAL and nothing_to_restore(outcome):
+    if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
         platform.remember(outcome.record)
         platform.forget(outcome.record)
     elif _endings(outcome.record) != _endings(old) and not any(
@@ -186,10 +186,10 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
     if not request.only and not any(domain.active for domain in mine.domains.values()):
         return
     needed: dict[str, str] = {}
-    counting = [name for name in platform.keepers if name in reads and not reads[name].error]
-    if not are_majority(counting, platform.keepers):
-        text = f"Most of {', '.join(platform.keepers)}, which count the slots, do not answer"
-        needed = dict.fromkeys(platform.keepers, text)
+    counting = [name for name in platform.quorum_hosts if name in reads and not reads[name].error]
+    if not are_majority(counting, platform.quorum_hosts):
+        text = f"Most of {', '.join(platform.quorum_hosts)}, which count the slots, do not answer"
+        needed = dict.fromkeys(platform.quorum_hosts, text)
     if request.to:
         needed[request.to] = f"{request.to} is the target"
     peers = [peer.name for peer in request.peers]
@@ -208,7 +208,7 @@ def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str
     now = platform.source.read(False)
     foreign = now.cordoned
     return {
-        "ended": Ended.FINAL.value,
+        "ended": SliceEnd.FINAL.value,
         "phase": NodePhase.ACTIVE.value,
         "node": request.own.name,
         "run_id": request.run_id,
@@ -231,14 +231,14 @@ def result(outcome: Slice, request: Request) -> dict[str, Any]:
         "run_id": request.run_id,
         "changed": bool(done or request.hooks_done),
         **accounted(rows(outcome.record, outcome.observation), certificate),
-        "needs": hooks.needs(outcome.decision, outcome.record),
+        "needs": hooks.pending_rows(outcome.decision, outcome.record),
         "findings": [finding.to_dict() for finding in outcome.findings],
         "cordoned_by_others": by_others(
             outcome.observation.nodes[request.own.name], outcome.record
         ),
         "diff": diff(
-            picture(outcome.first or outcome.observation, outcome.record),
-            picture(outcome.observation, outcome.record),
+            diff_lines(outcome.first or outcome.observation, outcome.record),
+            diff_lines(outcome.observation, outcome.record),
         ),
     }
 

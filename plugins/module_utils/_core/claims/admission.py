@@ -30,13 +30,13 @@ from ..model.observation import Reservation
 from ..model.policy import Limits
 from ..reasons.reason import Finding, Reason
 
-KEEPERS = 3
+QUORUM = 3
 
 
-def keepers(nodes: Iterable[str], first: str = "") -> tuple[str, ...]:
+def quorum_hosts(nodes: Iterable[str], first: str = "") -> tuple[str, ...]:
     """Who counts the slots: `first`, if it is one of the nodes, and the next ones by name."""
     order = sorted(nodes, key=lambda name: (name != first, name))
-    return tuple(order[:KEEPERS])
+    return tuple(order[:QUORUM])
 
 
 def are_majority(answering: Collection[str], of: Collection[str]) -> bool:
@@ -57,7 +57,7 @@ def settled(what: Do, stood: bool) -> bool:
     return stood and what is Do.COLD_START
 
 
-def keep(
+def may_keep_claim(
     mine: Reservation,
     claims: Collection[Reservation],
     active: Mapping[str, int],
@@ -86,7 +86,7 @@ def keep(
     return None
 
 
-def keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
+def may_keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: VMs that have one on any of a majority of
     the keepers, mine among them."""
     if len(slots) > limits.cluster:

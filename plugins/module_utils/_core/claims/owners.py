@@ -31,25 +31,25 @@ from ..model.observation import State
 from ..model.record import Ending, VMRecord
 
 DEAD_AFTER = 20.0  # seconds
-MARK_EVERY = 2.0  # seconds between two marks of a holder that has work
+HEARTBEAT_INTERVAL = 2.0  # seconds between two marks of a holder that has work
 
 _COMES = frozenset({State.INCOMING, State.POSTCOPY, State.POSTCOPY_FAILED, State.UNKNOWN})
 _GOES = _COMES | {State.POSTCOPY_SOURCE}
 
 
-class Standing(str, Enum):
+class ClaimState(str, Enum):
     """What is to be thought of a claim that another host made."""
 
     IN_USE = "in_use"
     QUIET = "quiet"  # nothing uses it, and not for long yet
-    LEFT = "left"  # its owner is dead
+    OWNER_DEAD = "left"  # its owner is dead
     HALF_MOVED = "half_moved"  # its owner is dead, and the VM is off between two hosts
     UNREADABLE = "unreadable"  # the owner's host, or its record: nothing can be told
-    NAMELESS = "nameless"  # of an older version, without an id
+    WITHOUT_ID = "nameless"  # of an older version, without an id
 
 
 @dataclass(frozen=True)
-class Look:
+class OwnerState:
     """One look at what a claim depends on. `mark`: what the owner's holder last left.
 
     `here`, `there`: the VM on the owner's host and on the target. `job`: on the owner's host.
@@ -62,12 +62,12 @@ class Look:
     there: State = State.ABSENT
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing of the VM is under way."""
         return self.read and not (self.job or self.here in _GOES or self.there in _COMES)
 
 
-class Watch:
+class OwnerWatch:
     """Since when each claim looks the same, by the clock of who watches.
 
     `notes`: of earlier slices, as `notes` of this one will be. Without them it begins anew.
@@ -76,12 +76,12 @@ class Watch:
     def __init__(self, notes: dict[str, tuple[float, str]] | None = None) -> None:
         self.notes = dict(notes or {})
 
-    def quiet_for(self, key: str, look: Look, now: float) -> float:
+    def quiet_for(self, key: str, owner: OwnerState, now: float) -> float:
         """Seconds for which nothing was seen of the owner of the claim `key`."""
-        if not look.rests:
+        if not owner.is_idle:
             self.notes.pop(key, None)
             return 0.0
-        seen = f"{look.mark} {look.here.value} {look.there.value}"
+        seen = f"{owner.mark} {owner.here.value} {owner.there.value}"
         since, before = self.notes.get(key, (now, seen))
         if before != seen or since > now:
             since = now
@@ -93,18 +93,18 @@ class Watch:
         self.notes = {key: note for key, note in self.notes.items() if key in keys}
 
 
-def standing(look: Look, has_id: bool, quiet_for: float) -> Standing:
+def claim_state(owner: OwnerState, has_id: bool, quiet_for: float) -> ClaimState:
     """By what was seen; of one that is LEFT the record is asked next, see `is_half_moved`."""
-    if not look.read:
-        return Standing.UNREADABLE
-    if not look.rests:
-        return Standing.IN_USE
+    if not owner.read:
+        return ClaimState.UNREADABLE
+    if not owner.is_idle:
+        return ClaimState.IN_USE
     if quiet_for < DEAD_AFTER:
-        return Standing.QUIET
-    return Standing.LEFT if has_id else Standing.NAMELESS
+        return ClaimState.QUIET
+    return ClaimState.OWNER_DEAD if has_id else ClaimState.WITHOUT_ID
 
 
-def is_half_moved(look: Look, target: str, entries: Iterable[VMRecord]) -> bool:
+def is_half_moved(owner: OwnerState, target: str, entries: Iterable[VMRecord]) -> bool:
     """Does the VM need its place while it is off? `entries`: those of the owner's records.
 
     Its definition may be on the target alone. Who carries the record on starts it there.
@@ -112,9 +112,9 @@ def is_half_moved(look: Look, target: str, entries: Iterable[VMRecord]) -> bool:
     known = list(entries)
     if any(e.cold_target == target and e.ending != Ending.COLD_MOVED.value for e in known):
         return True
-    return not known and look.there is State.SHUTOFF and look.here is State.ABSENT
+    return not known and owner.there is State.SHUTOFF and owner.here is State.ABSENT
 
 
-def has_come_back(before: Look, after: Look) -> bool:
+def owner_returned(before: OwnerState, after: OwnerState) -> bool:
     """Was the owner seen again since? Then its claim is put back."""
-    return not after.rests or after.mark != before.mark
+    return not after.is_idle or after.mark != before.mark

@@ -69,7 +69,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Need:
+class PendingHook:
     """A hook that the caller has to answer. `vm` is a UUID; `target`: where it goes or went."""
 
     hook: Hook
@@ -101,7 +101,8 @@ FINAL = frozenset(
 class Decision:
     """`records` are new objects; `decide` never changes what it was given.
 
-    `read_again`: what was read must be read once more, at once, to be believed. `needs`: what
+    `read_again`: what was read must be read once more, at once, to be believed.
+    `pending_hooks`: what
     has to be answered before it can go on.
     """
 
@@ -110,7 +111,7 @@ class Decision:
     actions: list[Action] = field(default_factory=list)
     situations: dict[str, Situation] = field(default_factory=dict)
     node_findings: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
-    needs: list[Need] = field(default_factory=list)
+    pending_hooks: list[PendingHook] = field(default_factory=list)
     read_again: bool = False
 
     @property

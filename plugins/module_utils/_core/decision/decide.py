@@ -22,7 +22,7 @@ from .actions import Decision, Do, NodePhase
 from .certificate import problems
 from .placement import Placement
 from .step import Step
-from .verdict import Job3, Recorded, Situation, judge, most_telling
+from .verdict import JobStage, Recorded, Situation, judge, most_significant
 
 IN_FLIGHT = frozenset(
     {
@@ -30,7 +30,7 @@ IN_FLIGHT = frozenset(
         Situation.MOVING,
         Situation.POSTCOPY,
         Situation.POSTCOPY_BROKEN,
-        Situation.HANDING_OVER,
+        Situation.SWITCHING_OVER,
     }
 )
 # On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
@@ -62,7 +62,7 @@ def decide(
     decision = Decision(new, {})
     draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
     to = next((r.to for r in new.values() if r.to), "")
-    placement = Placement(obs, draining, policy.limits, to, policy.placing)
+    placement = Placement(obs, draining, policy.limits, to, policy.placement_policy)
     cluster_room = policy.limits.cluster - obs.cluster_in_flight
     by_node: dict[str, list[VM]] = {name: [] for name in new}
     for vm in obs.vms.values():
@@ -86,8 +86,8 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         decision.phases[record.node] = NodePhase.BLOCKED
         return
     if record.intent == Intent.ACTIVE.value:
-        _look(step, vms, before)
-        waits = _unheard(step, vms, NodePhase.RESTORING)
+        _judge_vms(step, vms, before)
+        waits = _unreadable_vm(step, vms, NodePhase.RESTORING)
         decision.phases[record.node] = waits or restore.restore(step, IN_FLIGHT)
         step.close()
         return
@@ -99,13 +99,13 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     if record.intent == Intent.CORDONED.value:
         decision.phases[record.node] = _cordoned(step, node.cordoned)
         return
-    _look(step, vms, before)
+    _judge_vms(step, vms, before)
     for uuid in step.order():
         _one(step, uuid)
     for uuid, claim in step.obs.claims.items():
-        if claim.owner == record.node and uuid not in record.vms and not step.unheard(uuid):
+        if claim.owner == record.node and uuid not in record.vms and not step.is_unreadable(uuid):
             step.do(Do.RELEASE, uuid, claim.target)
-    moves.start(step)
+    moves.start_migrations(step)
     decision.phases[record.node] = _phase(step)
     step.close()
 
@@ -121,27 +121,27 @@ def _cordoned(step: Step, cordoned: bool) -> NodePhase:
     """Cordoned is said when it was read, not when it was asked for."""
     if cordoned:
         return NodePhase.CORDONED
-    return _not_yet(step, f"{step.record.node} is not cordoned")
+    return _wait_for_node(step, f"{step.record.node} is not cordoned")
 
 
-def _not_yet(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+def _wait_for_node(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
     """Wait for something about the node, up to pending_timeout and the node's deadline."""
     record = step.record
     step.decision.node_findings[record.node] = (Finding(reason, text),)
     return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
 
 
-def _unheard(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
+def _unreadable_vm(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
     """The one VM that is meant could never be read: nothing can be said of it yet."""
     record, unread = step.record, [vm.name for vm in vms if vm.state is State.UNKNOWN]
     if not record.only or record.vms or not unread:
         return None
     why = step.obs.silent or "its job cannot be read"
-    waits = _not_yet(step, f"{unread[0]}: {why}")
+    waits = _wait_for_node(step, f"{unread[0]}: {why}")
     return phase if waits is NodePhase.DRAINING else waits
 
 
-def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
+def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> None:
     """Enter new VMs into the record and judge where each one is.
 
     One that could not be read is entered as if it were transient: then nothing is made of its
@@ -173,14 +173,14 @@ def _look(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
             entry.paused_by_us = False  # who pauses it from now on is not we
         if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
-            _learn(step, entry, vm_here)
+            _update_entry(step, entry, vm_here)
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation
         if situation in IN_FLIGHT:
             step.in_flight += 1
 
 
-def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
+def _update_entry(step: Step, entry: VMRecord, vm: VM) -> None:
     """A record lives over many runs, and its owner goes on with the VM: what is read now holds.
 
     But not what we did to it ourselves.
@@ -201,17 +201,17 @@ def _learn(step: Step, entry: VMRecord, vm: VM) -> None:
 def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
     obs = step.obs
     sightings = obs.sightings.get(entry.uuid, [])
-    target = most_telling(tuple(s.state for s in sightings))
+    target = most_significant(tuple(s.state for s in sightings))
     if target in (State.ABSENT, State.SHUTOFF):
-        unsure = not obs.full or step.not_given(entry) or step.may_have(entry, vm)
+        unsure = not obs.full or step.hosts_not_listed(entry) or step.may_have(entry, vm)
         target = State.UNKNOWN if unsure else target
     running = [s for s in sightings if s.state is State.RUNNING]
     if len(running) > 1 and not any(s.job for s in running):
         return Situation.TWICE
-    job = Job3.NONE
+    job = JobStage.NONE
     if vm is not None and vm.job is not None and vm.job.outgoing:
         post = vm.job.mode.value == "PostCopy"
-        job = Job3.POSTCOPY if post else Job3.PRECOPY
+        job = JobStage.POSTCOPY if post else JobStage.PRECOPY
     source = vm.state if vm is not None else State.ABSENT
     return judge(source, target, job, _recorded(obs, entry))[0]
 
@@ -236,12 +236,12 @@ def _one(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     situation = step.situations[uuid]
     if uuid in step.obs.ending:
-        migrations.ending_here(step, uuid)
+        migrations.ending_by_others(step, uuid)
         return
     if situation in IN_FLIGHT:
-        migrations.follow(step, uuid, situation)
+        migrations.handle_migration(step, uuid, situation)
         return
-    if migrations.claim_is_left(step, uuid):
+    if migrations.release_unneeded_claim(step, uuid):
         # Given back before anything else: a new attempt must not start on the old claim.
         return
     if uuid in step.unsure or situation is Situation.UNREADABLE:
@@ -251,13 +251,13 @@ def _one(step: Step, uuid: str) -> None:
     elif situation is Situation.ARRIVED_LEFTOVER:
         migrations.clean_source(step, uuid)
     elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
-        moves.here(step, uuid, situation)
+        moves.handle_here(step, uuid, situation)
     elif situation is Situation.STOPPED_HERE:
-        stops.off_here(step, uuid)
+        stops.handle_off_here(step, uuid)
     elif situation in (Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED):
-        stops.off_there(step, uuid, situation)
+        stops.handle_off_elsewhere(step, uuid, situation)
     elif situation is Situation.NOWHERE:
-        stops.nowhere(step, uuid)
+        stops.handle_nowhere(step, uuid)
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     else:  # crashed, here or there
@@ -266,13 +266,13 @@ def _one(step: Step, uuid: str) -> None:
 
 def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
     """One VM shall move; the others and the node are left alone."""
-    _look(step, vms, before)
-    waits = _unheard(step, vms, NodePhase.MIGRATING)
+    _judge_vms(step, vms, before)
+    waits = _unreadable_vm(step, vms, NodePhase.MIGRATING)
     if waits is not None:
         return waits
     for uuid in step.order():
         _one(step, uuid)
-    moves.start(step)
+    moves.start_migrations(step)
     endings = {entry.ending for entry in step.record.vms.values()}
     if Ending.NONE.value in endings:
         return NodePhase.MIGRATING
@@ -284,7 +284,7 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
 def _phase(step: Step) -> NodePhase:
     record, obs = step.record, step.obs
     endings = {entry.ending for entry in record.vms.values()}
-    if hooks.ask_after(step) or Ending.NONE.value in endings:
+    if hooks.request_after_hooks(step) or Ending.NONE.value in endings:
         record.waiting_since = None
         return NodePhase.DRAINING
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
@@ -299,7 +299,7 @@ def _phase(step: Step) -> NodePhase:
     ]
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
-            return _not_yet(step, "; ".join(inbound), Reason.INBOUND)
+            return _wait_for_node(step, "; ".join(inbound), Reason.INBOUND)
         # It takes as long as it takes: only the node's own deadline ends the waiting.
         found = (Finding(Reason.INBOUND, ", ".join(inbound)),)
         step.decision.node_findings[record.node] = found
@@ -307,9 +307,9 @@ def _phase(step: Step) -> NodePhase:
     left = problems(obs, record)
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"
-        return _not_yet(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
+        return _wait_for_node(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
     if left:
-        return _not_yet(step, "; ".join(left))
+        return _wait_for_node(step, "; ".join(left))
     record.waiting_since = None
     step.decision.read_again = True
     return NodePhase.EMPTY

@@ -4,7 +4,7 @@
 
 """Decide, the part about hooks: tasks that the caller runs before and after a VM is touched.
 
-Deciding never runs one. It says which are due (`Decision.needs`), and holds a VM until its
+Deciding never runs one. It says which are due (`Decision.pending_hooks`), and holds a VM until its
 `before` is answered. The answers stand in the record. A pair is open from when `before` is asked
 for (its tasks may have been run, in part or in whole) until `after` is answered, whatever run
 asks; then the VM's next move asks anew.
@@ -18,7 +18,7 @@ from typing import Any
 from ..model.policy import Hooks, PolicyError
 from ..model.record import Ending, Hook, HookStage, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
-from .actions import Decision, Need
+from .actions import Decision, PendingHook
 from .step import Step
 from .verdict import Situation
 
@@ -32,7 +32,7 @@ _STAYS = frozenset({Ending.BLOCKED.value, Ending.SKIPPED.value})
 _OPEN = frozenset({HookStage.ASKED.value, HookStage.BEFORE.value})
 
 
-def note(entry: VMRecord, hooks: Hooks) -> None:
+def note_hooks(entry: VMRecord, hooks: Hooks) -> None:
     """The hooks of a VM that runs here. Once it has left, no rule can be asked about it.
 
     What was opened is closed, also if no rule names the `after` any more.
@@ -45,36 +45,36 @@ def note(entry: VMRecord, hooks: Hooks) -> None:
     entry.hook_after = hooks.after or (entry.hook_after if opened else "")
 
 
-def unanswered(step: Step, entry: VMRecord) -> bool:
+def has_unanswered_hook(step: Step, entry: VMRecord) -> bool:
     """Has it a `before` that was not answered?"""
     answered = entry.hook_stage not in (HookStage.NONE.value, HookStage.ASKED.value)
     return bool(entry.hook_before and not answered and step.policy.in_turn)
 
 
-def held(step: Step, entry: VMRecord, target: str = "") -> bool:
+def waits_for_hook(step: Step, entry: VMRecord, target: str = "") -> bool:
     """Is nothing done with it yet, because of its `before`? Then that is asked for."""
-    if not unanswered(step, entry):
+    if not has_unanswered_hook(step, entry):
         return False
     entry.ending, entry.hook_stage = Ending.NONE.value, HookStage.ASKED.value
     entry.note(Finding(Reason.HOOK_PENDING, f"It waits for its hook before: {entry.hook_before}."))
-    step.decision.needs.append(Need(Hook.BEFORE, entry.uuid, target))
+    step.decision.pending_hooks.append(PendingHook(Hook.BEFORE, entry.uuid, target))
     return True
 
 
-def started_again(entry: VMRecord) -> None:
+def note_started_again(entry: VMRecord) -> None:
     """What was stopped for the maintenance is started by a restore: `after` follows that too."""
     if entry.hook_after:
         entry.hook_stage = HookStage.BEFORE.value
 
 
-def ask_after(step: Step) -> bool:
+def request_after_hooks(step: Step) -> bool:
     """Ask for each `after` that is due. It is not the VM that waits, so the node says it."""
     if not step.policy.in_turn:
         return False
     entries = [step.record.vms[uuid] for uuid in step.order()]
     due = [entry for entry in entries if _closes(entry, step.situations[entry.uuid])]
     for entry in due:
-        step.decision.needs.append(Need(Hook.AFTER, entry.uuid, entry.at))
+        step.decision.pending_hooks.append(PendingHook(Hook.AFTER, entry.uuid, entry.at))
     if due:
         text = f"Hooks after wait for an answer: {', '.join(entry.name for entry in due)}."
         findings = step.decision.node_findings.get(step.record.node, ())
@@ -93,7 +93,7 @@ def _closes(entry: VMRecord, situation: Situation) -> bool:
     return entry.ending in _LEFT and not entry.hook_before
 
 
-def answer(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
+def record_answers(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
     """Note in the record which hooks were run. Raises PolicyError for what is no answer.
 
     An answer that stands already changes nothing, and one to `before` opens no closed pair again.
@@ -113,13 +113,13 @@ def answer(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> None:
             entry.note(None)
 
 
-def needs(decision: Decision, record: NodeRecord) -> list[dict[str, str]]:
+def pending_rows(decision: Decision, record: NodeRecord) -> list[dict[str, str]]:
     """What has to be answered, in result form: as a task file gets it, and as it is given back.
 
     Those that bring a VM back into service come first.
     """
     found = []
-    for need in sorted(decision.needs, key=lambda need: need.hook is Hook.BEFORE):
+    for need in sorted(decision.pending_hooks, key=lambda need: need.hook is Hook.BEFORE):
         entry = record.vms[need.vm]
         before = need.hook is Hook.BEFORE
         found.append(

@@ -26,7 +26,7 @@ _STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
-def follow(step: Step, uuid: str, situation: Situation) -> None:
+def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
     """A migration is under way, ours or somebody's: adopt it, say how it goes, touch nothing."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
@@ -34,20 +34,20 @@ def follow(step: Step, uuid: str, situation: Situation) -> None:
     job = vm.job if vm is not None else None
     if job is None or job.finding is None or job.finding.reason in PATIENT:
         entry.waiting_since = None
-    entry.note(denied(entry) or (job.finding if job is not None else None))
+    entry.note(withdrawal_denied(entry) or (job.finding if job is not None else None))
     if seen is not None and seen.restarted:
         # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
         if step.late():
             entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
         return
     if held_for_another(step.obs, entry) or _was_over(step, entry, job):
-        take_outcome(step, entry)
+        close_with_outcome(step, entry)
     if entry.last is None or entry.last.ended:
         _adopt(step, entry, seen.node if seen else "", job)
     last = entry.last
     if last is not None:
-        _keep_up(last, seen, job)
-    if last is not None and job is not None and job.ours and _waits_in_vain(step, entry, job):
+        _update_attempt(last, seen, job)
+    if last is not None and job is not None and job.ours and _waited_too_long(step, entry, job):
         _give_up(step, entry, last, job)
         return
     if situation is Situation.POSTCOPY_BROKEN:
@@ -95,7 +95,7 @@ def _was_over(step: Step, entry: VMRecord, job: Job | None) -> bool:
     return outcome is not None and outcome.at != ""
 
 
-def _keep_up(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
+def _update_attempt(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
     """What is seen of an attempt under way that was not known when it was asked for."""
     if not last.ended and not last.gave_up:
         last.reason = last.message = ""  # its request was refused, and it goes on all the same
@@ -111,7 +111,7 @@ def _settings(step: Step, uuid: str) -> MigrationSettings:
     return step.policy.migration if vm is None else choose(vm, step.policy).migration
 
 
-def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
+def _waited_too_long(step: Step, entry: VMRecord, job: Job) -> bool:
     """What was asked for has waited too long for the same thing, and the platform has no
     deadline for that; or the node's own is over."""
     if job.finding is None or job.finding.reason in PATIENT:
@@ -124,13 +124,13 @@ def _waits_in_vain(step: Step, entry: VMRecord, job: Job) -> bool:
 def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
     """Withdraw it, and remember why: it is not asked for again in this run."""
     finding = job.finding or Finding(Reason.DEADLINE)
-    refused = denied(entry)
+    refused = withdrawal_denied(entry)
     last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
     entry.note(refused or finding)
-    step.must(Do.UNMARK, entry.uuid, "", finding.reason)
+    step.attempt_or_block(Do.UNMARK, entry.uuid, "", finding.reason)
 
 
-def denied(entry: VMRecord) -> Finding | None:
+def withdrawal_denied(entry: VMRecord) -> Finding | None:
     """Why what was asked for could not be taken back: a right is missing, and stays so."""
     last, told = entry.last, entry.finding
     if last is None or not (last.abort_requested or last.gave_up):
@@ -147,7 +147,7 @@ def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
     return settings.completion_timeout_per_gib * gib + settings.progress_timeout
 
 
-def claim_is_left(step: Step, uuid: str) -> bool:
+def release_unneeded_claim(step: Step, uuid: str) -> bool:
     """Give back a claim that nothing needs any more. True: nothing else is done this time."""
     claim = step.obs.claims.get(uuid)
     entry = step.record.vms[uuid]
@@ -158,14 +158,14 @@ def claim_is_left(step: Step, uuid: str) -> bool:
         done = (
             situation is Situation.COLD_ARRIVED
             and not entry.was_active
-            and not lacks_autostart(entry, step.there(uuid))
+            and not lacks_autostart(entry, step.seen_elsewhere(uuid))
         )
         given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
         back = step.record.intent == Intent.ACTIVE.value and situation not in _COLD
         gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
         if entry.stop_way and not (done or given_up or back or gone):
             return False  # a cold migration is under way
-    step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+    step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
     return True
 
 
@@ -198,7 +198,7 @@ def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
     )
 
 
-def ending_here(step: Step, uuid: str) -> None:
+def ending_by_others(step: Step, uuid: str) -> None:
     """Others are ending it: no attempt of ours has failed. What comes of it is waited for."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
@@ -215,7 +215,7 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
         return
     vm = step.here.get(entry.uuid)
     names = step.may_have(entry, vm)
-    names += [f"{name} (not one of the hosts given)" for name in step.not_given(entry)]
+    names += [f"{name} (not one of the hosts given)" for name in step.hosts_not_listed(entry)]
     if vm is not None and vm.state is State.UNKNOWN:
         names.append(f"its job on {vm.node}")
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
@@ -232,11 +232,11 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
 def arrived(step: Step, uuid: str) -> None:
     """It runs there and nothing of it is here. Finish what the move left to do, then account."""
     entry = step.record.vms[uuid]
-    seen = step.there(uuid)
+    seen = step.seen_elsewhere(uuid)
     if _outcome_is_coming(step, entry):
         entry.ending = Ending.NONE.value
         return
-    take_outcome(step, entry, arrived_at=seen.node)
+    close_with_outcome(step, entry, arrived_at=seen.node)
     # Once it was accounted for, what is changed at the target is the doing of others.
     settled = entry.ending in _MOVED and uuid not in step.obs.claims
     unfinished = seen.marked or (entry.persistent and seen.autostart != entry.autostart)
@@ -246,7 +246,7 @@ def arrived(step: Step, uuid: str) -> None:
             if step.late():
                 entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
             return
-        step.must(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
         if entry.ending == Ending.NONE.value:
             return
     elif uuid not in step.obs.claims:
@@ -256,7 +256,9 @@ def arrived(step: Step, uuid: str) -> None:
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
     # does not take what it reads of it (autostart, marks) for the VM's own.
     if uuid in step.obs.claims:
-        step.must(Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE)
+        step.attempt_or_block(
+            Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE
+        )
 
 
 def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
@@ -273,22 +275,22 @@ def clean_source(step: Step, uuid: str) -> None:
     Only after a move of ours. Others may have reasons to define a VM on several hosts.
     """
     entry = step.record.vms[uuid]
-    seen = step.there(uuid)
+    seen = step.seen_elsewhere(uuid)
     ours = {a.target for a in entry.attempts if not a.adopted} | {entry.cold_target}
     if seen.node not in ours:
-        take_outcome(step, entry, arrived_at=seen.node)
+        close_with_outcome(step, entry, arrived_at=seen.node)
         claim = step.obs.claims.get(uuid)
         if claim is not None:  # for a move of ours that was overtaken
-            step.must(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+            step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
             return
         moved = entry.was_active
         entry.end(Ending.MOVED if moved else Ending.OFF, seen.node if moved else step.record.node)
         return
-    take_outcome(step, entry, arrived_at=seen.node)
-    step.must(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
+    close_with_outcome(step, entry, arrived_at=seen.node)
+    step.attempt_or_block(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
 
 
-def take_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
+def close_with_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
     """Close the last attempt with what the holder wrote, or with what was read.
 
     A VM that was started anew elsewhere is no sign that its migration succeeded.
@@ -339,7 +341,7 @@ def resume(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
     if not entry.paused_by_us or not vm.resumable:
         return False
-    if not step.obs.full or step.not_given(entry) or step.may_have(entry, vm):
+    if not step.obs.full or step.hosts_not_listed(entry) or step.may_have(entry, vm):
         # On a host that does not answer it may run already.
         wait_for_reading(step, entry, Situation.UNREADABLE)
         return True
@@ -351,7 +353,7 @@ def resume(step: Step, uuid: str, vm: VM) -> bool:
     if entry.finding is None or entry.finding.reason is not Reason.NOT_RUNNING_NORMALLY:
         text = f"{entry.name} was paused for its migration, and is resumed."
         entry.note(Finding(Reason.NOT_RUNNING_NORMALLY, text))
-    step.must(Do.RESUME, uuid, "", Reason.NOT_RUNNING_NORMALLY)
+    step.attempt_or_block(Do.RESUME, uuid, "", Reason.NOT_RUNNING_NORMALLY)
     return True
 
 
@@ -361,4 +363,4 @@ def close_attempt(step: Step, uuid: str) -> None:
     gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
     if gone and _outcome_is_coming(step, step.record.vms[uuid]):
         return  # see `arrived`
-    take_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")
+    close_with_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")

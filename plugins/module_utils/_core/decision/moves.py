@@ -13,21 +13,21 @@ from ..model.record import Attempt, Ending, Intent, VMRecord
 from ..reasons.reason import LASTING, OF_THE_VM, Finding, Reason
 from . import hooks
 from .actions import Do
-from .migrations import resume, take_outcome
+from .migrations import close_with_outcome, resume
 from .step import Step
-from .stops import begin_stop, is_saving, stopping, undo_stop
-from .strategy import Choice, Way, choose, choose_asked, strongest
+from .stops import begin_stop, cancel_stop, is_saving, stopping
+from .strategy import Choice, Way, choose, choose_requested, strongest
 from .unread_hosts import unread_hosts
 from .verdict import Situation
 
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 
 
-def here(step: Step, uuid: str, situation: Situation) -> None:
+def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     """It is here and not moving: decide its way."""
     entry = step.record.vms[uuid]
-    vm = step.at_hand(uuid)
-    take_outcome(step, entry)
+    vm = step.vm_here(uuid)
+    close_with_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.asked_to_stop and entry.ending in _STOPPED:
@@ -37,7 +37,7 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     if entry.stop_way == Way.SAVE.value and is_saving(vm):
         # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
         entry.stop_run = step.record.run_id
-    if entry.stop_way and entry.stop_run == step.record.run_id and not _must_run(vm):
+    if entry.stop_way and entry.stop_run == step.record.run_id and not _must_keep_running(vm):
         stopping(step, uuid, vm)
         return
     entry.was_active = True
@@ -49,22 +49,22 @@ def here(step: Step, uuid: str, situation: Situation) -> None:
     silent = _might_take(step, vm) if refusals else []
     if silent or (refusals and not step.obs.full):
         # Not known yet, so nothing is stopped.
-        vm, refusals = replace(vm, migratable=None), _with_silent(refusals, silent)
+        vm, refusals = replace(vm, migratable=None), _with_unreachable(refusals, silent)
     asked = step.record.intent == Intent.MIGRATED.value
-    choice = (choose_asked if asked else choose)(vm, step.policy, refusals)
+    choice = (choose_requested if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
     entry.decided_by = choice.decided_by
     if not vm.known:  # what was decided about it before is neither carried on nor taken back
         step.unread(entry, vm)
         return
-    hooks.note(entry, choice.hooks)
+    hooks.note_hooks(entry, choice.hooks)
     if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
-        if hooks.held(step, entry):
+        if hooks.waits_for_hook(step, entry):
             return
         entry.stop_run = step.record.run_id
         stopping(step, uuid, vm)
         return
-    if entry.stop_way and not undo_stop(step, uuid, vm):
+    if entry.stop_way and not cancel_stop(step, uuid, vm):
         return
     if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
         text = f"{vm.name} is paused on {step.record.node}."
@@ -80,7 +80,7 @@ def _might_take(step: Step, vm: VM) -> list[str]:
     return [n for n in unread_hosts(step.obs, step.record.node) if step.record.to in ("", n)]
 
 
-def _with_silent(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
+def _with_unreachable(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
     """Why nothing takes it, with the hosts that nobody could ask."""
     if not silent:
         return refusals
@@ -88,9 +88,9 @@ def _with_silent(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Find
     return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
 
 
-def _must_run(vm: VM) -> bool:
+def _must_keep_running(vm: VM) -> bool:
     """It runs us, and no save is under way that could only be watched."""
-    return vm.runs_us != "" and not is_saving(vm)
+    return vm.control_node != "" and not is_saving(vm)
 
 
 def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
@@ -114,7 +114,11 @@ def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
 
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     first = choice.findings[0] if choice.findings else None
-    if vm.runs_us and choice.way in (Way.MIGRATE, Way.EXTERNAL) and _others_first(step, vm, entry):
+    if (
+        vm.control_node
+        and choice.way in (Way.MIGRATE, Way.EXTERNAL)
+        and _waits_for_other_vms(step, vm, entry)
+    ):
         return
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
@@ -126,18 +130,18 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     elif choice.way in (Way.WAIT, Way.EXTERNAL):
         _wait(step, vm, entry, choice)
     elif step.late() or step.refused_long(entry):
-        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
-    elif not hooks.held(step, entry):
+        entry.end(Ending.BLOCKED, vm.node, step.final_finding(entry))
+    elif not hooks.waits_for_hook(step, entry):
         begin_stop(step, vm, entry, choice)
 
 
-def _others_first(step: Step, vm: VM, entry: VMRecord) -> bool:
+def _waits_for_other_vms(step: Step, vm: VM, entry: VMRecord) -> bool:
     """It runs us, and others have not gone yet: it waits, until the node's deadline at most."""
-    others = step.before_us()
+    others = step.before_control_node()
     if not others or not step.policy.in_turn or step.late():
         return False
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    text = f"{vm.runs_us} It is moved last: {', '.join(sorted(others)[:3])}{more} first."
+    text = f"{vm.control_node} It is moved last: {', '.join(sorted(others)[:3])}{more} first."
     entry.ending = Ending.NONE.value
     entry.waiting_since = None
     entry.note(Finding(Reason.RUNS_THE_MAINTENANCE, text))
@@ -152,7 +156,7 @@ def _unmark(step: Step, vm: VM) -> None:
 def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     """Wait for the owner (External) or for knowledge, up to a deadline of our own."""
     external = choice.way is Way.EXTERNAL
-    if external and not step.late() and hooks.held(step, entry):
+    if external and not step.late() and hooks.waits_for_hook(step, entry):
         return
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
     finding = (
@@ -184,7 +188,7 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         _unmark(step, vm)
         return
     if step.late() or step.refused_long(entry):
-        entry.end(Ending.BLOCKED, vm.node, step.gave_up(entry))
+        entry.end(Ending.BLOCKED, vm.node, step.final_finding(entry))
         _unmark(step, vm)
         return
     entry.ending = Ending.NONE.value
@@ -198,7 +202,7 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     step.wanted.append((vm, choice))
 
 
-def start(step: Step) -> None:
+def start_migrations(step: Step) -> None:
     """Give out the free places: higher priority first, then larger VMs (they fit last).
 
     Among its equals a VM that waits for its hook comes last: it is asked for when the place is
@@ -208,7 +212,9 @@ def start(step: Step) -> None:
     leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
     room = min(step.policy.limits.outbound - leaving, step.cluster_room)
     entries = step.record.vms
-    waits = {vm.uuid: hooks.unanswered(step, entries[vm.uuid]) for vm, _choice in step.wanted}
+    waits = {
+        vm.uuid: hooks.has_unanswered_hook(step, entries[vm.uuid]) for vm, _choice in step.wanted
+    }
     size = step.placement.size
     step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -size(w[0]), w[0].name))
     for vm, choice in step.wanted:
@@ -220,11 +226,11 @@ def start(step: Step) -> None:
             entry.refused_since = None
             # Only inbound places are taken: a queue, which the node's deadline ends.
             if not step.placement.has_room(vm):
-                _no_place_now(step, vm, entry)
+                _no_room_now(step, vm, entry)
             continue
         room -= 1
         step.cluster_room -= 1
-        if hooks.held(step, entry, target):
+        if hooks.waits_for_hook(step, entry, target):
             continue
         step.do(
             Do.MIGRATE,
@@ -236,10 +242,10 @@ def start(step: Step) -> None:
             settings=choice.migration,
         )
     if not leaving and step.policy.limits.cluster <= step.obs.cluster_in_flight:
-        _told_to_wait(step)
+        _wait_for_slots(step)
 
 
-def _told_to_wait(step: Step) -> None:
+def _wait_for_slots(step: Step) -> None:
     """Others have all places of the fleet. A host that died keeps its own, so they are named."""
     taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
     limit = step.policy.limits.cluster
@@ -248,7 +254,7 @@ def _told_to_wait(step: Step) -> None:
         step.record.vms[vm.uuid].note(Finding(Reason.WAITING_FOR_SLOT, text))
 
 
-def _no_place_now(step: Step, vm: VM, entry: VMRecord) -> None:
+def _no_room_now(step: Step, vm: VM, entry: VMRecord) -> None:
     """A node could take it, but its room is taken now."""
     text = f"Targets exist, but their {step.placement.taken(vm)} is reserved by others."
     entry.note(Finding(Reason.NO_TARGET, text))

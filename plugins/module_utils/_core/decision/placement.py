@@ -19,16 +19,16 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any
 
-from ..model.constraints import NO_NEEDS, disliked, unmet
+from ..model.constraints import NO_CONSTRAINTS, unsatisfied, untolerated_preferences
 from ..model.observation import VM, Node, Observation
-from ..model.policy import Limits, Placing, Profile
+from ..model.policy import Limits, PlacementPolicy, Profile
 from ..reasons.reason import Finding, Reason
 
 # A profile's score is the room, times this; the least is best.
 _SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
 _Key = tuple[int, int, int, int, int, str]
 # Nodes that are named where none fits, and how many are looked at for that.
-_TOLD, _LOOKED_AT = 5, 8
+_NAMED, _CHECKED = 5, 8
 # Of fewer than these only they are sorted, not all nodes.
 _FEW = 20
 # (to come in the roll, score, name, room in MiB, node)
@@ -41,12 +41,12 @@ def _left_out(obs: Observation, draining: frozenset[str], to: str) -> str:
     silent = [n.name for n in others if not n.reachable]
     cordoned = [n.name for n in others if n.reachable and n.cordoned]
     texts = (("Cordoned", cordoned), ("Not readable", silent))
-    return " ".join(f"{what}: {_some(sorted(names))}." for what, names in texts if names)
+    return " ".join(f"{what}: {_named(sorted(names))}." for what, names in texts if names)
 
 
-def _some(names: list[str]) -> str:
-    more = len(names) - _TOLD
-    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+def _named(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class Placement:
@@ -60,11 +60,11 @@ class Placement:
         draining: frozenset[str],
         limits: Limits,
         to: str = "",
-        placing: Placing | None = None,
+        placement_policy: PlacementPolicy | None = None,
     ) -> None:
         self._limits = limits
-        self._placing = placing or Placing()
-        self._sign = _SIGN[self._placing.profile]
+        self._placement_policy = placement_policy or PlacementPolicy()
+        self._sign = _SIGN[self._placement_policy.profile]
         self._sources = obs.nodes
         self._left_out = _left_out(obs, draining, to)
         self._nodes: list[Node] = [
@@ -120,7 +120,7 @@ class Placement:
     def _may(self, vm: VM, cold: bool) -> AbstractSet[str]:
         """Names of the nodes that are worth a closer look (`refuses`): most VMs of a fleet want
         the same, so what they want is compared with each node's labels and taints once."""
-        needs, refusing = vm.needs, _refusing(vm, cold)
+        needs, refusing = vm.constraints, _refusing(vm, cold)
         key = (tuple(sorted(needs.selector.items())), needs.affinity, needs.tolerations)
         if key not in self._fitting:
             asks = bool(needs.selector or needs.affinity)
@@ -128,7 +128,7 @@ class Placement:
                 [
                     n.name
                     for n in self._nodes
-                    if not ((asks or n.taints) and unmet(needs, n.labels, n.taints))
+                    if not ((asks or n.taints) and unsatisfied(needs, n.labels, n.taints))
                 ]
             )
         return self._fitting[key].difference(refusing) if refusing else self._fitting[key]
@@ -141,7 +141,7 @@ class Placement:
             and name in may
             and self._fits(vm, node)
             and not self.refuses(vm, node)
-            for _to_come, _score, name, room, node in self._best_first()
+            for _still_to_drain, _score, name, room, node in self._best_first()
         )
 
     def room(self, node: Node) -> int:
@@ -155,9 +155,9 @@ class Placement:
 
     def size(self, vm: VM) -> float:
         """What it takes of a node, in MiB."""
-        return self.worth(vm.memory_mib, vm.cpu_milli)
+        return self.weight(vm.memory_mib, vm.cpu_milli)
 
-    def worth(self, mib: int, cpu_milli: int) -> float:
+    def weight(self, mib: int, cpu_milli: int) -> float:
         """The scarcer of the two, in MiB: CPU for the memory that nodes have beside it."""
         return max(float(mib), cpu_milli * self._mib_per_cpu)
 
@@ -172,11 +172,16 @@ class Placement:
         if refusing.get(node.name):
             return refusing[node.name]
         text = ""
-        if node.taints or vm.needs is not NO_NEEDS:
-            text = unmet(vm.needs, node.labels, node.taints)
+        if node.taints or vm.constraints is not NO_CONSTRAINTS:
+            text = unsatisfied(vm.constraints, node.labels, node.taints)
         if not text and not cold:
             text = self._older(vm, node)
-        if not text and self._placing.apart and vm.group and self._same(vm, node):
+        if (
+            not text
+            and self._placement_policy.require_anti_affinity
+            and vm.group
+            and self._same(vm, node)
+        ):
             text = f"runs a VM of the group {vm.group}"
         return (Finding(Reason.NO_TARGET, f"{node.name} {text}."),) if text else ()
 
@@ -219,7 +224,7 @@ class Placement:
         """What is wrong with some of the nodes: those that are only too small first."""
         unfit: list[str] = []
         small: list[str] = []
-        for node in islice((n for n in self._nodes if n.name not in but), _LOOKED_AT):
+        for node in islice((n for n in self._nodes if n.name not in but), _CHECKED):
             refused = self.refuses(vm, node, cold)
             if refused:
                 unfit.append(refused[0].message.rstrip("."))
@@ -227,17 +232,17 @@ class Placement:
                 small.append(
                     f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room)}"
                 )
-            if len(small) == _TOLD:
+            if len(small) == _NAMED:
                 break
-        return "; ".join([*small, *unfit][:_TOLD])
+        return "; ".join([*small, *unfit][:_NAMED])
 
     def pick(self, vm: VM, cold: bool = False) -> str | None:
         """A target with room and a free inbound place now, booked for this step; else None."""
         # With HIGH a booked node becomes better than it was sorted, so all are looked at.
-        early = self._placing.profile is not Profile.HIGH
+        early = self._placement_policy.profile is not Profile.HIGH
         may = self._may(vm, cold)
         best: tuple[_Key, str] | None = None
-        for place in self._beside(vm.needs.near) if vm.needs.near else ():
+        for place in self._nodes_with(vm.constraints.near) if vm.constraints.near else ():
             best = self._better(best, place, vm, may, cold)
         for place in self._best_first():
             to_come, score, name, room, _node = place
@@ -259,7 +264,7 @@ class Placement:
         may: AbstractSet[str],
         cold: bool,
     ) -> tuple[_Key, str] | None:
-        _to_come, _score, name, room, node = place
+        _still_to_drain, _score, name, room, node = place
         if room < vm.memory_mib or name not in may:
             return best
         if not self._fits(vm, node) or self.refuses(vm, node, cold):
@@ -269,7 +274,7 @@ class Placement:
         key = self._key(vm, node)
         return (key, name) if best is None or key < best[0] else best
 
-    def _beside(self, group: str) -> list[_Place]:
+    def _nodes_with(self, group: str) -> list[_Place]:
         """The nodes that have a VM of the group, or will have after this step."""
         return [
             place
@@ -298,13 +303,13 @@ class Placement:
 
     def _key(self, vm: VM, node: Node) -> _Key:
         """Smaller is better. A node still to be drained would mean a second move."""
-        near = node.group_counts.get(vm.needs.near, 0) if vm.needs.near else 0
-        if vm.needs.near:
-            near += self._booked_groups.get((node.name, vm.needs.near), 0)
+        near = node.group_counts.get(vm.constraints.near, 0) if vm.constraints.near else 0
+        if vm.constraints.near:
+            near += self._booked_groups.get((node.name, vm.constraints.near), 0)
         return (
-            _to_come(node),
+            _still_to_drain(node),
             self._same(vm, node),
-            disliked(vm.needs, node.taints) if node.taints else 0,
+            untolerated_preferences(vm.constraints, node.taints) if node.taints else 0,
             -near,
             self._score(node, self._booked.get(node.name, 0)),
             node.name,
@@ -318,7 +323,7 @@ def _refusing(vm: VM, cold: bool) -> Mapping[str, tuple[Finding, ...]]:
     return vm.cold_refused_by if cold and vm.cold_refused_by is not None else vm.refused_by
 
 
-def _to_come(node: Node) -> int:
+def _still_to_drain(node: Node) -> int:
     return int(node.roll_rank is not None and not node.roll_done)
 
 

@@ -27,14 +27,14 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     record, node = step.record, step.obs.nodes[step.record.node]
     # One VM alone: claims and cordon are those of a drain, and its business.
     others = [] if record.only else [u for u in step.obs.claims if u not in record.vms]
-    strays = [step.obs.claims[u] for u in others if not step.unheard(u)]
+    strays = [step.obs.claims[u] for u in others if not step.is_unreadable(u)]
     for claim in strays if not step.late() else ():
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed = bool(strays), False
     for uuid in step.order():
         entry = record.vms[uuid]
         if uuid in step.obs.ending:
-            migrations.ending_here(step, uuid)
+            migrations.ending_by_others(step, uuid)
             pending = entry.ending == Ending.NONE.value
         elif step.situations[uuid] in in_flight:
             _withdraw(step, uuid, step.situations[uuid])
@@ -47,7 +47,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         late = _moved_on(entry)
         # A node is given back all the same; one migration was to be aborted, and was not.
         failed |= entry.ending in _BAD or (late and bool(record.only))
-    asked = hooks.ask_after(step)
+    asked = hooks.request_after_hooks(step)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
     ours = node.our_cordon
@@ -99,11 +99,11 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
     What somebody else asked for is left to them, unless this one VM was named."""
     entry = step.record.vms[uuid]
-    refused = migrations.denied(entry)
+    refused = migrations.withdrawal_denied(entry)
     if refused is not None:  # it goes on, and asking again changes nothing
         entry.end(Ending.BLOCKED, step.record.node, refused)
         return
-    migrations.follow(step, uuid, situation)
+    migrations.handle_migration(step, uuid, situation)
     last, seen = entry.last, step.sighting(uuid)
     if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
@@ -124,7 +124,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         migrations.wait_for_reading(step, entry, situation)
         return entry.ending == Ending.NONE.value
     migrations.close_attempt(step, uuid)
-    if migrations.claim_is_left(step, uuid):
+    if migrations.release_unneeded_claim(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
     if vm is not None and situation in _HERE and migrations.resume(step, uuid, vm):
@@ -135,13 +135,14 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         step.unread(entry, vm)
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:
-        step.must(Do.UNMARK, uuid, "", Reason.MARK_STAYS)  # restored with a mark is not restored
+        # Restored with a mark is not restored.
+        step.attempt_or_block(Do.UNMARK, uuid, "", Reason.MARK_STAYS)
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
         migrations.clean_source(step, uuid)
     elif situation in _HERE:
-        return _runs_here(step, uuid, step.at_hand(uuid))
+        return _runs_here(step, uuid, step.vm_here(uuid))
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, "", Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):
@@ -163,7 +164,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     wanted = entry.was_active and entry.asked_to_stop
     late = entry.stop_requests > 0
     if situation is Situation.COLD_DEFINED_TWICE and cold:
-        step.must(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
+        step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
     elif situation is Situation.COLD_ARRIVED:
         if cold and wanted and entry.stop_way:
             _start(step, uuid, Do.COLD_START, entry.cold_target)
@@ -173,7 +174,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         else:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
-        stops.nowhere(step, uuid)
+        stops.handle_nowhere(step, uuid)
     elif wanted:
         _start(step, uuid, Do.START, step.record.node)
     elif entry.ending != Ending.GONE.value:
@@ -192,7 +193,7 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         entry.note(Finding(Reason.BLOCK_JOB, text))
         return True
     if stops.is_queued(vm):
-        step.must(Do.UNSAVE, uuid, "", Reason.STOP_FAILED)
+        step.attempt_or_block(Do.UNSAVE, uuid, "", Reason.STOP_FAILED)
         return entry.ending == Ending.NONE.value
     asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
     timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
@@ -201,7 +202,7 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         return True  # an ACPI request cannot be taken back: wait for what the guest does
     ours = entry.asked_to_stop or entry.disarmed
     if ours and entry.persistent and entry.autostart and not vm.autostart:
-        step.must(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
+        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
         return entry.ending == Ending.NONE.value
     if asked:
         # Forgotten now, nobody would start it again. The next restore believes that it is deaf.
@@ -215,5 +216,5 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
 def _start(step: Step, uuid: str, what: Do, node: str) -> None:
     entry = step.record.vms[uuid]
     entry.start_tries += 1
-    hooks.started_again(entry)
-    step.must(what, uuid, node, Reason.CANNOT_START)
+    hooks.note_started_again(entry)
+    step.attempt_or_block(what, uuid, node, Reason.CANNOT_START)

@@ -17,7 +17,7 @@ from .actions import Action, Decision, Do
 from .placement import Placement
 from .strategy import Choice
 from .unread_hosts import may_have
-from .verdict import Situation, most_telling
+from .verdict import Situation, most_significant
 
 # Of a migration that prepares its target an abort is put off; what ends it then comes last.
 WITHDRAWALS = 3
@@ -54,18 +54,18 @@ class Step:
     def order(self) -> list[str]:
         """UUIDs in a stable order, so that a run is repeatable; what runs us comes last."""
         vms = self.record.vms
-        return sorted(vms, key=lambda u: (self._runs_us(u), vms[u].name, u))
+        return sorted(vms, key=lambda u: (self._is_control_node(u), vms[u].name, u))
 
-    def _runs_us(self, uuid: str) -> bool:
+    def _is_control_node(self, uuid: str) -> bool:
         vm = self.here.get(uuid)
-        return vm is not None and vm.runs_us != ""
+        return vm is not None and vm.control_node != ""
 
-    def before_us(self) -> list[str]:
+    def before_control_node(self) -> list[str]:
         """Names of the VMs that have to go before the one that runs us, and have not yet."""
         return [
             entry.name
             for uuid, entry in self.record.vms.items()
-            if entry.ending == Ending.NONE.value and not self._runs_us(uuid)
+            if entry.ending == Ending.NONE.value and not self._is_control_node(uuid)
         ]
 
     def do(self, what: Do, uuid: str = "", target: str = "", **more: object) -> None:
@@ -113,7 +113,7 @@ class Step:
         self._tried.setdefault(uuid, {})[key] = [count, when]
         return not used_up or self.obs.now - when < pause
 
-    def must(
+    def attempt_or_block(
         self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE
     ) -> None:
         """Attempt it and stay in `ending`; when the attempts are used up, block."""
@@ -137,7 +137,7 @@ class Step:
         if self.obs.now - entry.unread_since > self.policy.unknown_timeout or self.late():
             entry.end(Ending.BLOCKED, vm.node, why, keep_waiting=True)
 
-    def unheard(self, uuid: str) -> bool:
+    def is_unreadable(self, uuid: str) -> bool:
         """It is on the node, and whether anything moves it could not be read."""
         vm = self.obs.vms.get(uuid)
         return vm is not None and vm.state is State.UNKNOWN
@@ -149,16 +149,16 @@ class Step:
         refused again and again would never be used up.
         """
         for uuid, entry in self.record.vms.items():
-            if uuid in self._tried or not (uuid in self.unsure or self.unheard(uuid)):
+            if uuid in self._tried or not (uuid in self.unsure or self.is_unreadable(uuid)):
                 entry.tries = self._tried.get(uuid, {})
 
     def sighting(self, uuid: str) -> Sighting | None:
         """The most telling sighting on another node."""
         found = self.obs.sightings.get(uuid, [])
-        state = most_telling(tuple(s.state for s in found))
+        state = most_significant(tuple(s.state for s in found))
         return next((s for s in found if s.state is state), None)
 
-    def not_given(self, entry: VMRecord) -> list[str]:
+    def hosts_not_listed(self, entry: VMRecord) -> list[str]:
         """Nodes to which the record says that it went or may have gone, and that nobody reads."""
         if self.obs.complete:
             return []
@@ -170,14 +170,14 @@ class Step:
         """Nodes that do not answer and may have it."""
         return may_have(self.obs, self.record.node, entry, here)
 
-    def there(self, uuid: str) -> Sighting:
+    def seen_elsewhere(self, uuid: str) -> Sighting:
         """The same, where the verdict table says that there is one."""
         seen = self.sighting(uuid)
         if seen is None:
             raise LookupError(f"{uuid} was judged to be on another node, and is on none")
         return seen
 
-    def at_hand(self, uuid: str) -> VM:
+    def vm_here(self, uuid: str) -> VM:
         """The VM on the node itself, where the verdict table says that it is there."""
         vm = self.here.get(uuid)
         if vm is None:
@@ -196,7 +196,7 @@ class Step:
         since = entry.refused_since
         return since is not None and self.obs.now - since > self.policy.pending_timeout
 
-    def gave_up(self, entry: VMRecord) -> Finding:
+    def final_finding(self, entry: VMRecord) -> Finding:
         """Why it is not tried any more: with what stood in the way to the end."""
         last = entry.finding
         if self.refused_long(entry) and last is not None:

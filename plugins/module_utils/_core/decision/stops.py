@@ -95,7 +95,7 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
             step.do(Do.FORCE_OFF, uuid)
         elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
             # Stays so until a new run asks again (see engine.begin).
-            give_up_stop(step, uuid, vm)
+            cancel_stop_and_block(step, uuid, vm)
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
         _ask(step, entry)
@@ -123,7 +123,7 @@ def is_queued(vm: VM) -> bool:
     return vm.job is not None and vm.job.queued
 
 
-def _undo(step: Step, uuid: str, vm: VM) -> bool:
+def _cancel(step: Step, uuid: str, vm: VM) -> bool:
     """Take back what we did for a stop that does not come. True: something is still to do."""
     entry = step.record.vms[uuid]
     claim = step.obs.claims.get(uuid)
@@ -135,20 +135,20 @@ def _undo(step: Step, uuid: str, vm: VM) -> bool:
     return more
 
 
-def undo_stop(step: Step, uuid: str, vm: VM) -> bool:
+def cancel_stop(step: Step, uuid: str, vm: VM) -> bool:
     """An earlier run asked it to stop, and this one does not want that. True: it is undone."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
-    if _undo(step, uuid, vm):
+    if _cancel(step, uuid, vm):
         return False
     entry.renew_stop()
     return True
 
 
-def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
+def cancel_stop_and_block(step: Step, uuid: str, vm: VM) -> None:
     """Undo what we did for the stop, then block. The stop stays in the record as tried."""
     entry = step.record.vms[uuid]
-    _undo(step, uuid, vm)
+    _cancel(step, uuid, vm)
     text = f"{entry.name} still runs after {int(step.policy.shutdown_timeout)} s."
     asked = entry.stop_asked > 0
     if not asked and entry.stop_way != Way.SAVE.value:
@@ -160,10 +160,10 @@ def give_up_stop(step: Step, uuid: str, vm: VM) -> None:
     entry.end(Ending.BLOCKED, vm.node, finding)
 
 
-def off_here(step: Step, uuid: str) -> None:
+def handle_off_here(step: Step, uuid: str) -> None:
     """It is defined here and off."""
     entry = step.record.vms[uuid]
-    vm = step.at_hand(uuid)
+    vm = step.vm_here(uuid)
     entry.stop_requests = 0  # whatever was asked for, it is done
     moves = not entry.was_active and step.policy.move_inactive
     if not vm.known and (moves or entry.asked_to_stop):
@@ -193,7 +193,7 @@ def off_here(step: Step, uuid: str) -> None:
         _define_there(step, vm, entry, Ending.BLOCKED)
     elif vm.autostart:
         entry.disarmed = True
-        step.must(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
+        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
         entry.end(ending, vm.node, entry.finding)
@@ -221,23 +221,23 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
         _no_cold_target(step, vm, entry, if_none)
         return
     entry.cold_target = target
-    step.must(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
+    step.attempt_or_block(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
 
 
-def off_there(step: Step, uuid: str, situation: Situation) -> None:
+def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
     """Off and defined on another node, perhaps here too. Never both startable at the end."""
     entry = step.record.vms[uuid]
-    seen = step.there(uuid)
+    seen = step.seen_elsewhere(uuid)
     before, entry.ending = entry.ending, Ending.NONE.value
     if situation is Situation.COLD_DEFINED_TWICE:
         if entry.cold_target != seen.node:
             # Not our doing: an old definition elsewhere. It is off; it is left alone.
-            off_here(step, uuid)
+            handle_off_here(step, uuid)
             return
-        step.must(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
+        step.attempt_or_block(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
     elif not entry.was_active:
         if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
-            step.must(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
+            step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
         else:
             entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
     elif seen.crashed:
@@ -252,7 +252,7 @@ def off_there(step: Step, uuid: str, situation: Situation) -> None:
         # It moved, and then its guest or somebody stopped it there.
         entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
     else:
-        step.must(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
+        step.attempt_or_block(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
 
 
 def _said_late(entry: VMRecord, before: str) -> bool:
@@ -260,7 +260,7 @@ def _said_late(entry: VMRecord, before: str) -> bool:
     return before == Ending.BLOCKED.value and late
 
 
-def nowhere(step: Step, uuid: str) -> None:
+def handle_nowhere(step: Step, uuid: str) -> None:
     """Nowhere, in two full reads."""
     entry = step.record.vms[uuid]
     ended = step.obs.ended.get(uuid)
@@ -268,7 +268,7 @@ def nowhere(step: Step, uuid: str) -> None:
         entry.end(Ending.GONE, "", ended)
     elif entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
-            step.must(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
+            step.attempt_or_block(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:
             entry.end(Ending.STOPPED, step.record.node, entry.finding)
     elif not entry.was_active:

@@ -118,7 +118,7 @@ def _cannot_tell(vm: VM, policy: Policy, rule: Rule) -> Choice:
     return Choice(Way.BLOCK, default, by, why, migration=policy.migration)
 
 
-def choose_asked(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
+def choose_requested(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
     """For one VM that a person asked to move. Its eviction strategy is not asked: that is for
     when its node is emptied, and so are hooks. It may move while it is off, and is not stopped
     for good."""
@@ -156,8 +156,8 @@ def _stop(
 
     Nothing allows the stop of the machine that runs us: nobody would be left to carry on.
     """
-    if vm.runs_us:
-        return Way.BLOCK, (Finding(Reason.RUNS_THE_MAINTENANCE, vm.runs_us), *reasons)
+    if vm.control_node:
+        return Way.BLOCK, (Finding(Reason.RUNS_THE_MAINTENANCE, vm.control_node), *reasons)
     if allowed:
         return way, reasons
     return Way.BLOCK, (*reasons, Finding(Reason.STOP_NOT_ALLOWED))

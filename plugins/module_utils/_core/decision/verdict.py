@@ -17,7 +17,7 @@ from enum import Enum
 from ..model.observation import State
 
 
-class Job3(str, Enum):
+class JobStage(str, Enum):
     """The outgoing job on the source."""
 
     NONE = "none"
@@ -46,7 +46,7 @@ class Situation(str, Enum):
     MOVING = "moving"
     POSTCOPY = "postcopy"
     POSTCOPY_BROKEN = "postcopy_broken"
-    HANDING_OVER = "handing_over"
+    SWITCHING_OVER = "handing_over"
     ARRIVED = "arrived"
     ARRIVED_LEFTOVER = "arrived_leftover"
     STOPPED_HERE = "stopped_here"
@@ -72,7 +72,7 @@ class Row:
     name: str
     source: frozenset[State] | None
     target: frozenset[State] | None
-    job: frozenset[Job3] | None
+    job: frozenset[JobStage] | None
     record: frozenset[Recorded] | None
     situation: Situation
 
@@ -82,7 +82,7 @@ def _row(
     source: frozenset[State] | None,
     target: frozenset[State] | None,
     situation: Situation,
-    job: frozenset[Job3] | None = None,
+    job: frozenset[JobStage] | None = None,
     record: frozenset[Recorded] | None = None,
 ) -> Row:
     return Row(name, source, target, job, record, situation)
@@ -93,7 +93,7 @@ def _s(*states: State) -> frozenset[State]:
 
 
 _UNDER_WAY = frozenset({Recorded.INTENDED, Recorded.HELD})
-_NO_JOB = frozenset({Job3.NONE})
+_NO_JOB = frozenset({JobStage.NONE})
 
 ROWS: tuple[Row, ...] = (
     _row("source unreadable", _s(S.UNKNOWN), _ANY, Situation.UNREADABLE),
@@ -101,7 +101,7 @@ ROWS: tuple[Row, ...] = (
     _row("post-copy broken on source", _s(S.POSTCOPY_FAILED), _ANY, Situation.POSTCOPY_BROKEN),
     _row("post-copy broken on target", _ANY, _s(S.POSTCOPY_FAILED), Situation.POSTCOPY_BROKEN),
     _row("post-copy on source", _s(S.POSTCOPY_SOURCE), _ANY, Situation.POSTCOPY),
-    _row("post-copy job", _ANY, _ANY, Situation.POSTCOPY, frozenset({Job3.POSTCOPY})),
+    _row("post-copy job", _ANY, _ANY, Situation.POSTCOPY, frozenset({JobStage.POSTCOPY})),
     _row("post-copy seen on target only", _ANY, _s(S.POSTCOPY), Situation.POSTCOPY),
     _row(
         "moves on from another host in post-copy",
@@ -115,20 +115,20 @@ ROWS: tuple[Row, ...] = (
         _s(S.RUNNING, S.PAUSED),
         _s(S.ABSENT, S.SHUTOFF, S.INCOMING, S.UNKNOWN),
         Situation.MOVING,
-        frozenset({Job3.PRECOPY}),
+        frozenset({JobStage.PRECOPY}),
     ),
     _row(
         "switch-over",
         _s(S.RUNNING, S.PAUSED),
         _s(S.RUNNING, S.PAUSED),
-        Situation.HANDING_OVER,
-        frozenset({Job3.PRECOPY}),
+        Situation.SWITCHING_OVER,
+        frozenset({JobStage.PRECOPY}),
     ),
     _row(
         "hand-over while its holder lives",
         _s(S.RUNNING, S.PAUSED, S.SHUTOFF),
         _s(S.RUNNING, S.PAUSED, S.INCOMING),
-        Situation.HANDING_OVER,
+        Situation.SWITCHING_OVER,
         _NO_JOB,
         frozenset({Recorded.HELD}),
     ),
@@ -136,7 +136,7 @@ ROWS: tuple[Row, ...] = (
         "target still incoming",
         _ANY,
         _s(S.INCOMING),
-        Situation.HANDING_OVER,
+        Situation.SWITCHING_OVER,
     ),
     _row("both run", _s(S.RUNNING, S.PAUSED), _s(S.RUNNING), Situation.TWICE),
     _row(
@@ -206,15 +206,15 @@ ROWS: tuple[Row, ...] = (
         "incoming here",
         _s(S.INCOMING, S.POSTCOPY),
         _ANY,
-        Situation.HANDING_OVER,
+        Situation.SWITCHING_OVER,
     ),
 )
 
 
-def judge(source: State, target: State, job: Job3, record: Recorded) -> tuple[Situation, str]:
+def judge(source: State, target: State, job: JobStage, record: Recorded) -> tuple[Situation, str]:
     """The situation of a VM and the name of the row that told it.
 
-    `target` is the most telling state among the other nodes (see `most_telling`).
+    `target` is the most telling state among the other nodes (see `most_significant`).
     """
     for row in ROWS:
         if (
@@ -227,7 +227,7 @@ def judge(source: State, target: State, job: Job3, record: Recorded) -> tuple[Si
     return Situation.UNREADABLE, "no row fits"
 
 
-_TELLING = (
+_SIGNIFICANCE = (
     S.POSTCOPY_FAILED,
     S.POSTCOPY,
     S.RUNNING,
@@ -241,9 +241,9 @@ _TELLING = (
 )
 
 
-def most_telling(states: tuple[State, ...]) -> State:
+def most_significant(states: tuple[State, ...]) -> State:
     """Of the states on all other nodes, the one that decides. No nodes: absent."""
-    for state in _TELLING:
+    for state in _SIGNIFICANCE:
         if state in states:
             return state
     return S.ABSENT

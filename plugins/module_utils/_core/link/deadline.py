@@ -25,7 +25,7 @@ from ..reasons.reason import Reason
 GIB = 1 << 30
 
 
-class Measure(str, Enum):
+class DeadlineAction(str, Enum):
     """What to do about a migration that is late."""
 
     NONE = "none"
@@ -35,21 +35,21 @@ class Measure(str, Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    measure: Measure = Measure.NONE
+class DeadlineVerdict:
+    action: DeadlineAction = DeadlineAction.NONE
     reason: Reason | None = None
     message: str = ""
 
 
-NOTHING = Verdict()
-_MEASURES = {
-    "abort": Measure.ABORT,
-    "post_copy": Measure.POST_COPY,
-    "pause": Measure.PAUSE,
+NOTHING = DeadlineVerdict()
+_ON_TIMEOUT = {
+    "abort": DeadlineAction.ABORT,
+    "post_copy": DeadlineAction.POST_COPY,
+    "pause": DeadlineAction.PAUSE,
 }
 
 
-class Passes:
+class MemoryPasses:
     """Tells progress from going round in circles."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Passes:
         self._least = 0
         self._shrinks = True
 
-    def look(self, iteration: int, remaining: int) -> bool:
+    def made_progress(self, iteration: int, remaining: int) -> bool:
         """Progress since the last look? Remaining bytes; iteration 0: disks are copied."""
         if iteration != self._iteration:
             self._shrinks = iteration <= 1 or remaining < 0.95 * self._least_start
@@ -83,12 +83,12 @@ class Deadlines:
         self._last: float | None = None
         self._had = 0.0  # seconds with the link
         self._since_progress = 0.0
-        self._passes = Passes()
+        self._passes = MemoryPasses()
         self._paused = False
 
     def step(
         self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode
-    ) -> Verdict:
+    ) -> DeadlineVerdict:
         """To be asked every now and then, with the latest numbers (bytes).
 
         Once it is late the measure is named each time until the mode changes or the caller stops
@@ -102,24 +102,24 @@ class Deadlines:
             return NOTHING
         self._had += passed
         self._since_progress += passed
-        if self._passes.look(iteration, remaining):
+        if self._passes.made_progress(iteration, remaining):
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
         if not stuck and (self._paused or self._had < self.completion):
             return NOTHING
         return self._act(stuck)
 
-    def _act(self, stuck: bool) -> Verdict:
+    def _act(self, stuck: bool) -> DeadlineVerdict:
         if stuck:
             reason = Reason.NO_PROGRESS
             text = f"no progress for {self.progress:.0f} s"
         else:
             reason = Reason.COMPLETION_TIMEOUT
             text = f"not complete after {self.completion:.0f} s with the link"
-        measure = _MEASURES[self._settings.on_timeout]
-        if measure is Measure.PAUSE:
+        action = _ON_TIMEOUT[self._settings.on_timeout]
+        if action is DeadlineAction.PAUSE:
             if self._paused:
-                return Verdict(Measure.ABORT, reason, text + ", with the VM paused")
+                return DeadlineVerdict(DeadlineAction.ABORT, reason, text + ", with the VM paused")
             self._paused = True
             self._since_progress = 0.0
-        return Verdict(measure, reason, text)
+        return DeadlineVerdict(action, reason, text)

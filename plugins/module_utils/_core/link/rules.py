@@ -24,7 +24,7 @@ def most_started(cpus: int) -> int:
     return min(MAX_STARTED, max(STARTED_LEAST, STARTED_PER_CPU * cpus))
 
 
-def turn(
+def link_order(
     priority: int, flows: bool, on_target: int, work: float, uuid: str
 ) -> tuple[int, bool, int, float, str]:
     """Who gets the link next, the least first: priority, then what is set up, then to a target
@@ -32,7 +32,7 @@ def turn(
     return (-priority, not flows, on_target, work, uuid)
 
 
-def crowds(dirty_rate: float, share: float) -> bool:
+def is_share_too_small(dirty_rate: float, share: float) -> bool:
     """Is `share` too little for one that writes so fast? For the holder and for the plan."""
     return dirty_rate * SHARE > share
 

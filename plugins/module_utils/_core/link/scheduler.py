@@ -29,8 +29,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .deadline import Passes
-from .rules import MAX_STARTED, LinkJob, crowds, turn
+from .deadline import MemoryPasses
+from .rules import MAX_STARTED, LinkJob, is_share_too_small, link_order
 
 MIB = 1 << 20
 TRICKLE_MIB = 1  # libvirt counts the bandwidth in whole MiB/s
@@ -67,7 +67,7 @@ class _Track:
     opened: float = 0.0
     rate: float = 0.0
     known: bool = False
-    passes: Passes = field(default_factory=Passes)
+    passes: MemoryPasses = field(default_factory=MemoryPasses)
     progress_at: float = 0.0  # seconds with the link
     progress_sent: int = 0
     had: float = 0.0  # seconds with the link, flowing
@@ -231,7 +231,7 @@ class LinkScheduler:
         if track.given <= TRICKLE_MIB or not job.flows:
             return
         track.had += passed
-        if track.passes.look(job.iteration, job.remaining):
+        if track.passes.made_progress(job.iteration, job.remaining):
             track.progress_at, track.progress_sent = track.had, job.processed
             track.gives_way = False
             return
@@ -292,7 +292,7 @@ class LinkScheduler:
             track.gives_way,
             not (job.sticky and job.iteration > 1),
             (0, track.opened, job.iteration < 2) if has_it else (1, 0.0, False),
-            *turn(
+            *link_order(
                 job.priority,
                 job.flows,
                 on_target.get(job.target, 0),
@@ -307,7 +307,7 @@ class LinkScheduler:
         kept = has_it and job.sticky and job.iteration > 1
         if not ahead.count or kept or track.is_fixed(job):
             return OPEN_MIB
-        crowded = crowds(ahead.most_dirty, self._rate / (ahead.count + 1))
+        crowded = is_share_too_small(ahead.most_dirty, self._rate / (ahead.count + 1))
         if not crowded and (ahead.count < self.lanes or ahead.capped):
             return OPEN_MIB
         net = max(self._rate - ahead.dirty, 0.1 * self._rate)

@@ -65,7 +65,7 @@ class Requirement:
     operator: Operator = Operator.EXISTS
     values: tuple[str, ...] = ()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         if self.operator is Operator.EXISTS:
             return self.key in labels
         if self.operator is Operator.DOES_NOT_EXIST:
@@ -79,7 +79,7 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Needs:
+class Constraints:
     """What a VM asks of its node.
 
     selector, affinity: all must hold. near: a group beside whose VMs it is placed if it can be.
@@ -91,16 +91,16 @@ class Needs:
     near: str = ""
 
 
-NO_NEEDS = Needs()
+NO_CONSTRAINTS = Constraints()
 
 
-def unmet(needs: Needs, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> str:
+def unsatisfied(needs: Constraints, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> str:
     """Why a node with these labels and taints cannot take the VM; empty: it can."""
     for key, value in needs.selector.items():
         if labels.get(key) != value:
             return f"has not the label {key}={value}"
     for requirement in needs.affinity:
-        if not requirement.holds(labels):
+        if not requirement.matches(labels):
             return f"does not meet {requirement}"
     for taint in taints:
         if taint.effect is not Effect.PREFER_NO_SCHEDULE and not _tolerated(needs, taint):
@@ -108,11 +108,11 @@ def unmet(needs: Needs, labels: Mapping[str, str], taints: tuple[Taint, ...]) ->
     return ""
 
 
-def disliked(needs: Needs, taints: tuple[Taint, ...]) -> int:
+def untolerated_preferences(needs: Constraints, taints: tuple[Taint, ...]) -> int:
     """How many of the node's PreferNoSchedule taints the VM does not tolerate."""
     soft = (t for t in taints if t.effect is Effect.PREFER_NO_SCHEDULE)
     return sum(not _tolerated(needs, taint) for taint in soft)
 
 
-def _tolerated(needs: Needs, taint: Taint) -> bool:
+def _tolerated(needs: Constraints, taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in needs.tolerations)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
-from .constraints import Effect, Needs, Operator, Requirement, Taint, Toleration
+from .constraints import Constraints, Effect, Operator, Requirement, Taint, Toleration
 from .policy import PolicyError
 
 Texts = Union[str, Iterable[str], None]
@@ -94,9 +94,9 @@ def requirements(where: str, raw: Texts) -> tuple[Requirement, ...]:
     return tuple(found)
 
 
-def needs(where: str, raw: Mapping[str, Any]) -> Needs:
+def parse_constraints(where: str, raw: Mapping[str, Any]) -> Constraints:
     """From the keys selector, affinity, tolerations, near. Raises PolicyError."""
-    return Needs(
+    return Constraints(
         selector=labels(f"{where}.selector", raw.get("selector")),
         affinity=requirements(f"{where}.affinity", raw.get("affinity")),
         tolerations=tolerations(f"{where}.tolerations", raw.get("tolerations")),
@@ -104,8 +104,8 @@ def needs(where: str, raw: Mapping[str, Any]) -> Needs:
     )
 
 
-def needs_to_dict(found: Needs) -> dict[str, Any]:
-    """The form that `needs` reads."""
+def constraints_to_dict(found: Constraints) -> dict[str, Any]:
+    """The form that `parse_constraints` reads."""
     return {
         "selector": dict(found.selector),
         "affinity": [

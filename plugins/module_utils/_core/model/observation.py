@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any
 
 from ..reasons.reason import Finding
-from .constraints import NO_NEEDS, Needs, Taint
+from .constraints import NO_CONSTRAINTS, Constraints, Taint
 
 
 class EvictionStrategy(str, Enum):
@@ -139,8 +139,9 @@ class VM:
     marks and all else that only its definition tells, nothing is said then.
     `document`: what rules see (JSON-like).
     `cpu_milli`: what it requests, where CPU is counted.
-    `needs`: what it asks of its node. `resident_mib`: what it uses of its memory; 0: not known.
-    `runs_us`: why it is taken for the machine that runs the maintenance; empty: it is not.
+    `constraints`: what it requires of its node.
+    `resident_mib`: what it uses of its memory; 0: not known.
+    `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
     """
 
     uuid: str
@@ -167,9 +168,9 @@ class VM:
     cold_refused_by: Mapping[str, tuple[Finding, ...]] | None = None
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
-    needs: Needs = NO_NEEDS
+    constraints: Constraints = NO_CONSTRAINTS
     resident_mib: int = 0
-    runs_us: str = ""
+    control_node: str = ""
     known: bool = True
 
     @property

@@ -39,12 +39,14 @@ class Profile(str, Enum):
 
 
 @dataclass(frozen=True)
-class Placing:
-    """How targets are chosen. `apart`: VMs of one anti-affinity group never share a node; else
+class PlacementPolicy:
+    """How targets are chosen.
+
+    `require_anti_affinity`: VMs of one anti-affinity group never share a node; else
     they do where nothing else fits."""
 
     profile: Profile = Profile.LOW
-    apart: bool = False
+    require_anti_affinity: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Policy:
     force_stop: bool = False
     move_inactive: bool = False
     limits: Limits = field(default_factory=Limits)
-    placing: Placing = field(default_factory=Placing)
+    placement_policy: PlacementPolicy = field(default_factory=PlacementPolicy)
     migration: MigrationSettings = field(default_factory=MigrationSettings)
     max_attempts: int = 3
     backoff: float = 5.0

@@ -31,7 +31,7 @@ def compare(
     `plan`: Plan.to_dict(). `vms`: the rows of the drain's result. Where the plan has the node
     not at all, every VM is unforeseen.
     """
-    said = {
+    planned = {
         move["vm"]: move
         for step in plan.get("steps", ())
         if node in step["hosts"]
@@ -40,17 +40,17 @@ def compare(
     }
     seen = {row["uuid"]: row for row in vms}
     others = _ENDS_THERE if plan.get("targets") == "predicted" else {}
-    rows = [_row(said.get(uuid), seen.get(uuid), others) for uuid in {**said, **seen}]
+    rows = [_row(planned.get(uuid), seen.get(uuid), others) for uuid in {**planned, **seen}]
     return sorted(rows, key=lambda row: (row["name"], row["uuid"]))
 
 
 def _row(
-    said: Mapping[str, Any] | None,
+    planned: Mapping[str, Any] | None,
     seen: Mapping[str, Any] | None,
     others: Mapping[str, frozenset[str]],
 ) -> dict[str, Any]:
-    one: Mapping[str, Any] = seen or said or {}
-    predicted = None if said is None else said["duration"]
+    one: Mapping[str, Any] = seen or planned or {}
+    predicted = None if planned is None else planned["duration"]
     actual = (seen or {}).get("duration") or None
     off = None
     if predicted and actual:
@@ -58,26 +58,26 @@ def _row(
     return {
         "name": one["name"],
         "uuid": one.get("uuid") or one.get("vm"),
-        "predicted_verdict": "" if said is None else _ENDS.get(said["way"], said["way"]),
+        "predicted_verdict": "" if planned is None else _ENDS.get(planned["way"], planned["way"]),
         "verdict": "" if seen is None else seen["verdict"],
-        "predicted_target": "" if said is None else said["target"],
+        "predicted_target": "" if planned is None else planned["target"],
         "target": "" if seen is None else seen["at"],
         "predicted_duration": predicted,
         "duration": actual,
         "off_by": off,
-        "predicted_pause_ms": None if said is None else said["pause_ms"],
+        "predicted_pause_ms": None if planned is None else planned["pause_ms"],
         "pause_ms": None if seen is None else seen["pause_ms"],
-        "as_foreseen": _as_foreseen(said, seen, others),
+        "as_foreseen": _as_predicted(planned, seen, others),
     }
 
 
-def _as_foreseen(
-    said: Mapping[str, Any] | None,
+def _as_predicted(
+    planned: Mapping[str, Any] | None,
     seen: Mapping[str, Any] | None,
     others: Mapping[str, frozenset[str]],
 ) -> bool:
     """The verdict, not the target: the drain chooses among those that fit when a VM starts."""
-    if said is None or seen is None:
+    if planned is None or seen is None:
         return False
-    way, verdict = said["way"], seen["verdict"]
+    way, verdict = planned["way"], seen["verdict"]
     return bool(_ENDS.get(way, way) == verdict or verdict in others.get(way, ()))

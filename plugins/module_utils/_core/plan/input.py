@@ -163,7 +163,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         if raw.get("cold_refused_by") is None
         else _refusals(name, "cold_refused_by", raw),
         document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
-        needs=constraints_text.needs(f"needs of {name}", raw.get("needs") or {}),
+        constraints=constraints_text.parse_constraints(f"needs of {name}", raw.get("needs") or {}),
         known=bool(raw.get("known", True)),
     )
 

@@ -94,7 +94,7 @@ class _Roll:
             trial = try_step(self._fleet, batch)
             if trial.clean:
                 return self._fill_up(trial, most)
-            bad = trial.culprits & set(batch)
+            bad = trial.blocking_hosts & set(batch)
             batch = [h for h in batch if h not in bad] if 0 < len(bad) < len(batch) else batch[:-1]
         for host in self._todo:
             trial = try_step(self._fleet, [host])

@@ -45,9 +45,9 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
     """Of the hosts that are left the one that lacks least, and its largest VM that has no place."""
     trials = [try_step(fleet, [host]) for host in todo]
     size = fleet.placement([]).size
-    trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.misfits), t.hosts[0]))
+    trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.unplaced), t.hosts[0]))
     host = trial.hosts[0]
-    vm, finding = max(trial.misfits, key=lambda m: (size(m[0]), m[0].name))
+    vm, finding = max(trial.unplaced, key=lambda m: (size(m[0]), m[0].name))
     if finding.reason in (Reason.NODE_UNREADABLE, Reason.DISRUPTION_BUDGET):
         return _because(step, host, vm, finding)
     lack, cold = _lacks(fleet, vm, host, trial)
@@ -105,7 +105,7 @@ def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[_Lack | None,
             cold = cold or not vm.cold_findings
     least = min(
         lacks,
-        key=lambda one: (one.whole, placement.worth(one.mib, one.cpu_milli)),
+        key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)),
         default=None,
     )
     return least, cold

@@ -70,7 +70,7 @@ def _row(
     )
 
 
-def foresee(
+def predict_times(
     decision: Decision,
     obs: Observation,
     policy: Policy,

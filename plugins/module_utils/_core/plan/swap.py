@@ -41,7 +41,7 @@ def swaps(fleet: Fleet, host: str) -> Trial | None:
 def _make_room(model: Fleet, host: str, trial: Trial) -> Placed | None:
     """For the largest VM that has no place: the smallest VM that is in its way, moved."""
     placement = model.placement([host])
-    vm, _finding = max(trial.misfits, key=lambda m: (placement.size(m[0]), m[0].uuid))
+    vm, _finding = max(trial.unplaced, key=lambda m: (placement.size(m[0]), m[0].uuid))
     best: tuple[int, str, Placed] | None = None
     for node in model.nodes.values():
         if node.name == host or not node.reachable or node.cordoned or placement.refuses(vm, node):

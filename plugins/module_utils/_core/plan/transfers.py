@@ -5,9 +5,9 @@
 """When each transfer of a wave begins and ends: a fluid model of the links. Pure.
 
 Set up wide, transfer narrow, as the holder does it (_core/link): what the limits admit is set up at
-once, and each source gives its link to one after the other in `turn`; the next one gets what
+once, and each source gives its link to one after the other in `link_order`; the next one gets what
 the one before cannot use, because its target's link or its own limit is narrower, unless its
-share would be too little for what it writes (`crowds`). MiB, MiB/s, seconds.
+share would be too little for what it writes (`is_share_too_small`). MiB, MiB/s, seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..link.rules import crowds, turn
+from ..link.rules import is_share_too_small, link_order
 from ..model.policy import Limits, MigrationSettings
 
 DEFAULT_LINK = 110.0  # MiB/s: a link of 1 Gbit/s
@@ -141,7 +141,7 @@ class _Links:
             ready[source],
             key=lambda t: (
                 t.rate >= 0,
-                turn(t.priority, t.sent > 0, self._on_target.get(t.target, 0), t.left, t.vm),
+                link_order(t.priority, t.sent > 0, self._on_target.get(t.target, 0), t.left, t.vm),
             ),
         )
         ready[source].remove(best)
@@ -156,10 +156,12 @@ class _Links:
             by_target.setdefault(transfer.target, []).append(transfer)
         for found in by_target.values():
             share = self._speeds.link(found[0].target) / len(found)
-            found.sort(key=lambda t: (not crowds(_pressure(t), share), self._demand(t), t.vm))
+            found.sort(
+                key=lambda t: (not is_share_too_small(_pressure(t), share), self._demand(t), t.vm)
+            )
             for index, transfer in enumerate(found):
                 even = self._left_in(transfer) / (len(found) - index)
-                whole = crowds(_pressure(transfer), share)
+                whole = is_share_too_small(_pressure(transfer), share)
                 self._give(transfer, self._left_in(transfer) if whole else even)
 
     def further(self, source: str, ready: dict[str, list[Transfer]]) -> None:
@@ -173,7 +175,7 @@ class _Links:
         share = min(self._left_out(source), self._left_in(best), best.cap)
         narrow = share < 0.999 * width(best, self._speeds)
         little = share < LEAST_PART * self._speeds.link(source)
-        if little or (narrow and crowds(_pressure(best), share)):
+        if little or (narrow and is_share_too_small(_pressure(best), share)):
             best.rate = 0.0
             self._on_target[best.target] -= 1
             return

@@ -39,18 +39,18 @@ class Trial:
 
     hosts: list[str]
     placed: list[Placed]
-    misfits: list[tuple[VM, Finding]]
+    unplaced: list[tuple[VM, Finding]]
     second: int
-    culprits: set[str]
+    blocking_hosts: set[str]
     before: list[Placed] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
-        return not self.misfits
+        return not self.unplaced
 
     @property
     def clean(self) -> bool:
-        return not self.misfits and not self.second and not self.culprits
+        return not self.unplaced and not self.second and not self.blocking_hosts
 
 
 class Fleet:
@@ -85,8 +85,8 @@ class Fleet:
 
     def placement(self, out: Sequence[str]) -> Placement:
         """The placement of that drain, to be asked why it refuses."""
-        placing = self.request.policy.placing
-        return Placement(self.observe([]), frozenset(out), _NO_LIMITS, "", placing)
+        placement_policy = self.request.policy.placement_policy
+        return Placement(self.observe([]), frozenset(out), _NO_LIMITS, "", placement_policy)
 
     def copy(self) -> Fleet:
         other = Fleet.__new__(Fleet)
@@ -148,8 +148,8 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
     for placed in trial.placed:
         if placed.moves and _is_to_come(fleet, placed.target, hosts):
             trial.second += 1
-            trial.culprits.add(placed.vm.node)
-    trial.culprits |= _over_budget(fleet, trial)
+            trial.blocking_hosts.add(placed.vm.node)
+    trial.blocking_hosts |= _over_budget(fleet, trial)
     return trial
 
 
@@ -192,8 +192,8 @@ def _with_owners(fleet: Fleet, trial: Trial, owned: Sequence[Placed]) -> Trial:
         if other.fits and not left:
             trial, places, without = other, ahead, []
     trial.placed += places
-    trial.misfits += without
-    trial.culprits |= {vm.node for vm, _finding in without}
+    trial.unplaced += without
+    trial.blocking_hosts |= {vm.node for vm, _finding in without}
     return trial
 
 
@@ -233,8 +233,8 @@ def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> lis
             continue
         reason = Reason(entry.reason) if entry.reason else Reason.NO_TARGET
         sentence = entry.message or CATALOGUE[reason].sentence
-        trial.misfits.append((vm, Finding(reason, sentence)))
-        trial.culprits.add(record.node)
+        trial.unplaced.append((vm, Finding(reason, sentence)))
+        trial.blocking_hosts.add(record.node)
     return owned
 
 
@@ -250,8 +250,8 @@ def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
         f"It writes {transfer.dirty:.0f} MiB/s, and the way to {placed.target} carries "
         f"{width(transfer, request.speeds):.0f} MiB/s."
     )
-    trial.misfits.append((placed.vm, Finding(Reason.COMPLETION_TIMEOUT, text)))
-    trial.culprits.add(placed.vm.node)
+    trial.unplaced.append((placed.vm, Finding(Reason.COMPLETION_TIMEOUT, text)))
+    trial.blocking_hosts.add(placed.vm.node)
 
 
 def _check_budgets(trial: Trial, fleet: Fleet, placed: Placed) -> None:
@@ -259,15 +259,15 @@ def _check_budgets(trial: Trial, fleet: Fleet, placed: Placed) -> None:
     for budget in fleet.request.budgets:
         if placed.stops and budget.never and placed.vm.uuid in budget.vms:
             text = f"{budget.name} can never allow an eviction: {budget.never}."
-            trial.misfits.append((placed.vm, Finding(Reason.DISRUPTION_BUDGET, text)))
-            trial.culprits.add(placed.vm.node)
+            trial.unplaced.append((placed.vm, Finding(Reason.DISRUPTION_BUDGET, text)))
+            trial.blocking_hosts.add(placed.vm.node)
             return
 
 
 def _unreadable(trial: Trial, host: str, finding: Finding) -> None:
     """Nothing is known of its VMs: it stands for one that cannot leave."""
-    trial.misfits.append((VM("", host, host), finding))
-    trial.culprits.add(host)
+    trial.unplaced.append((VM("", host, host), finding))
+    trial.blocking_hosts.add(host)
 
 
 def _is_to_come(fleet: Fleet, target: str, hosts: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ _CLUSTER, _NODE, _VM, _POD = About.CLUSTER, About.NODE, About.VM, About.POD
 _XML_OR_CONDITION = "the domain's XML; the VMI's condition LiveMigratable"
 
 
-def _told(
+def _from_reason(
     reason: Reason,
     platforms: tuple[Platform, ...],
     decides: str,
@@ -42,49 +42,55 @@ def _new(
 
 
 _MIGRATABLE: dict[Check, CheckInfo] = {
-    Check.DISKS: _told(Reason.DISKS, _B, f"{_XML_OR_CONDITION}; the target's pools and paths"),
-    Check.INTERFACE: _told(Reason.INTERFACE, _B, f"{_XML_OR_CONDITION}; the target's networks"),
-    Check.HOTPLUG: _told(Reason.HOTPLUG, _B, _XML_OR_CONDITION),
-    Check.VIRTIOFS: _told(Reason.VIRTIOFS, _B, _XML_OR_CONDITION),
-    Check.HOST_DEVICE: _told(Reason.HOST_DEVICE, _B, _XML_OR_CONDITION),
-    Check.SEV: _told(Reason.SEV, _B, _XML_OR_CONDITION),
-    Check.SECURE_EXECUTION: _told(Reason.SECURE_EXECUTION, _B, _XML_OR_CONDITION),
-    Check.TDX: _told(Reason.TDX, _B, _XML_OR_CONDITION),
-    Check.HYPERV_PASSTHROUGH: _told(Reason.HYPERV_PASSTHROUGH, _B, _XML_OR_CONDITION),
-    Check.PERSISTENT_RESERVATION: _told(Reason.PERSISTENT_RESERVATION, _B, _XML_OR_CONDITION),
-    Check.CPU_MODEL: _told(
+    Check.DISKS: _from_reason(
+        Reason.DISKS, _B, f"{_XML_OR_CONDITION}; the target's pools and paths"
+    ),
+    Check.INTERFACE: _from_reason(
+        Reason.INTERFACE, _B, f"{_XML_OR_CONDITION}; the target's networks"
+    ),
+    Check.HOTPLUG: _from_reason(Reason.HOTPLUG, _B, _XML_OR_CONDITION),
+    Check.VIRTIOFS: _from_reason(Reason.VIRTIOFS, _B, _XML_OR_CONDITION),
+    Check.HOST_DEVICE: _from_reason(Reason.HOST_DEVICE, _B, _XML_OR_CONDITION),
+    Check.SEV: _from_reason(Reason.SEV, _B, _XML_OR_CONDITION),
+    Check.SECURE_EXECUTION: _from_reason(Reason.SECURE_EXECUTION, _B, _XML_OR_CONDITION),
+    Check.TDX: _from_reason(Reason.TDX, _B, _XML_OR_CONDITION),
+    Check.HYPERV_PASSTHROUGH: _from_reason(Reason.HYPERV_PASSTHROUGH, _B, _XML_OR_CONDITION),
+    Check.PERSISTENT_RESERVATION: _from_reason(
+        Reason.PERSISTENT_RESERVATION, _B, _XML_OR_CONDITION
+    ),
+    Check.CPU_MODEL: _from_reason(
         Reason.CPU_MODEL, _B, "libvirt's comparison on the target; the nodes' CPU model labels"
     ),
-    Check.MACHINE_TYPE: _told(Reason.MACHINE_TYPE, _L, "the target's capabilities"),
-    Check.EMULATOR: _told(Reason.EMULATOR, _L, "the target's domain capabilities"),
-    Check.GRAPHICS: _told(Reason.GRAPHICS, _L, "the XML of the domain and of the target's"),
-    Check.SHARED_MEMORY: _told(Reason.SHARED_MEMORY, _L, "the domain's XML"),
-    Check.LAUNCH_SECURITY: _told(Reason.LAUNCH_SECURITY, _L, "the domain's XML"),
-    Check.QEMU_COMMANDLINE: _told(
+    Check.MACHINE_TYPE: _from_reason(Reason.MACHINE_TYPE, _L, "the target's capabilities"),
+    Check.EMULATOR: _from_reason(Reason.EMULATOR, _L, "the target's domain capabilities"),
+    Check.GRAPHICS: _from_reason(Reason.GRAPHICS, _L, "the XML of the domain and of the target's"),
+    Check.SHARED_MEMORY: _from_reason(Reason.SHARED_MEMORY, _L, "the domain's XML"),
+    Check.LAUNCH_SECURITY: _from_reason(Reason.LAUNCH_SECURITY, _L, "the domain's XML"),
+    Check.QEMU_COMMANDLINE: _from_reason(
         Reason.QEMU_COMMANDLINE, _L, "the domain's XML: qemu:commandline, qemu:override, metadata"
     ),
-    Check.QEMU_BLOCKS: _told(
+    Check.QEMU_BLOCKS: _from_reason(
         Reason.QEMU_BLOCKS, _L, "query-migrate, where someone else used the domain's monitor"
     ),
-    Check.SNAPSHOTS: _told(Reason.SNAPSHOTS, _L, "the domain's list of snapshots"),
-    Check.CHECKPOINTS: _told(Reason.CHECKPOINTS, _L, "the domain's list of checkpoints"),
-    Check.NAME_TAKEN: _told(Reason.NAME_TAKEN, _L, "the target's list of domains"),
-    Check.SECRET: _told(Reason.SECRET, _L, "the target's list of secrets"),
-    Check.FILE_MISSING: _told(Reason.FILE_MISSING, _L, "the target's storage pools"),
-    Check.HUGEPAGES: _told(Reason.HUGEPAGES, _L, "the target's free huge pages"),
-    Check.PINNING: _told(Reason.PINNING, _L, "the domain's XML; the target's CPUs"),
-    Check.TPM_STATE: _told(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
-    Check.BLOCK_JOB: _told(Reason.BLOCK_JOB, _L, "the domain's jobs"),
-    Check.TRANSIENT: _told(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
-    Check.NOT_RUNNING_NORMALLY: _told(
+    Check.SNAPSHOTS: _from_reason(Reason.SNAPSHOTS, _L, "the domain's list of snapshots"),
+    Check.CHECKPOINTS: _from_reason(Reason.CHECKPOINTS, _L, "the domain's list of checkpoints"),
+    Check.NAME_TAKEN: _from_reason(Reason.NAME_TAKEN, _L, "the target's list of domains"),
+    Check.SECRET: _from_reason(Reason.SECRET, _L, "the target's list of secrets"),
+    Check.FILE_MISSING: _from_reason(Reason.FILE_MISSING, _L, "the target's storage pools"),
+    Check.HUGEPAGES: _from_reason(Reason.HUGEPAGES, _L, "the target's free huge pages"),
+    Check.PINNING: _from_reason(Reason.PINNING, _L, "the domain's XML; the target's CPUs"),
+    Check.TPM_STATE: _from_reason(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
+    Check.BLOCK_JOB: _from_reason(Reason.BLOCK_JOB, _L, "the domain's jobs"),
+    Check.TRANSIENT: _from_reason(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
+    Check.NOT_RUNNING_NORMALLY: _from_reason(
         Reason.NOT_RUNNING_NORMALLY, _B, "the domain's state; the VMI's condition Paused"
     ),
-    Check.NOT_KNOWN_YET: _told(
+    Check.NOT_KNOWN_YET: _from_reason(
         Reason.NOT_KNOWN_YET, _B, "the definition could not be read; no condition LiveMigratable"
     ),
 }
 _TARGETS: dict[Check, CheckInfo] = {
-    Check.NO_TARGET: _told(
+    Check.NO_TARGET: _from_reason(
         Reason.NO_TARGET,
         _B,
         "declared memory less what is promised; pods from which the VM's are kept apart",
@@ -126,7 +132,9 @@ _TARGETS: dict[Check, CheckInfo] = {
         "Update the target first, or keep a host of the same version as a target.",
         "the versions that libvirt tells of both hosts",
     ),
-    Check.QUOTA: _told(Reason.QUOTA, _K, "ResourceQuota: hard less used, against the pod's size"),
+    Check.QUOTA: _from_reason(
+        Reason.QUOTA, _K, "ResourceQuota: hard less used, against the pod's size"
+    ),
     Check.STORAGE_HERE: _new(
         *(_B, _VM, _WARNING),
         "Storage of the VM is seen by this node only, so it is copied: that takes long.",
@@ -160,9 +168,13 @@ _TARGETS: dict[Check, CheckInfo] = {
     ),
 }
 _POLICY: dict[Check, CheckInfo] = {
-    Check.STOP_NOT_ALLOWED: _told(Reason.STOP_NOT_ALLOWED, _B, "strategy, rules, allow_stop"),
-    Check.UNDECIDED: _told(Reason.UNDECIDED, _B, "the rule that compares, and the VM's document"),
-    Check.SKIPPED: _told(Reason.SKIPPED, _B, "on_not_migratable"),
+    Check.STOP_NOT_ALLOWED: _from_reason(
+        Reason.STOP_NOT_ALLOWED, _B, "strategy, rules, allow_stop"
+    ),
+    Check.UNDECIDED: _from_reason(
+        Reason.UNDECIDED, _B, "the rule that compares, and the VM's document"
+    ),
+    Check.SKIPPED: _from_reason(Reason.SKIPPED, _B, "on_not_migratable"),
     Check.EXTERNAL_OWNER: _new(
         *(_B, _VM, _WARNING),
         "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
@@ -175,30 +187,30 @@ _POLICY: dict[Check, CheckInfo] = {
         "Run restore after the work, or start it elsewhere by hand.",
         "the strategy; runStrategy or autostart",
     ),
-    Check.DISRUPTION_BUDGET: _told(
+    Check.DISRUPTION_BUDGET: _from_reason(
         *(Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the pod"), also=(_POD,)
     ),
 }
 # What kubectl drain refuses keeps the drain from beginning; later it is about the pod alone.
 _PODS: dict[Check, CheckInfo] = {
-    Check.POD_UNMANAGED: _told(
+    Check.POD_UNMANAGED: _from_reason(
         *(Reason.POD_UNMANAGED, _K, "the pod's owner references; pods.force", _NODE), also=(_POD,)
     ),
-    Check.POD_LOCAL_DATA: _told(
+    Check.POD_LOCAL_DATA: _from_reason(
         *(Reason.POD_LOCAL_DATA, _K, "the pod's volumes; pods.delete_emptydir_data", _NODE),
         also=(_POD,),
     ),
-    Check.POD_OF_DAEMONSET: _told(
+    Check.POD_OF_DAEMONSET: _from_reason(
         *(Reason.POD_OF_DAEMONSET, _K, "its DaemonSet; pods.ignore_daemonsets, pods.force", _NODE),
         also=(_POD,),
     ),
-    Check.POD_TERMINATING: _told(
+    Check.POD_TERMINATING: _from_reason(
         Reason.POD_TERMINATING, _K, "the pod's deletionTimestamp", _POD, _WARNING
     ),
-    Check.LAST_REPLICA: _told(
+    Check.LAST_REPLICA: _from_reason(
         Reason.LAST_REPLICA, _K, "the pods of its controller on other nodes", _POD
     ),
-    Check.BUDGET_NOT_COMPUTED: _told(
+    Check.BUDGET_NOT_COMPUTED: _from_reason(
         Reason.BUDGET_NOT_COMPUTED, _K, "the eviction as a dry run; the budget's condition", _POD
     ),
     Check.UNMET_SETTINGS: _new(
@@ -215,10 +227,12 @@ _BUSY: dict[Check, CheckInfo] = {
         "Wait until it runs; the drain waits too.",
         "the VMI's phase",
     ),
-    Check.CRASHED: _told(Reason.CRASHED, _L, "the domain's state and its reason"),
-    Check.RUNNING_TWICE: _told(Reason.RUNNING_TWICE, _L, "the domain lists of all hosts"),
-    Check.POSTCOPY_BROKEN: _told(Reason.POSTCOPY_BROKEN, _L, "the domain's state on either side"),
-    Check.BACKUP: _told(
+    Check.CRASHED: _from_reason(Reason.CRASHED, _L, "the domain's state and its reason"),
+    Check.RUNNING_TWICE: _from_reason(Reason.RUNNING_TWICE, _L, "the domain lists of all hosts"),
+    Check.POSTCOPY_BROKEN: _from_reason(
+        Reason.POSTCOPY_BROKEN, _L, "the domain's state on either side"
+    ),
+    Check.BACKUP: _from_reason(
         Reason.BACKUP, _K, "VMI.status.changedBlockTracking; an evacuation aborts the backup"
     ),
     Check.SNAPSHOT: _new(
@@ -227,7 +241,7 @@ _BUSY: dict[Check, CheckInfo] = {
         "Wait until it is done.",
         "VirtualMachine.status.snapshotInProgress",
     ),
-    Check.UTILITY_VOLUMES: _told(Reason.UTILITY_VOLUMES, _K, "VMI.spec.utilityVolumes"),
+    Check.UTILITY_VOLUMES: _from_reason(Reason.UTILITY_VOLUMES, _K, "VMI.spec.utilityVolumes"),
     Check.MANAGED_SAVE: _new(
         *(_L, _VM, _WARNING),
         "The VM was saved to disk here: only this host can resume it.",
@@ -240,7 +254,7 @@ _BUSY: dict[Check, CheckInfo] = {
         "Wait, or end it if it is not wanted.",
         "the domain's job; unfinished migration objects",
     ),
-    Check.INBOUND: _told(
+    Check.INBOUND: _from_reason(
         Reason.INBOUND, _B, "claims on the host; target pods on the node", _NODE, _WARNING
     ),
     Check.STUCK: _new(
@@ -352,14 +366,14 @@ _PLATFORM: dict[Check, CheckInfo] = {
         "mark stays on VMs of strategy External; update KubeVirt to be rid of that.",
         "KubeVirt.status.observedKubeVirtVersion",
     ),
-    Check.WEBHOOK_UNAVAILABLE: _told(
+    Check.WEBHOOK_UNAVAILABLE: _from_reason(
         Reason.WEBHOOK_UNAVAILABLE, _K, "virt-api's version; evictions as a dry run", _CLUSTER
     ),
-    Check.API_ERROR: _told(
+    Check.API_ERROR: _from_reason(
         *(Reason.API_ERROR, _K, "the eviction as a dry run on the server"), also=(_POD,)
     ),
-    Check.FORBIDDEN: _told(Reason.FORBIDDEN, _K, "SelfSubjectAccessReview", _CLUSTER),
-    Check.RUNS_THE_MAINTENANCE: _told(
+    Check.FORBIDDEN: _from_reason(Reason.FORBIDDEN, _K, "SelfSubjectAccessReview", _CLUSTER),
+    Check.RUNS_THE_MAINTENANCE: _from_reason(
         Reason.RUNS_THE_MAINTENANCE, _B, "our own pod; the guest that we run in", _NODE
     ),
     Check.NOT_CHECKED: _new(

@@ -33,7 +33,9 @@ _SINGLE = frozenset({About.VM.value, About.POD.value})
 def check(facts: Facts, policy: Policy) -> list[Found]:
     """Everything that stands in the way of draining `facts.node` under this policy."""
     draining = frozenset({facts.node})
-    placement = Placement(facts.observation, draining, policy.limits, placing=policy.placing)
+    placement = Placement(
+        facts.observation, draining, policy.limits, placement_policy=policy.placement_policy
+    )
     found = list(cluster_findings(facts))
     choices = {}
     for uuid, vm in facts.observation.vms.items():

@@ -60,16 +60,16 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         (Check.SILENT, own.silent),
         (Check.DRAIN_TAINT, own.drain_taint),
         (Check.RECORD, own.record),
-        (Check.RUNS_THE_MAINTENANCE, own.runs_us),
+        (Check.RUNS_THE_MAINTENANCE, own.control_node),
     ):
         if text:
             yield Found(check, subject, text)
-    yield from _runs_us(facts, choices)
-    for text in own.others:
+    yield from _control_node_finding(facts, choices)
+    for text in own.other_maintenance:
         yield Found(Check.OTHERS, subject, text)
     if own.cordoned_by_others:
         yield Found(Check.CORDONED, subject)
-    for name in facts.left_claims:
+    for name in facts.stale_claims:
         yield Found(Check.LEFT_CLAIM, subject, name)
     for claim in facts.observation.inbound:
         if claim.target == facts.node:
@@ -90,10 +90,10 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     yield from _clocks(facts)
 
 
-def _runs_us(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+def _control_node_finding(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """A VM that runs us is moved last, which is no more than good to know, and never stopped."""
     for uuid, choice in choices.items():
-        text = facts.observation.vms[uuid].runs_us
+        text = facts.observation.vms[uuid].control_node
         if text:
             soft = choice.way in (Way.MIGRATE, Way.EXTERNAL)
             text += " It is moved last." if soft else " It is never stopped."

@@ -35,7 +35,7 @@ class QuotaLeft:
     quota: str
     resource: str
     left: float
-    needs: float
+    required: float
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class VMSeen:
     refused: Mapping[str, tuple[Check, str]] = field(default_factory=dict)
     quotas: tuple[QuotaLeft, ...] = ()
     budgets: tuple[Budget, ...] = ()
-    left_mark: str = ""
+    stale_mark: str = ""
     foreign: str = ""
     tried: tuple[Check, str] | None = None
     pod_mib: int | None = None
     unchecked: tuple[str, ...] = ()
-    unmet: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class NodeSeen:
     not_ready: str = ""
     silent: str = ""
     drain_taint: str = ""
-    others: tuple[str, ...] = ()
+    other_maintenance: tuple[str, ...] = ()
     cordoned_by_others: bool = False
     record: str = ""
-    runs_us: str = ""
+    control_node: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,5 +170,5 @@ class Facts:
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     needed: Mapping[str, str] = field(default_factory=dict)
-    left_claims: tuple[str, ...] = ()
+    stale_claims: tuple[str, ...] = ()
     pods: tuple[PodSeen, ...] = ()

@@ -27,41 +27,41 @@ _NEARER = (
 )
 _LISTED = 5
 # (check, message, soft) -> a finding about the VM in hand
-_Tell = Callable[..., Found]
+_Report = Callable[..., Found]
 
 
 def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[Found]:
     """An active VM of the node."""
     by = f"strategy {choice.strategy.value} ({choice.decided_by})"
 
-    def tell(check: Check, message: str = "", soft: bool = False) -> Found:
+    def report(check: Check, message: str = "", soft: bool = False) -> Found:
         return Found(check, f"VM {vm.name}", message, soft, by)
 
     if seen.starting:
         # It has no say yet in whether it can migrate.
-        yield tell(Check.STARTING, f"Its phase is {seen.starting}.")
+        yield report(Check.STARTING, f"Its phase is {seen.starting}.")
         return
     if vm.state in _ARRIVING:
         yield Found(Check.INBOUND, f"node {facts.node}", f"{vm.name} is arriving.")
         return
-    yield from _state(vm, seen, tell)
-    yield from _way(facts, vm, choice, tell)
+    yield from _state(vm, seen, report)
+    yield from _way(facts, vm, choice, report)
     if choice.way is Way.MIGRATE:
-        yield from _target(facts, seen, tell)
+        yield from _target(facts, seen, report)
     if seen.local_media:
         text = f"In its drives: {', '.join(seen.local_media)}."
-        yield tell(Check.LOCAL_MEDIUM, text, choice.way not in _STAYS)
-    yield from _budgets(seen, choice, tell)
-    yield from _busy(vm, seen, tell)
+        yield report(Check.LOCAL_MEDIUM, text, choice.way not in _STAYS)
+    yield from _budgets(seen, choice, report)
+    yield from _busy(vm, seen, report)
     if choice.way in _STOPS and seen.stays_off:
-        yield tell(Check.STAYS_OFF, seen.stays_off)
+        yield report(Check.STAYS_OFF, seen.stays_off)
     if choice.way is Way.EXTERNAL:
-        yield tell(Check.EXTERNAL_OWNER)
-    if seen.left_mark and not facts.own.record:
-        yield tell(Check.LEFT_MARK, seen.left_mark)
+        yield report(Check.EXTERNAL_OWNER)
+    if seen.stale_mark and not facts.own.record:
+        yield report(Check.LEFT_MARK, seen.stale_mark)
     if seen.tried is not None:
         check, text = seen.tried
-        yield tell(check, text, check is Check.DISRUPTION_BUDGET and choice.way not in _STOPS)
+        yield report(check, text, check is Check.DISRUPTION_BUDGET and choice.way not in _STOPS)
 
 
 def inactive_findings(vm: VM) -> Iterator[Found]:
@@ -73,18 +73,18 @@ def inactive_findings(vm: VM) -> Iterator[Found]:
         yield Found(Check.MANAGED_SAVE, f"VM {vm.name}")
 
 
-def _state(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+def _state(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     if vm.state is State.CRASHED:
-        yield tell(Check.CRASHED)
+        yield report(Check.CRASHED)
     elif vm.state is State.POSTCOPY_FAILED:
-        yield tell(Check.POSTCOPY_BROKEN)
+        yield report(Check.POSTCOPY_BROKEN)
     elif seen.paused:
-        yield tell(Check.NOT_RUNNING_NORMALLY, seen.paused, seen.paused_soft)
+        yield report(Check.NOT_RUNNING_NORMALLY, seen.paused, seen.paused_soft)
     elif vm.state is State.PAUSED:
-        yield tell(Check.NOT_RUNNING_NORMALLY, "It is paused.")
+        yield report(Check.NOT_RUNNING_NORMALLY, "It is paused.")
 
 
-def _way(facts: Facts, vm: VM, choice: Choice, tell: _Tell) -> Iterator[Found]:
+def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Found]:
     """What keeps it from migrating, and what policy says to that."""
     answered = choice.way not in _STAYS
     for finding in choice.findings:
@@ -93,55 +93,55 @@ def _way(facts: Facts, vm: VM, choice: Choice, tell: _Tell) -> Iterator[Found]:
         # KubeVirt tells a moment after the start, and the drain waits for it.
         waits = finding.reason is Reason.NOT_KNOWN_YET and facts.platform is Platform.KUBEVIRT
         soft = (answered or waits) and finding.reason is not Reason.SKIPPED
-        yield tell(Check(finding.reason.value), finding.message, soft)
+        yield report(Check(finding.reason.value), finding.message, soft)
     if choice.way is Way.COLD_MIGRATE:
         for finding in vm.cold_findings:
-            yield tell(Check(finding.reason.value), f"For a cold migration: {finding.message}")
+            yield report(Check(finding.reason.value), f"For a cold migration: {finding.message}")
     if choice.way is Way.SAVE:
         for finding in vm.save_findings:
-            yield tell(Check(finding.reason.value), f"To be saved: {finding.message}")
+            yield report(Check(finding.reason.value), f"To be saved: {finding.message}")
 
 
-def _target(facts: Facts, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
     """A VM that is to be migrated: is there a place for it?"""
     if facts.targets and set(facts.targets) <= set(seen.refused):
         nearest = max((check for check, _text in seen.refused.values()), key=_NEARER.index)
         parts = [f"{node}: {text}" for node, (_check, text) in sorted(seen.refused.items())]
         more = f"; and {len(parts) - _LISTED} more" if len(parts) > _LISTED else ""
-        yield tell(nearest, "; ".join(parts[:_LISTED]) + more + ".")
+        yield report(nearest, "; ".join(parts[:_LISTED]) + more + ".")
     if seen.unchecked:
         text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
-        yield tell(Check.NOT_CHECKED, text)
-    for text in seen.unmet:
-        yield tell(Check.UNMET_SETTINGS, text)
+        yield report(Check.NOT_CHECKED, text)
+    for text in seen.unsupported:
+        yield report(Check.UNMET_SETTINGS, text)
     for quota in seen.quotas:
-        if quota.left < quota.needs:
-            yield tell(
+        if quota.left < quota.required:
+            yield report(
                 Check.QUOTA,
                 f"Quota {quota.quota} leaves {number(quota.left)} of {quota.resource}; the target"
-                f" pod needs {number(quota.needs)}.",
+                f" pod needs {number(quota.required)}.",
             )
     if seen.local_disks:
-        yield tell(Check.STORAGE_HERE, f"Copied: {', '.join(seen.local_disks)}.")
+        yield report(Check.STORAGE_HERE, f"Copied: {', '.join(seen.local_disks)}.")
 
 
-def _budgets(seen: VMSeen, choice: Choice, tell: _Tell) -> Iterator[Found]:
+def _budgets(seen: VMSeen, choice: Choice, report: _Report) -> Iterator[Found]:
     """A budget is asked when the pod is really evicted; before a migration it is not."""
     stopped = choice.way in _STOPS
     if len(seen.budgets) > 1:
         names = ", ".join(budget.name for budget in seen.budgets)
         text = f"More than one budget selects its pod ({names}): no eviction is allowed."
-        yield tell(Check.DISRUPTION_BUDGET, text, not stopped)
+        yield report(Check.DISRUPTION_BUDGET, text, not stopped)
         return
     for budget in seen.budgets:
         if budget.never:
             text = f"{budget.name} can never allow an eviction: {budget.never}."
-            yield tell(Check.DISRUPTION_BUDGET, text, not stopped)
+            yield report(Check.DISRUPTION_BUDGET, text, not stopped)
         elif stopped and budget.left == 0:
-            yield tell(Check.DISRUPTION_BUDGET, f"{budget.name} allows no eviction now.")
+            yield report(Check.DISRUPTION_BUDGET, f"{budget.name} allows no eviction now.")
 
 
-def _busy(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
+def _busy(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     for check, text in (
         (Check.BACKUP, seen.backup),
         (Check.SNAPSHOT, seen.snapshot),
@@ -149,9 +149,9 @@ def _busy(vm: VM, seen: VMSeen, tell: _Tell) -> Iterator[Found]:
         (Check.IN_FLIGHT, seen.foreign),
     ):
         if text:
-            yield tell(check, text)
+            yield report(check, text)
     if vm.managed_save:
-        yield tell(Check.MANAGED_SAVE)
+        yield report(Check.MANAGED_SAVE)
 
 
 def number(value: float) -> str:

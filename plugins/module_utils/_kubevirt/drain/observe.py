@@ -271,7 +271,7 @@ class Observer:
             findings=findings,
             job=job,
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
-            runs_us="" if gone else self._control_node.why(vmi),
+            control_node="" if gone else self._control_node.why(vmi),
         )
         if marked:
             self.evicted.pop(uuid, None)

@@ -34,7 +34,7 @@ from .model import (
     write_note,
 )
 from .read import Reader, target_refuses
-from .result import foreseen, result
+from .result import predicted_fields, result
 
 Obj = dict[str, Any]
 # Seconds: between the two reads after which an end is believed, and the longest sleep.
@@ -181,7 +181,7 @@ class Migrator:
         elif step.do is Do.CANCEL:
             refusal = self._tried(lambda: self._cancel(view, True))
         found = self._result(view, refusal or step, view.node)
-        return {**found, **foreseen(self._request, view, refusal or step)}
+        return {**found, **predicted_fields(self._request, view, refusal or step)}
 
     def _result(self, view: View, step: Step, first: str) -> dict[str, Any]:
         asked = read_note(view.vmi, self._request.run_id) if view.vmi is not None else None

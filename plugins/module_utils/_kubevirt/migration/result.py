@@ -127,7 +127,7 @@ def _place(node: str) -> str:
     return f"running on {node}" if node else "not running"
 
 
-def foreseen(request: MigrationRequest, view: View, step: Step) -> dict[str, Any]:
+def predicted_fields(request: MigrationRequest, view: View, step: Step) -> dict[str, Any]:
     """What check mode adds: the acts, and what would come of them."""
     planned = []
     vm, target = request.vm, request.target

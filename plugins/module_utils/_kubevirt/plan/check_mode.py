@@ -14,7 +14,7 @@ from ..._core.decision.decide import decide
 from ..._core.engine import begin
 from ..._core.model.policy import Limits, MigrationSettings, Policy
 from ..._core.model.record import Intent
-from ..._core.plan.schedule import add_times, foresee
+from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
 from ..._core.result import accounted
 from ..api.cluster import Cluster
@@ -52,7 +52,10 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
         )
         unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL), in_turn=False)
         decision = decide(obs, {request.node: record}, unlimited)
-        return {**found, **add_times(found["vms"], *foresee(decision, obs, policy, known, speeds))}
+        return {
+            **found,
+            **add_times(found["vms"], *predict_times(decision, obs, policy, known, speeds)),
+        }
     finally:
         platform.close()
 

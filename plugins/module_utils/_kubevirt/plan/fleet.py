@@ -273,11 +273,11 @@ def _quotas(
         for quota in quotas_left(
             found.quotas[space], pod, lambda what, space=space: used.taken(space, what)
         ):
-            if quota.left < quota.needs:
+            if quota.left < quota.required:
                 why = f"leaves {number(quota.left)} of {quota.resource}, and a target pod needs "
                 row = {
                     "name": f"{space}/{quota.quota}",
-                    "why": why + number(quota.needs),
+                    "why": why + number(quota.required),
                     "vms": [],
                 }
                 full.setdefault((row["name"], quota.resource), row)["vms"].append(vm["uuid"])

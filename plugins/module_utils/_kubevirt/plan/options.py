@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..._core.model.policy import Placing, Policy, PolicyError, Profile
+from ..._core.model.policy import PlacementPolicy, Policy, PolicyError, Profile
 from ..options import ON_NOT_MIGRATABLE
 
 
@@ -44,7 +44,7 @@ def check(params: Mapping[str, Any]) -> None:
 def policy(given: Policy) -> Policy:
     """As a drain has it: KubeVirt's settings for all VMs, and groups that are required."""
     rules = tuple(replace(rule, migration=None) for rule in given.rules)
-    return replace(given, rules=rules, placing=Placing(apart=True))
+    return replace(given, rules=rules, placement_policy=PlacementPolicy(require_anti_affinity=True))
 
 
 def warnings(given: Policy) -> list[str]:

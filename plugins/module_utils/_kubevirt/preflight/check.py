@@ -89,7 +89,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
                 found.vms.get(facts.key(vmi)),
                 rates.of(vmi),
             ),
-            runs_us=us.why(vmi),
+            control_node=us.why(vmi),
         )
         for vmi in here
     }
@@ -101,7 +101,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         answer = tried.found.get(uuid)
         if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
             answer = None  # the budget's own object says it better
-        seen[uuid] = replace(one, tried=answer, unmet=differs.get(uuid, ()))
+        seen[uuid] = replace(one, tried=answer, unsupported=differs.get(uuid, ()))
     others = other_pods(client, found.pods, request.node, request.pods, record is not None)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(

@@ -36,7 +36,7 @@ _HARVESTER = "harvesterhci.io/maintain-status"
 
 
 def node_seen(
-    node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, runs_us: str
+    node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str
 ) -> NodeSeen:
     """What the Node object says of its own state and of who works on it."""
     ready = facts.condition(node, "Ready") or {}
@@ -50,10 +50,10 @@ def node_seen(
         not_ready="" if up else f"{told}.",
         silent=_silent(node, nodes) if up else "",
         drain_taint=f"Taint {drain}." if drain in taints else "",
-        others=tuple(_others(taints, notes)),
+        other_maintenance=tuple(_others(taints, notes)),
         cordoned_by_others=bool(spec.get("unschedulable")) and names.CORDON not in notes,
         record=record,
-        runs_us=runs_us,
+        control_node=control_node,
     )
 
 

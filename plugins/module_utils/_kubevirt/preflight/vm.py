@@ -100,7 +100,7 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
         unchecked=pod_affinity(vmi).unchecked,
         quotas=tuple(quotas_left(quotas, pod, lambda what: around.taken(key[0], what))),
         budgets=budgets_of(found.budgets.get(key[0], ()), pod) if pod is not None else (),
-        left_mark=f"evacuationNodeName is {facts.mark(vmi)}." if facts.mark(vmi) else "",
+        stale_mark=f"evacuationNodeName is {facts.mark(vmi)}." if facts.mark(vmi) else "",
         foreign=_foreign(around, key),
         pod_mib=int(pod_needs(pod).get("memory", 0.0) / MIB),
     )

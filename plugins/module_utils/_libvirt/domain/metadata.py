@@ -25,7 +25,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
 from ..._core.model import constraints_text
-from ..._core.model.constraints import Needs
+from ..._core.model.constraints import Constraints
 from .spec import Declared
 from .untrusted import parse_xml
 
@@ -71,10 +71,10 @@ def is_marked(xml: str | None) -> bool:
     return bool(xml) and any(_root(xml).find(_tag(name)) is not None for name in _MARKS)
 
 
-def needs_of(declared: Mapping[str, str]) -> Needs:
+def needs_of(declared: Mapping[str, str]) -> Constraints:
     """Where it wants to be, from the children of our element. Raises PolicyError."""
     found = {key: declared[name] for name, key in _NEEDS.items() if declared.get(name)}
-    return constraints_text.needs("its metadata", found)
+    return constraints_text.parse_constraints("its metadata", found)
 
 
 def group_of(xml: str | None) -> str | None:

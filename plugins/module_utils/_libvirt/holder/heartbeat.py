@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.claims.owners import MARK_EVERY
+from ..._core.claims.owners import HEARTBEAT_INTERVAL
 from ..host.connection import LibvirtProblem, libvirt
 from ..store.names import alive_name, is_alive
 from ..store.volumes import Store, StoreError
@@ -43,7 +43,7 @@ class Mark:
             except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
                 self._log(f"the mark could not be renewed: {exc}")
             self.withdraw(local)
-            time.sleep(MARK_EVERY)
+            time.sleep(HEARTBEAT_INTERVAL)
 
     def renew(self, conn: Any) -> None:
         """Leave a new one; it differs from all before it, also those of another holder."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.link.deadline import Deadlines, Measure, Verdict
+from ..._core.link.deadline import DeadlineAction, Deadlines, DeadlineVerdict
 from ..._core.link.rules import LinkJob
 from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
 from ..._core.reasons.reason import Reason
@@ -23,7 +23,7 @@ from ..store.volumes import Store, StoreError, VolumeMissing
 from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
 from .links import Links
 from .migrate import flags_of, outgoing_job, params_of
-from .order import Ended, MoveOrder, ended
+from .order import AttemptEnd, MoveOrder, ended
 from .outcome import Settled, resume, settle
 from .probe import Pace, Probe
 
@@ -45,7 +45,7 @@ class Job:
         links: Links,
         order: MoveOrder,
         changed: Callable[[Job], None],
-        over: Callable[[Job, Ended], None],
+        over: Callable[[Job, AttemptEnd], None],
         pace: Pace,
         mark: Callable[[Any], None] = lambda _conn: None,
     ) -> None:
@@ -63,7 +63,7 @@ class Job:
         self._lock = threading.Lock()
         self._admitted = threading.Event()
         self._withdrawn = False
-        self._verdict: Verdict | None = None
+        self._verdict: DeadlineVerdict | None = None
         self._user_abort = False
         self._prepared = False
         self.probe = Probe(
@@ -119,9 +119,9 @@ class Job:
         verdict = self.deadlines.step(
             now, self.open, sample.iteration, sample.remaining, probe.mode
         )
-        if verdict.measure is not Measure.NONE:
+        if verdict.action is not DeadlineAction.NONE:
             self._verdict = verdict
-            probe.measure(verdict.measure)
+            probe.apply_deadline(verdict.action)
 
     def abort(self) -> tuple[str, str]:
         """(withdrawn | aborting | refused, a sentence). The end comes as outcome."""
@@ -138,7 +138,7 @@ class Job:
             return "refused", self.probe.message
         if self.probe.abort_status is AbortStatus.NONE:
             self._user_abort = True
-            self.probe.measure(Measure.ABORT)
+            self.probe.apply_deadline(DeadlineAction.ABORT)
         return "aborting", "the job is being aborted"
 
     # The thread
@@ -161,7 +161,7 @@ class Job:
         self._changed(self)
         return True
 
-    def _move(self) -> Ended:
+    def _move(self) -> AttemptEnd:
         self._admitted.wait()
         if not self._start():
             return ended(self.order, Reason.ABORTED, "withdrawn before it started", self.order.node)
@@ -234,7 +234,7 @@ class Job:
             raise DisksError(f"the storage for the copy: {exc}") from exc
         return disks
 
-    def _watch(self) -> Ended:
+    def _watch(self) -> AttemptEnd:
         """Look after a migration that nobody of ours waits for."""
         self._start()
         self.probe.start(None)
@@ -246,7 +246,7 @@ class Job:
         text = "the process that asked for the migration died; libvirt's log has the reason"
         return self._end(settled, Reason.OUTCOME_LOST, text)
 
-    def _end(self, settled: Settled, reason: Reason, error: str) -> Ended:
+    def _end(self, settled: Settled, reason: Reason, error: str) -> AttemptEnd:
         """The outcome: where the VM runs decides, not the error."""
         stays = ""
         if settled.at == self.order.node:
@@ -262,7 +262,7 @@ class Job:
         stats = settled.stats
         sample = self.probe.sample
         downtime = stats.get("downtime")
-        return Ended(
+        return AttemptEnd(
             **{
                 **outcome.__dict__,
                 "mode": self.probe.mode,

@@ -106,7 +106,7 @@ def _settings(raw: Mapping[str, Any]) -> MigrationSettings:
 
 
 @dataclass(frozen=True)
-class Ended:
+class AttemptEnd:
     """How one attempt ended: what the volume outcome.<uuid>.<attempt> says.
 
     at: the node where the VM runs; empty when that could not be read. Sizes in bytes.
@@ -154,9 +154,9 @@ class Ended:
         }
 
 
-def ended(order: MoveOrder, reason: Reason | None, message: str = "", at: str = "") -> Ended:
+def ended(order: MoveOrder, reason: Reason | None, message: str = "", at: str = "") -> AttemptEnd:
     """The plain form of an outcome, without numbers. `reason` None: it went well."""
-    return Ended(
+    return AttemptEnd(
         uuid=order.uuid,
         name=order.name,
         attempt=order.attempt,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.link.deadline import Measure
+from ..._core.link.deadline import DeadlineAction
 from ..._core.model.observation import AbortStatus, Mode, State
 from ..domain.state import to_state
 from ..host.connection import LibvirtProblem, libvirt
@@ -102,7 +102,7 @@ class Probe:
         self._dom: Any = None
         self._wanted: int | None = None
         self._applied: int | None = None
-        self._measures: list[Measure] = []
+        self._measures: list[DeadlineAction] = []
         self._pause = self._not_before = 0.0  # of an abort that was refused
         self.sample = Sample()
         self.seen = False  # a job was seen at all
@@ -134,9 +134,9 @@ class Probe:
         self._wanted = mib
         self._wake.set()
 
-    def measure(self, what: Measure) -> None:
+    def apply_deadline(self, what: DeadlineAction) -> None:
         """Abort, post-copy or pause, as soon as the job can be reached."""
-        if what is Measure.ABORT:
+        if what is DeadlineAction.ABORT:
             self.abort_status = AbortStatus.ABORTING
         self._measures.append(what)
         self._wake.set()
@@ -205,20 +205,20 @@ class Probe:
             except libvirt.libvirtError as exc:
                 self.message = str(exc)
 
-    def _take(self, what: Measure) -> bool:
+    def _take(self, what: DeadlineAction) -> bool:
         """Do it. False: not yet, try again."""
         try:
-            if what is Measure.ABORT:
+            if what is DeadlineAction.ABORT:
                 return self._abort()
-            if what is Measure.POST_COPY:
+            if what is DeadlineAction.POST_COPY:
                 self._dom.migrateStartPostCopy(0)
                 self.mode = Mode.POST_COPY
-            elif what is Measure.PAUSE:
+            elif what is DeadlineAction.PAUSE:
                 self._dom.suspend()
                 self.mode = Mode.PAUSED
         except libvirt.libvirtError as exc:
             self.message = str(exc)
-            if what is Measure.ABORT:  # a lock that was not to be had, libvirtd is busy ...
+            if what is DeadlineAction.ABORT:  # a lock that was not to be had, libvirtd is busy ...
                 self._put_off()
                 return False
         return True

@@ -22,7 +22,7 @@ from ..store.volumes import OutcomeName, Store, StoreError, VolumeMissing, Volum
 from .heartbeat import Mark
 from .job import Job
 from .links import Links, Local
-from .order import Ended, MoveOrder, OrderError, parse_order
+from .order import AttemptEnd, MoveOrder, OrderError, parse_order
 from .probe import Pace
 from .save import Saves
 from .stop import Stops
@@ -148,7 +148,7 @@ class Board:
         self._stirred.set()
         self._tell({"event": "change", "job": line_of(job)})
 
-    def _over(self, job: Job, outcome: Ended) -> None:
+    def _over(self, job: Job, outcome: AttemptEnd) -> None:
         """Write the outcome, then let go: who sees a VM not held finds its outcome written."""
         text = "ok" if outcome.ok else outcome.to_dict()["reason"]
         self._log(
@@ -162,7 +162,7 @@ class Board:
         self._stirred.set()
         self._tell({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
 
-    def _write(self, outcome: Ended, local: Local) -> None:
+    def _write(self, outcome: AttemptEnd, local: Local) -> None:
         name = format_name(OutcomeName(outcome.uuid, outcome.attempt))
         data = json.dumps(outcome.to_dict(), sort_keys=True).encode()
         until = time.monotonic() + WRITE_FOR

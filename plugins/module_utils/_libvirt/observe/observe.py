@@ -33,7 +33,7 @@ class Observer:
         source: Host,
         peers: Sequence[Host],
         boot_id: str,
-        keepers: Sequence[str],
+        quorum_hosts: Sequence[str],
         controller_uuid: str = "",
         noted: str = "",
     ) -> None:
@@ -42,7 +42,7 @@ class Observer:
         self._control_node = ControlNode(controller_uuid)
         self._peers = list(peers)
         self._boot_id = boot_id
-        self._keepers = keepers
+        self._keepers = quorum_hosts
         # By (uuid, active): what goes off or is started is another read. A save's image appears
         # only as the VM goes off, and the live definition is not the one it starts with.
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
@@ -276,7 +276,7 @@ class Observer:
             resumable=domain.resumable,
             crashed=domain.crashed,
             resident_mib=domain.resident_mib,
-            runs_us=self._runs_us(domain) if vm.active else "",
+            control_node=self._runs_us(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))
 

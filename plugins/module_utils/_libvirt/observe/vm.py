@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..._core.model.constraints import NO_NEEDS, Needs
+from ..._core.model.constraints import NO_CONSTRAINTS, Constraints
 from ..._core.model.observation import VM, Job, MigrationMethod, State
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
@@ -66,7 +66,7 @@ class VMFacts:
     copied: tuple[str, ...] = field(default=())
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
-    needs: Needs = NO_NEEDS
+    constraints: Constraints = NO_CONSTRAINTS
     known: bool = True
 
     def to_vm(
@@ -94,7 +94,7 @@ class VMFacts:
             cold_refused_by=self.cold_refused_by,
             job=job,
             document=self.document,
-            needs=self.needs,
+            constraints=self.constraints,
             known=self.known,
         )
 
@@ -126,7 +126,7 @@ def read_vm_facts(
 
 
 def _facts(
-    asked: _Question, domain: DomainNow, needs: Needs, marked: bool, answers: _Answers
+    asked: _Question, domain: DomainNow, needs: Constraints, marked: bool, answers: _Answers
 ) -> VMFacts:
     source, spec, runtime, sights = asked.source, asked.spec, asked.runtime, asked.sights
     shared = shared_disks(sights)
@@ -165,7 +165,7 @@ def _facts(
             spec, runtime, sights, lambda path: path_shared(path, source.config.shared_paths)
         ),
         save_findings=save_findings(spec, runtime),
-        needs=needs,
+        constraints=needs,
     )
 
 

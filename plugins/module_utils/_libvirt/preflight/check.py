@@ -110,16 +110,16 @@ def gather(
             max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets
         ),
         stuck=_stuck(platform, obs),
-        needed=_needed(platform.keepers, obs, node, record, targets),
-        left_claims=(
-            *(_left_claims(obs) if record is None else ()),
+        needed=_needed(platform.quorum_hosts, obs, node, record, targets),
+        stale_claims=(
+            *(_stale_claims(obs) if record is None else ()),
             *platform.left.elsewhere,
         ),
     )
 
 
 def _needed(
-    keepers: Sequence[str],
+    quorum_hosts: Sequence[str],
     obs: Observation,
     node: str,
     record: NodeRecord | None,
@@ -128,8 +128,8 @@ def _needed(
     """Hosts that do not answer and that something depends on: what."""
     silent = unread_hosts(obs, node)
     needed: dict[str, list[str]] = {name: [] for name in silent}
-    if not are_majority([name for name in keepers if name not in needed], keepers):
-        for name in needed.keys() & set(keepers):
+    if not are_majority([name for name in quorum_hosts if name not in needed], quorum_hosts):
+        for name in needed.keys() & set(quorum_hosts):
             needed[name].append("It is one of the hosts that count the slots.")
     for uuid, entry in (record.vms if record is not None else {}).items():
         for name in may_have(obs, node, entry, obs.vms.get(uuid)):
@@ -154,7 +154,7 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
         local_media=tuple(
             f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)
         ),
-        left_mark="Marked in its metadata." if vm.marked and record is None else "",
+        stale_mark="Marked in its metadata." if vm.marked and record is None else "",
         foreign="Its job runs since " + _seconds(vm) if foreign else "",
     )
 
@@ -207,19 +207,19 @@ def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]
     which this is the preflight, carries on with them or gives them back.
     """
     reads, ours = platform.observer.reads, obs.held.union(obs.claims)
-    first = stale_slots(reads, platform.keepers, ours)
+    first = stale_slots(reads, platform.quorum_hosts, ours)
     if not first:
         return ()
-    again = stale_slots(platform.observer.read_hosts(), platform.keepers, ours)
+    again = stale_slots(platform.observer.read_hosts(), platform.quorum_hosts, ours)
     return tuple(work for work in first if work in again)
 
 
 def stale_slots(
-    reads: Mapping[str, HostNow], keepers: Sequence[str], held: frozenset[str]
+    reads: Mapping[str, HostNow], quorum_hosts: Sequence[str], held: frozenset[str]
 ) -> list[StuckWork]:
     """`held`: VMs that the holder of this host works on."""
     stands: dict[Slot, list[str]] = {}
-    for keeper in keepers:
+    for keeper in quorum_hosts:
         for slot in reads[keeper].slots if keeper in reads else ():
             stands.setdefault(slot, []).append(keeper)
     found = []
@@ -239,7 +239,7 @@ def stale_slots(
     return found
 
 
-def _left_claims(obs: Observation) -> Iterable[str]:
+def _stale_claims(obs: Observation) -> Iterable[str]:
     for claim in obs.claims.values():
         vm = obs.vms.get(claim.vm)
         if (vm is None or vm.job is None) and claim.vm not in obs.held:

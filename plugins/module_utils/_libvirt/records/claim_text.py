@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..._core.claims.owners import DEAD_AFTER, Standing
+from ..._core.claims.owners import DEAD_AFTER, ClaimState
 from ..domain.untrusted import load_json
 from ..store.names import Reservation, format_name
 
@@ -39,30 +39,30 @@ def whose(claim: Reservation, said: Mapping[str, str], name: str) -> str:
     return f"{text} ({' '.join(parts)})" if parts else text
 
 
-def words_of(claim: Reservation, target: str, found: Standing, who: str, is_there: bool) -> str:
+def words_of(claim: Reservation, target: str, found: ClaimState, who: str, is_there: bool) -> str:
     """One sentence or two. `is_there`: the target has a domain of it."""
     source = claim.source
     by_hand = f"on {target}: virsh vol-delete --pool virtops {format_name(claim)}"
-    if found is Standing.QUIET:
+    if found is ClaimState.QUIET:
         return f"{who}: nothing is heard of its drain; after {DEAD_AFTER:.0f} s a drain removes it"
-    if found is Standing.HALF_MOVED:
+    if found is ClaimState.HALF_MOVED:
         return (
             f"{who}: it is switched off, half-way from {source} to {target}, and its drain is dead."
             f" Run the drain of {source} again, or restore {source}"
         )
-    if found is Standing.NAMELESS:
+    if found is ClaimState.WITHOUT_ID:
         return (
             f"{who}: nothing is heard of its drain, and an older version made its claim, so it is"
             f" not removed by itself. Run the drain of {source} again, or {by_hand}"
         )
-    if found is Standing.UNREADABLE:
+    if found is ClaimState.UNREADABLE:
         no_domain = "" if is_there else f" {target} has no domain of it."
         return (
             f"{who}: {source} cannot be read, so its drain may still be at work.{no_domain} As soon"
             f" as {source} answers, a drain removes the claim if its owner is dead. If {source} is"
             f" off for good, {by_hand}"
         )
-    if found is Standing.LEFT:
+    if found is ClaimState.OWNER_DEAD:
         return f"{who}: its drain is dead. The next drain that meets the claim removes it"
     return who
 

@@ -13,7 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ..._core.claims.admission import are_majority, keep, keep_slot, keepers, settled
+from ..._core.claims.admission import (
+    are_majority,
+    may_keep_claim,
+    may_keep_slot,
+    quorum_hosts,
+    settled,
+)
 from ..._core.decision.actions import Action
 from ..._core.model.observation import Reservation as CoreReservation
 from ..._core.model.observation import State
@@ -46,7 +52,7 @@ class Claims:
         self._source = source
         self._whose = whose
         self._away = away
-        self.keepers = keepers(hosts, slots_on)
+        self.quorum_hosts = quorum_hosts(hosts, slots_on)
         self._ids: dict[str, str] = {}  # UUID -> id of the claim that was last granted
         self._names: dict[str, str] = {}  # the same -> its volume
 
@@ -106,7 +112,7 @@ class Claims:
         made: dict[str, list[str]] = {}
         slots: set[str] = set()
         silent: dict[str, str] = dict.fromkeys(self._away(), "it did not answer")
-        asked = [name for name in self.keepers if name not in silent]
+        asked = [name for name in self.quorum_hosts if name not in silent]
         for name in asked:
             try:
                 store = self._hosts[name].store
@@ -119,9 +125,9 @@ class Claims:
         answering = [name for name in asked if name not in silent]
         for action in reversed(kept):
             why_not = (
-                keep_slot(slots, limits)
-                if are_majority(answering, self.keepers)
-                else too_few(self.keepers, silent)
+                may_keep_slot(slots, limits)
+                if are_majority(answering, self.quorum_hosts)
+                else too_few(self.quorum_hosts, silent)
             )
             answers[action.vm] = why_not
             if why_not is not None:
@@ -156,7 +162,7 @@ class Claims:
         Every reservation of this VM by this host goes, whatever memory its name says: that of a
         claim which no record remembers is not known here.
         """
-        self._drop_slots(action, self.keepers)
+        self._drop_slots(action, self.quorum_hosts)
         store = self._hosts[action.target].store
         for name in store.names():
             parsed = parse_name(name)
@@ -227,4 +233,4 @@ def _why_not(
     active = {d.uuid: d.memory_mib for d in read.domains.values() if d.state is not State.SHUTOFF}
     incoming = [d.uuid for d in read.domains.values() if d.state is State.INCOMING]
     capacity = target.capacity_mib - target.config.reserve_mib
-    return keep(mine, claims, active, incoming, capacity, limits, cordoned)
+    return may_keep_claim(mine, claims, active, incoming, capacity, limits, cordoned)

@@ -14,7 +14,14 @@ import os
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import replace
 
-from ..._core.claims.owners import Look, Standing, Watch, has_come_back, is_half_moved, standing
+from ..._core.claims.owners import (
+    ClaimState,
+    OwnerState,
+    OwnerWatch,
+    claim_state,
+    is_half_moved,
+    owner_returned,
+)
 from ..._core.model.observation import Observation, State
 from ..._core.model.observation import Reservation as CoreReservation
 from ..._core.model.record import NodeRecord, RecordError, VMRecord
@@ -27,7 +34,7 @@ from .claim_text import removed, said_of, whose, words_of
 NOTES = "/run/virtops/claims.json"
 Reads = MutableMapping[str, HostNow]
 # Nothing moves for these by waiting.
-_STUCK = frozenset({Standing.UNREADABLE, Standing.NAMELESS, Standing.HALF_MOVED})
+_STUCK = frozenset({ClaimState.UNREADABLE, ClaimState.WITHOUT_ID, ClaimState.HALF_MOVED})
 
 
 class LeftClaims:
@@ -41,12 +48,12 @@ class LeftClaims:
         self,
         hosts: Mapping[str, Host],
         own: str,
-        keepers: Collection[str],
+        quorum_hosts: Collection[str],
         now: Callable[[], float],
         acts: bool,
         notes: str = NOTES,
     ) -> None:
-        self._hosts, self._own, self._keepers = hosts, own, keepers
+        self._hosts, self._own, self._keepers = hosts, own, quorum_hosts
         self._now, self._acts, self._path = now, acts, notes
         self._said: dict[tuple[str, str], bytes] = {}  # (host, volume) -> content
         self.told: list[str] = []
@@ -55,7 +62,7 @@ class LeftClaims:
     def look(self, found: Mapping[str, HostNow], obs: Observation) -> None:
         """`found`: the last read of the hosts. Notes in `obs` whose the claims on its node are."""
         reads = dict(found)
-        watch = Watch(_load(self._path))
+        watch = OwnerWatch(_load(self._path))
         before, keys = dict(watch.notes), set()
         self.elsewhere = []
         notes: dict[tuple[str, str], tuple[str, bool]] = {}
@@ -67,8 +74,8 @@ class LeftClaims:
                 keys.add(key)
                 seen = self._see(claim, target, reads)
                 quiet = watch.quiet_for(key, seen, self._now())
-                state = standing(seen, bool(claim.id), quiet)
-                if state is Standing.LEFT:
+                state = claim_state(seen, bool(claim.id), quiet)
+                if state is ClaimState.OWNER_DEAD:
                     state = self._remove(claim, target, seen, reads)
                 text = self._tell(claim, target, state, seen, reads)
                 notes[claim.vm, target] = text, state in _STUCK
@@ -78,12 +85,12 @@ class LeftClaims:
         obs.inbound = [_noted(c, notes.get((c.vm, c.target))) for c in obs.inbound]
         self._sweep_slots(reads)
 
-    def _see(self, claim: Reservation, target: str, reads: Reads) -> Look:
+    def _see(self, claim: Reservation, target: str, reads: Reads) -> OwnerState:
         source = self._read(claim.source, reads)
         if source is None or source.error:
-            return Look(False)
+            return OwnerState(False)
         here, there = source.domains.get(claim.vm), reads[target].domains.get(claim.vm)
-        return Look(
+        return OwnerState(
             True,
             alive_of(source.names),
             here.state if here is not None else State.ABSENT,
@@ -100,11 +107,11 @@ class LeftClaims:
     # Telling
 
     def _tell(
-        self, claim: Reservation, target: str, state: Standing, seen: Look, reads: Reads
+        self, claim: Reservation, target: str, state: ClaimState, seen: OwnerState, reads: Reads
     ) -> str:
         here = target == self._own
-        silent = state in _STUCK or state is Standing.LEFT
-        if not here and not silent and (state is not Standing.QUIET or seen.mark):
+        silent = state in _STUCK or state is ClaimState.OWNER_DEAD
+        if not here and not silent and (state is not ClaimState.QUIET or seen.mark):
             return ""
         is_there = claim.vm in reads[target].domains
         text = words_of(claim, target, state, self._who(claim, target, reads), is_there)
@@ -134,39 +141,41 @@ class LeftClaims:
 
     # Taking away
 
-    def _remove(self, claim: Reservation, target: str, seen: Look, reads: Reads) -> Standing:
+    def _remove(
+        self, claim: Reservation, target: str, seen: OwnerState, reads: Reads
+    ) -> ClaimState:
         """Its owner was proven dead. What became of the claim, or why it stays."""
         try:
             entries = _entries(self._hosts[claim.source].store, claim.source, claim.vm)
             if is_half_moved(seen, target, entries):
-                return Standing.HALF_MOVED
+                return ClaimState.HALF_MOVED
             if not self._acts:
-                return Standing.LEFT
+                return ClaimState.OWNER_DEAD
             self._finish(claim, target, seen, entries)
             who, name = self._who(claim, target, reads), format_name(claim)
             content, store = self._content(target, name), self._hosts[target].store
             if not store.delete(name):
-                return Standing.IN_USE  # somebody else was first
+                return ClaimState.IN_USE  # somebody else was first
             if self._is_back(claim, target, seen):
                 store.create(name, content)
-                return Standing.IN_USE
+                return ClaimState.IN_USE
             self._drop_slots(claim)
         except RecordError:
-            return Standing.UNREADABLE
+            return ClaimState.UNREADABLE
         except (HostUnreachable, StoreError, libvirt.libvirtError):
-            return Standing.QUIET  # asked again at the next look
+            return ClaimState.QUIET  # asked again at the next look
         self._say(removed(who, target))
-        return Standing.IN_USE  # for this observation; it is not there at the next one
+        return ClaimState.IN_USE  # for this observation; it is not there at the next one
 
-    def _is_back(self, claim: Reservation, target: str, seen: Look) -> bool:
+    def _is_back(self, claim: Reservation, target: str, seen: OwnerState) -> bool:
         """Read after the claim was removed. What cannot be read may be back."""
         fresh = {name: self._hosts[name].read(True) for name in (claim.source, target)}
         if fresh[target].error:
             return True
-        return has_come_back(seen, self._see(claim, target, fresh))
+        return owner_returned(seen, self._see(claim, target, fresh))
 
     def _finish(
-        self, claim: Reservation, target: str, seen: Look, entries: Collection[VMRecord]
+        self, claim: Reservation, target: str, seen: OwnerState, entries: Collection[VMRecord]
     ) -> None:
         """It has arrived: what its drain would have done last of all. While the claim stands,
         nobody takes for its own what is read of the VM there."""

@@ -13,8 +13,8 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress impo
     HEARTBEAT_SECONDS,
     Progress,
     duration,
-    foreseen,
     heartbeat,
+    predicted_lines,
     summary,
     vm_line,
     would_not,
@@ -146,7 +146,7 @@ def test_a_restore_is_silent_about_what_was_never_touched() -> None:
 
 def test_every_action_has_words_in_check_mode() -> None:
     acts = [{"do": do.value, "vm": "web", "target": ""} for do in Do]
-    lines = foreseen({**result(), "planned": acts})
+    lines = predicted_lines({**result(), "planned": acts})
     assert [line for line in lines if not line.startswith("web  would be ")] == [
         line for line in lines if line.startswith(("web  would have its ", "web  would get its "))
     ]

@@ -17,9 +17,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     needs,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Ended,
     Engine,
     Slice,
+    SliceEnd,
     begin,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
@@ -95,8 +95,8 @@ class Caller:
         begun, answers = False, []
         for _round in range(100):
             outcome, waiting = self.slice(name, intent, begun, answers)
-            assert (outcome.ended is Ended.NEEDS) is bool(waiting)
-            if outcome.ended is not Ended.NEEDS:
+            assert (outcome.ended is SliceEnd.HOOKS_PENDING) is bool(waiting)
+            if outcome.ended is not SliceEnd.HOOKS_PENDING:
                 return outcome
             self.rounds.append([(need["hook"], need["uuid"]) for need in waiting])
             for need in waiting:

@@ -14,8 +14,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.diff import (
     diff,
-    foreseen,
-    picture,
+    diff_lines,
+    predicted_lines,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
@@ -51,12 +51,12 @@ def test_foreseen_is_what_comes(domain, before: str, after: str) -> None:
     record = begin(None, "a", "drained", "run", platform.now(), platform.own.boot_id)
     obs = platform.observe(record)
     decision = decide(obs, {"a": record}, policy)
-    planned = picture(obs, decision.records["a"])
-    told = foreseen(planned, decision.actions)
+    planned = diff_lines(obs, decision.records["a"])
+    told = predicted_lines(planned, decision.actions)
 
     outcome = Engine(platform, policy, record).run(platform.now() + 2000.0)
     found = diff(
-        picture(outcome.first, outcome.record), picture(outcome.observation, outcome.record)
+        diff_lines(outcome.first, outcome.record), diff_lines(outcome.observation, outcome.record)
     )
     assert found == diff(planned, told)
     assert found["before"] == f"VM vm1: {before}\nhost a: takes VMs\n"

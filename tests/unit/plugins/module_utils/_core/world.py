@@ -12,8 +12,8 @@ from __future__ import annotations
 import threading
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Ended,
     Engine,
+    SliceEnd,
     begin,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
@@ -157,7 +157,7 @@ class World(Faults, Observer):
             outcome = engine.run(platform.now() + self.slice_seconds, longest_wait=8.0)
             begun = True
             self.locks[run.node] = None
-            if outcome.ended is Ended.FINAL:
+            if outcome.ended is SliceEnd.FINAL:
                 run.result, run.finished = outcome, True
                 self._said(run, outcome)
                 return

@@ -110,7 +110,7 @@ class Fleet:
             observer=observer,
             source=hosts["a"],
             hosts=hosts,
-            keepers=("b", "c", "a"),
+            quorum_hosts=("b", "c", "a"),
             left=Reader(elsewhere=self.elsewhere),
         )
         own = HostConfig("a", "qemu:///system")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Ended
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -93,7 +93,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     acts = [SimpleNamespace(do=do) for do in done]
     obs = SimpleNamespace(claims={}, held=())
     outcome = SimpleNamespace(
-        ended=Ended.FINAL, record=record(after), actions_done=acts, observation=obs
+        ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs
     )
     engine = SimpleNamespace(run=lambda _until: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args: engine)
@@ -163,7 +163,7 @@ def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
         now=lambda: 0.0,
         wall=lambda: "",
         boot_id="boot",
-        keepers=("host-b",),
+        quorum_hosts=("host-b",),
         observer=SimpleNamespace(read_hosts=lambda: reads),
     )
     peers = [HostConfig("host-b", "b"), HostConfig("host-c", "c")]

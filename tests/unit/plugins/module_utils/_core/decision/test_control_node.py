@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
     Way,
     choose,
-    choose_asked,
+    choose_requested,
     strongest,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
@@ -69,7 +69,7 @@ STOPS = frozenset({Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF, Do.COLD_DEFINE, Do.AUTOST
 
 
 def us(domain):
-    domain.spec = replace(domain.spec, runs_us=US)
+    domain.spec = replace(domain.spec, control_node=US)
     return domain
 
 
@@ -86,14 +86,14 @@ def test_nothing_chooses_a_stop_for_it(declared, migratable, on_not, by_rule) ->
     found = DEVICE if migratable is False else ()
     one = VM(
         "u", "vm", "a", declared_strategy=declared, migratable=migratable, findings=found,
-        runs_us=US,
+        control_node=US,
     )  # fmt: skip
     rules = (Rule("stop", lambda _document: True, allow_stop=True),) if by_rule else ()
     policy = Policy(rules=rules, on_not_migratable=on_not, allow_stop=True)
-    for choice in (choose(one, policy), choose_asked(one, policy)):
+    for choice in (choose(one, policy), choose_requested(one, policy)):
         assert choice.way not in (Way.SHUTDOWN, Way.SAVE, Way.COLD_MIGRATE)
-        other = (choose if choice.decided_by != "asked for" else choose_asked)(
-            replace(one, runs_us=""), policy
+        other = (choose if choice.decided_by != "asked for" else choose_requested)(
+            replace(one, control_node=""), policy
         )
         if other.way in (Way.SHUTDOWN, Way.SAVE, Way.COLD_MIGRATE):
             why = strongest(choice)

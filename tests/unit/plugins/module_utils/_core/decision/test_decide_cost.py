@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import (
-    Needs,
+    Constraints,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
@@ -36,8 +36,8 @@ FLEETS = {
     "roomy": (20 * 2048, {}, 2),
     "full": (65536 - 1500, {}, 0),
     "picky": (20 * 2048, {"refused_by": {f"n{i:04}": CARD for i in range(999)}}, 2),
-    "near": (20 * 2048, {"needs": Needs(near="web")}, 2),
-    "labelled": (20 * 2048, {"needs": Needs(selector={"disk": "ssd"})}, 0),
+    "near": (20 * 2048, {"constraints": Constraints(near="web")}, 2),
+    "labelled": (20 * 2048, {"constraints": Constraints(selector={"disk": "ssd"})}, 0),
 }
 
 

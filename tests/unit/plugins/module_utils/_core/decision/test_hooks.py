@@ -15,8 +15,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import answer
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Ended,
     Engine,
+    SliceEnd,
     begin,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
@@ -58,7 +58,7 @@ def test_a_vm_waits_for_its_hook_and_the_others_go_on() -> None:
     made = two(vm(1, "a", **WEB), vm(2, "a"))
     caller = Caller(made, hooked())
     outcome, waiting = caller.slice("run", "drained", False, [])
-    assert (outcome.ended, outcome.phase) == (Ended.NEEDS, NodePhase.DRAINING)
+    assert (outcome.ended, outcome.phase) == (SliceEnd.HOOKS_PENDING, NodePhase.DRAINING)
     (need,) = waiting
     assert need == {
         "kind": "hook",
@@ -76,7 +76,7 @@ def test_a_vm_waits_for_its_hook_and_the_others_go_on() -> None:
     assert outcome.record.vms["u1"].reason == Reason.HOOK_PENDING.value
     assert [a.vm for a in caller.acts if a.do is Do.MIGRATE] == ["u2"]
     again, waiting = caller.slice("run", "drained", True, [])
-    assert again.ended is Ended.NEEDS and [need["uuid"] for need in waiting] == ["u1"]
+    assert again.ended is SliceEnd.HOOKS_PENDING and [need["uuid"] for need in waiting] == ["u1"]
 
 
 def test_before_then_the_move_then_after_then_drained() -> None:
@@ -174,7 +174,7 @@ def test_the_owner_is_asked_after_the_hook() -> None:
     made = two(vm(1, "a", declared_strategy="External", **WEB))
     caller = Caller(made, hooked(hooks=Hooks(before="out.yml")))
     outcome, waiting = caller.slice("run", "drained", False, [])
-    assert outcome.ended is Ended.NEEDS and not made.machines["a"].domains["u1"].marked
+    assert outcome.ended is SliceEnd.HOOKS_PENDING and not made.machines["a"].domains["u1"].marked
     caller.opened.add("u1")
     caller.slice("run", "drained", True, waiting)
     assert Do.MARK in {a.do for a in caller.acts}
@@ -211,7 +211,7 @@ def test_the_nodes_deadline_ends_the_waiting() -> None:
     assert [(need["hook"], need["verdict"]) for need in waiting] == [("after", "blocked")]
     outcome, waiting = caller.slice("run", "drained", True, waiting)
     entry = outcome.record.vms["u1"]
-    assert (outcome.ended, outcome.phase, waiting) == (Ended.FINAL, NodePhase.BLOCKED, [])
+    assert (outcome.ended, outcome.phase, waiting) == (SliceEnd.FINAL, NodePhase.BLOCKED, [])
     assert entry.reason == Reason.DEADLINE.value and "HookPending" in entry.message
 
 
@@ -242,7 +242,7 @@ def test_a_pair_that_is_open_is_closed_without_its_rule() -> None:
     caller.opened.add("u1")
     caller.policy = replace(POLICY, rules=(Rule("none", lambda _document: False),))
     outcome, waiting = caller.slice("run", "drained", True, waiting)
-    assert outcome.ended is Ended.NEEDS
+    assert outcome.ended is SliceEnd.HOOKS_PENDING
     assert [(need["hook"], need["tasks"]) for need in waiting] == [("after", "back.yml")]
 
 

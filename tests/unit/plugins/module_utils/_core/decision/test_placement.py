@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import (
     committed,
-    keep,
-    keep_slot,
+    may_keep_claim,
+    may_keep_slot,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import (
     Placement,
@@ -133,7 +133,7 @@ def claim(vm_: str, memory: int = GIB, owner: str = "s") -> Reservation:
 
 
 def kept(mine: Reservation, claims, active=None, incoming=(), room=4 * GIB, cordoned=False):
-    return keep(mine, claims, active or {}, incoming, room, Limits(inbound=2), cordoned)
+    return may_keep_claim(mine, claims, active or {}, incoming, room, Limits(inbound=2), cordoned)
 
 
 def test_claim_kept_and_withdrawn() -> None:
@@ -177,8 +177,8 @@ def test_of_racing_claims_those_that_stay_fit(memory: int) -> None:
 
 
 def test_slots() -> None:
-    assert keep_slot(["x"] * 3, Limits(cluster=3)) is None
-    assert keep_slot(["x"] * 4, Limits(cluster=3)) is not None
+    assert may_keep_slot(["x"] * 3, Limits(cluster=3)) is None
+    assert may_keep_slot(["x"] * 4, Limits(cluster=3)) is not None
 
 
 # Report

@@ -23,7 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
-    Placing,
+    PlacementPolicy,
     PolicyError,
     Profile,
 )
@@ -39,10 +39,19 @@ def node(name: str, room: int = 8, taints: str = "", **more: Any) -> Node:
 
 def vm(**more: Any) -> VM:
     needs = {k: more.pop(k) for k in ("selector", "affinity", "tolerations", "near") if k in more}
-    return VM("u", "vm", "src", memory_mib=GIB, needs=constraints_text.needs("vm", needs), **more)
+    return VM(
+        "u",
+        "vm",
+        "src",
+        memory_mib=GIB,
+        constraints=constraints_text.parse_constraints("vm", needs),
+        **more,
+    )
 
 
-def picks(one: VM, *nodes: Node, how: Placing | None = None, times: int = 1, **more: Any) -> Any:
+def picks(
+    one: VM, *nodes: Node, how: PlacementPolicy | None = None, times: int = 1, **more: Any
+) -> Any:
     obs = Observation({n.name: n for n in (node("src", **more), *nodes)}, {})
     placement = Placement(obs, frozenset({"src"}), Limits(inbound=99), "", how)
     found = [placement.pick(one) for _turn in range(times)]
@@ -55,11 +64,11 @@ def picks(one: VM, *nodes: Node, how: Placing | None = None, times: int = 1, **m
 )
 def test_profiles(profile: Profile, chosen: str) -> None:
     nodes = (node("first", 16), node("large", 32), node("small", 2))
-    assert picks(vm(), *nodes, how=Placing(profile)) == chosen
+    assert picks(vm(), *nodes, how=PlacementPolicy(profile)) == chosen
 
 
 def test_packing_goes_on_until_the_host_is_full() -> None:
-    found = picks(vm(), node("a", 4), node("b", 3), how=Placing(Profile.HIGH), times=5)
+    found = picks(vm(), node("a", 4), node("b", 3), how=PlacementPolicy(Profile.HIGH), times=5)
     assert found == ["b", "b", "b", "a", "a"]
 
 
@@ -92,7 +101,7 @@ def test_never_to_an_older_hypervisor() -> None:
 
 def test_groups_apart_if_required() -> None:
     full = node("a", 99, group_counts={"db": 1})
-    required = Placing(apart=True)
+    required = PlacementPolicy(require_anti_affinity=True)
     assert picks(vm(group="db"), full) == "a"
     assert picks(vm(group="db"), full, how=required) is None
     assert picks(vm(group="db"), full, node("b"), how=required, times=2) == ["b", None]
@@ -121,7 +130,9 @@ def test_needs_come_back_as_they_went() -> None:
         "tolerations": ["gpu=yes:NoSchedule", "*", "old:NoExecute"],
         "near": "web",
     }
-    assert constraints_text.needs_to_dict(constraints_text.needs("vm", raw)) == raw
+    assert (
+        constraints_text.constraints_to_dict(constraints_text.parse_constraints("vm", raw)) == raw
+    )
 
 
 def test_hosts_that_are_left_out_are_named() -> None:

@@ -11,18 +11,18 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
     ROWS,
-    Job3,
+    JobStage,
     Recorded,
     Situation,
     judge,
-    most_telling,
+    most_significant,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
 
 S = State
-NONE, PRE, POST = Job3.NONE, Job3.PRECOPY, Job3.POSTCOPY
+NONE, PRE, POST = JobStage.NONE, JobStage.PRECOPY, JobStage.POSTCOPY
 NOTHING, INTENDED, HELD = Recorded.NOTHING, Recorded.INTENDED, Recorded.HELD
 STOPPING = Recorded.STOPPING
 
@@ -39,10 +39,10 @@ TABLE = {
     "moves on from another host in post-copy": (
         S.ABSENT, S.POSTCOPY_SOURCE, NONE, NOTHING, Situation.POSTCOPY),
     "pre-copy": (S.RUNNING, S.INCOMING, PRE, INTENDED, Situation.MOVING),
-    "switch-over": (S.PAUSED, S.RUNNING, PRE, HELD, Situation.HANDING_OVER),
+    "switch-over": (S.PAUSED, S.RUNNING, PRE, HELD, Situation.SWITCHING_OVER),
     "hand-over while its holder lives": (
-        S.SHUTOFF, S.RUNNING, NONE, HELD, Situation.HANDING_OVER),
-    "target still incoming": (S.RUNNING, S.INCOMING, NONE, INTENDED, Situation.HANDING_OVER),
+        S.SHUTOFF, S.RUNNING, NONE, HELD, Situation.SWITCHING_OVER),
+    "target still incoming": (S.RUNNING, S.INCOMING, NONE, INTENDED, Situation.SWITCHING_OVER),
     "both run": (S.RUNNING, S.RUNNING, NONE, INTENDED, Situation.TWICE),
     "paused at source, paused at target": (
         S.PAUSED, S.PAUSED, NONE, NOTHING, Situation.TWICE),
@@ -69,7 +69,7 @@ TABLE = {
     "paused after an attempt, unreadable there": (
         S.PAUSED, S.UNKNOWN, NONE, INTENDED, Situation.UNREADABLE),
     "paused here": (S.PAUSED, S.ABSENT, NONE, NOTHING, Situation.PAUSED_HERE),
-    "incoming here": (S.INCOMING, S.RUNNING, NONE, NOTHING, Situation.HANDING_OVER),
+    "incoming here": (S.INCOMING, S.RUNNING, NONE, NOTHING, Situation.SWITCHING_OVER),
 }  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_row(name: str) -> None:
 
 
 def test_every_combination_has_a_row() -> None:
-    for case in itertools.product(S, S, Job3, Recorded):
+    for case in itertools.product(S, S, JobStage, Recorded):
         assert judge(*case)[1] != "no row fits", case
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_concluded_where_a_host_cannot_be_read() -> None:
 def test_a_vm_that_runs_here_is_never_accounted_for_elsewhere() -> None:
     gone = {Situation.ARRIVED, Situation.ARRIVED_LEFTOVER, Situation.NOWHERE}
     gone |= {Situation.COLD_ARRIVED, Situation.STOPPED_HERE}
-    for target, job, record in itertools.product(S, Job3, Recorded):
+    for target, job, record in itertools.product(S, JobStage, Recorded):
         assert judge(S.RUNNING, target, job, record)[0] not in gone
 
 
@@ -121,4 +121,4 @@ def test_two_executing_domains_without_a_job_or_holder_are_twice() -> None:
     ],
 )
 def test_most_telling(states: tuple[S, ...], expected: S) -> None:
-    assert most_telling(states) is expected
+    assert most_significant(states) is expected

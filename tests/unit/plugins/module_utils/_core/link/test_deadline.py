@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
     GIB,
+    DeadlineAction,
     Deadlines,
-    Measure,
-    Passes,
+    MemoryPasses,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Mode,
@@ -32,24 +32,24 @@ def settings(**fields: object) -> MigrationSettings:
 
 def first(
     deadlines: Deadlines, until: int, link: bool = True, fall: int = 0, mode: Mode = Mode.PRE_COPY
-) -> tuple[int, Measure, Reason | None]:
+) -> tuple[int, DeadlineAction, Reason | None]:
     """(second, measure, reason) of the first measure. `fall`: bytes a second."""
     for second in range(until):
         verdict = deadlines.step(float(second), link, 1, 10**9 - second * fall, mode)
-        if verdict.measure is not Measure.NONE:
-            return second, verdict.measure, verdict.reason
-    return until, Measure.NONE, None
+        if verdict.action is not DeadlineAction.NONE:
+            return second, verdict.action, verdict.reason
+    return until, DeadlineAction.NONE, None
 
 
 @pytest.mark.parametrize(
     ("on_timeout", "post_copy", "measure"),
     [
-        ("abort", False, Measure.ABORT),
-        ("post_copy", True, Measure.POST_COPY),
-        ("pause", False, Measure.PAUSE),
+        ("abort", False, DeadlineAction.ABORT),
+        ("post_copy", True, DeadlineAction.POST_COPY),
+        ("pause", False, DeadlineAction.PAUSE),
     ],
 )
-def test_completion(on_timeout: str, post_copy: bool, measure: Measure) -> None:
+def test_completion(on_timeout: str, post_copy: bool, measure: DeadlineAction) -> None:
     deadlines = Deadlines(settings(on_timeout=on_timeout, post_copy=post_copy), 2 * GIB)
     assert first(deadlines, 1000, fall=1) == (200, measure, Reason.COMPLETION_TIMEOUT)
 
@@ -61,37 +61,37 @@ def test_a_part_of_a_gib_counts_whole() -> None:
 
 def test_no_progress() -> None:
     deadlines = Deadlines(settings(), GIB)
-    assert first(deadlines, 1000) == (30, Measure.ABORT, Reason.NO_PROGRESS)
+    assert first(deadlines, 1000) == (30, DeadlineAction.ABORT, Reason.NO_PROGRESS)
 
 
 def test_waiting_for_the_link_is_neither_late_nor_stuck() -> None:
     deadlines = Deadlines(settings(), GIB)
-    assert first(deadlines, 5000, link=False)[1] is Measure.NONE
+    assert first(deadlines, 5000, link=False)[1] is DeadlineAction.NONE
 
 
 def test_a_paused_one_gets_its_time_and_is_then_aborted() -> None:
     deadlines = Deadlines(settings(on_timeout="pause"), GIB)
-    assert first(deadlines, 1000)[1:] == (Measure.PAUSE, Reason.NO_PROGRESS)
-    again = [deadlines.step(31.0 + s, True, 1, 10**9, Mode.PAUSED).measure for s in range(60)]
-    assert again.index(Measure.ABORT) >= 29
-    assert Measure.PAUSE not in again
+    assert first(deadlines, 1000)[1:] == (DeadlineAction.PAUSE, Reason.NO_PROGRESS)
+    again = [deadlines.step(31.0 + s, True, 1, 10**9, Mode.PAUSED).action for s in range(60)]
+    assert again.index(DeadlineAction.ABORT) >= 29
+    assert DeadlineAction.PAUSE not in again
 
 
 def test_passes_that_get_smaller_are_progress_and_others_are_not() -> None:
-    passes = Passes()
-    assert passes.look(1, 1000)
-    assert passes.look(1, 10)
-    assert passes.look(2, 500), "less than the first pass"
-    assert passes.look(2, 400)
-    assert not passes.look(3, 490), "as much as before"
-    assert not passes.look(3, 5), "the end of a pass that is no progress"
-    assert passes.look(4, 300)
+    passes = MemoryPasses()
+    assert passes.made_progress(1, 1000)
+    assert passes.made_progress(1, 10)
+    assert passes.made_progress(2, 500), "less than the first pass"
+    assert passes.made_progress(2, 400)
+    assert not passes.made_progress(3, 490), "as much as before"
+    assert not passes.made_progress(3, 5), "the end of a pass that is no progress"
+    assert passes.made_progress(4, 300)
 
 
 def test_memory_after_the_disks_is_a_new_beginning() -> None:
-    passes = Passes()
-    assert passes.look(0, 100)
-    assert passes.look(1, 5000)
+    passes = MemoryPasses()
+    assert passes.made_progress(0, 100)
+    assert passes.made_progress(1, 5000)
 
 
 @given(
@@ -109,4 +109,4 @@ def test_never_a_measure_in_post_copy(
     for passed, link, iteration, remaining in looks:
         now += passed
         verdict = deadlines.step(now, link, iteration, remaining, Mode.POST_COPY)
-        assert verdict.measure is Measure.NONE
+        assert verdict.action is DeadlineAction.NONE

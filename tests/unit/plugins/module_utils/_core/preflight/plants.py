@@ -262,7 +262,7 @@ PLANTS: dict[Check, Plant] = {
     ),
     Check.EXTERNAL_OWNER: vm(K, declared_strategy="External"),
     Check.STAYS_OFF: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
-    Check.UNMET_SETTINGS: seen(K, unmet=("auto_converge is wanted as true.",)),
+    Check.UNMET_SETTINGS: seen(K, unsupported=("auto_converge is wanted as true.",)),
     Check.DISRUPTION_BUDGET: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
     **{
         member: whole(K, pods=(PodSeen("shop/odd", member, "because", whole=True),))
@@ -283,12 +283,12 @@ PLANTS: dict[Check, Plant] = {
     Check.IN_FLIGHT: seen(K, foreign="Migration m is Running."),
     Check.INBOUND: inbound,
     Check.STUCK: whole(K, stuck=(STUCK, STUCK)),
-    Check.LEFT_MARK: seen(K, left_mark="evacuationNodeName is a."),
-    Check.LEFT_CLAIM: whole(L, left_claims=("resv.u9.512.a on b",)),
+    Check.LEFT_MARK: seen(K, stale_mark="evacuationNodeName is a."),
+    Check.LEFT_CLAIM: whole(L, stale_claims=("resv.u9.512.a on b",)),
     Check.RECORD: whole(L, own=NodeSeen(record="Run r1.")),
     Check.DRAIN_TAINT: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
     Check.CORDONED: whole(L, own=NodeSeen(cordoned_by_others=True)),
-    Check.OTHERS: whole(K, own=NodeSeen(others=("Taint medik8s.io/drain.",))),
+    Check.OTHERS: whole(K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))),
     Check.DESCHEDULER: whole(K, cluster=ClusterSeen(descheduler="Pod d.")),
     Check.UPDATER: whole(K, cluster=ClusterSeen(updater="Migration m.")),
     Check.NODE_NOT_READY: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),
@@ -302,6 +302,6 @@ PLANTS: dict[Check, Plant] = {
     Check.WEBHOOK_UNAVAILABLE: whole(K, cluster=ClusterSeen(webhook="connection refused")),
     Check.API_ERROR: seen(K, tried=(Check.API_ERROR, "500")),
     Check.FORBIDDEN: whole(K, missing=("create pods/eviction",)),
-    Check.RUNS_THE_MAINTENANCE: whole(K, own=NodeSeen(runs_us="This runs in pod x.")),
+    Check.RUNS_THE_MAINTENANCE: whole(K, own=NodeSeen(control_node="This runs in pod x.")),
     Check.NOT_CHECKED: whole(K, unread=("The quotas: forbidden",)),
 }

@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Placing,
+    PlacementPolicy,
     Policy,
     Rule,
 )
@@ -107,7 +107,7 @@ def test_a_vm_on_its_way_is_not_running_twice() -> None:
 
 
 def test_a_mark_under_our_own_record_is_not_left_over() -> None:
-    facts, _policy = seen(K, left_mark="evacuationNodeName is a.")()
+    facts, _policy = seen(K, stale_mark="evacuationNodeName is a.")()
     assert Check.LEFT_MARK not in found(replace(facts, own=NodeSeen(record="Run r1.")))
 
 
@@ -120,5 +120,5 @@ def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(
     for name in ("b", "c"):
         node = facts.observation.nodes[name]
         facts.observation.nodes[name] = replace(node, group_counts={"db": 1})
-    policy = replace(POLICY, placing=Placing(apart=apart))
+    policy = replace(POLICY, placement_policy=PlacementPolicy(require_anti_affinity=apart))
     assert set(found(facts, policy)) == codes

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import heartbeat
 
 
-class Ended(Exception):
+class AttemptEnd(Exception):
     """The test has seen enough."""
 
 
@@ -51,9 +51,9 @@ def test_the_mark_of_a_migration_that_is_over_at_once_does_not_stay(
         if len(rounds) == 1:
             mark.renew(None)
         elif len(rounds) == 3:
-            raise Ended
+            raise AttemptEnd
 
     monkeypatch.setattr(heartbeat.time, "sleep", sleep)
-    with pytest.raises(Ended):
+    with pytest.raises(AttemptEnd):
         mark.keep_on()
     assert Volumes.names_there == {"cordon"}

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import Measure
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
+    DeadlineAction,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     AbortStatus,
     Mode,
@@ -117,7 +119,7 @@ def test_an_abort_that_was_refused_is_asked_for_again(
     monkeypatch.setattr(holder_probe, "time", clock)
     dom.locked = 4
     probe = probe_of(dom, 0)
-    probe.measure(Measure.ABORT)
+    probe.apply_deadline(DeadlineAction.ABORT)
     asked_at = []
     for tenth in range(300):
         clock.now = 100 + tenth / 10
@@ -132,7 +134,7 @@ def test_an_abort_that_was_refused_is_asked_for_again(
 def test_an_abort_that_comes_too_late_is_refused_in_words(dom: FakeDomain) -> None:
     dom.state_now = (3, 12)  # paused, post-copy
     probe = probe_of(dom, 0)
-    probe.measure(Measure.ABORT)
+    probe.apply_deadline(DeadlineAction.ABORT)
     probe._act()
     assert (dom.aborts, probe.abort_status) == (0, AbortStatus.FAILED)
     links: Any = SimpleNamespace(local=lambda: None)

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import Measure
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
+    DeadlineAction,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Outcome,
 )
@@ -34,7 +36,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    Ended,
+    AttemptEnd,
     parse_order,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
@@ -127,7 +129,7 @@ def job(guest: Guest, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> Job:
     return made
 
 
-def end(made: Job) -> Ended:
+def end(made: Job) -> AttemptEnd:
     return made._watch() if made.order.watch else made._move()
 
 
@@ -176,7 +178,7 @@ def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.Monkey
     made = job(guest, monkeypatch)
 
     def settle(*_args: Any) -> Settled:
-        made.probe.measure(Measure.PAUSE)
+        made.probe.apply_deadline(DeadlineAction.PAUSE)
         assert guest.suspending.wait(10)
         guest.over.set()
         return Settled(False, "a")

@@ -114,7 +114,7 @@ def test_the_drain_sees_it_while_it_is_on(monkeypatch: pytest.MonkeyPatch) -> No
     for state, known in ((State.RUNNING, True), (State.SHUTOFF, False)):
         observer = Observer(source, [], "boot", "a", UUID.upper())
         vm, _answered = observer._vm(DomainNow(UUID, "ops", state, 1024), {})
-        assert vm is not None and bool(vm.runs_us) is known
+        assert vm is not None and bool(vm.control_node) is known
 
 
 @pytest.mark.parametrize("acts", [True, False])

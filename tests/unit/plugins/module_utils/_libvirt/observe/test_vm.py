@@ -127,7 +127,7 @@ def test_what_it_asks_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
         "<nodeSelector>disk=ssd, zone=a</nodeSelector><affinity>rack In r1|r2</affinity>"
         "<tolerations>dedicated=db:NoSchedule</tolerations><near>web</near>"
     )
-    needs = read(monkeypatch, (), [], says).needs
+    needs = read(monkeypatch, (), [], says).constraints
     assert needs.selector == {"disk": "ssd", "zone": "a"}
     assert str(needs.affinity[0]) == "rack In (r1, r2)"
     assert needs.tolerations[0].key == "dedicated"

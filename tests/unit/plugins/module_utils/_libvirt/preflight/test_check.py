@@ -109,7 +109,7 @@ def test_a_migration_of_the_run_that_stands_is_ours(fleet: Fleet) -> None:
 
 def test_a_vm_that_runs_us_and_can_move_is_good_to_know(fleet: Fleet) -> None:
     """The drain moves it last: that is no blocker."""
-    fleet.vm(runs_us="It is us.")
+    fleet.vm(control_node="It is us.")
     told = fleet.look()
     row = told[Check.RUNS_THE_MAINTENANCE]
     assert (row["severity"], row["message"]) == ("warning", "It is us. It is moved last.")

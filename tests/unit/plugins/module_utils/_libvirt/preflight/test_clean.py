@@ -154,7 +154,7 @@ class Hosts:
             observer=observer,
             source=source,
             hosts={one.name: one for one in self.all},
-            keepers=("b",),
+            quorum_hosts=("b",),
             left=SimpleNamespace(elsewhere=()),
         )
         try:

@@ -165,7 +165,7 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
     Check.CORDONED: cordon,
     Check.PEER_UNREACHABLE: unreachable,
     Check.RUNS_THE_MAINTENANCE: lambda fleet: fleet.vm(
-        runs_us="It is us.", migratable=False, declared_strategy="None"
+        control_node="It is us.", migratable=False, declared_strategy="None"
     ),
 }
 

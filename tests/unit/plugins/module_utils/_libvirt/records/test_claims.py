@@ -213,9 +213,9 @@ ONE = Limits(1, 9, 9)
 
 
 def test_the_keepers_are_the_first_three_or_the_named_one_and_two_more() -> None:
-    assert of(fleet(), "e").keepers == ("a", "b", "c")
-    assert of(fleet(), "e", "d").keepers == ("d", "a", "b")
-    assert Claims({"x": FakeHost("x")}, "x").keepers == ("x",)  # type: ignore[dict-item]
+    assert of(fleet(), "e").quorum_hosts == ("a", "b", "c")
+    assert of(fleet(), "e", "d").quorum_hosts == ("d", "a", "b")
+    assert Claims({"x": FakeHost("x")}, "x").quorum_hosts == ("x",)  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("known", [True, False])
