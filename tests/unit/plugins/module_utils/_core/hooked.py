@@ -13,8 +13,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
-    answer,
-    needs,
+    pending_rows,
+    record_answers,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Engine,
@@ -86,9 +86,9 @@ class Caller:
         platform.hook, platform.fails = self._tick, self._watch
         now, boot_id = platform.now(), platform.own.boot_id
         record = begin(platform.load(), "a", intent, name, now, boot_id, fresh=not begun)
-        answer(record, answers)
+        record_answers(record, answers)
         outcome = Engine(platform, self.policy, record).run(platform.now() + 2000.0)
-        return outcome, needs(outcome.decision, outcome.record)
+        return outcome, pending_rows(outcome.decision, outcome.record)
 
     def run(self, intent: str = "drained", name: str = "run") -> Slice:
         """Until it is final, or the tasks of a hook fail."""

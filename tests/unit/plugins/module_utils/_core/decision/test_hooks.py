@@ -13,7 +13,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import answer
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
+    record_answers,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
     Engine,
     SliceEnd,
@@ -287,7 +289,7 @@ def test_an_answer_to_nothing_is_an_error(given_back: dict[str, str], text: str)
         caller.slice("run", "drained", False, [given_back])
     record = NodeRecord(node="a", run_id="r")
     with pytest.raises(PolicyError):
-        answer(record, [given_back])
+        record_answers(record, [given_back])
 
 
 def test_the_same_answer_twice_changes_nothing() -> None:
@@ -295,6 +297,6 @@ def test_the_same_answer_twice_changes_nothing() -> None:
     _outcome, waiting = caller.slice("run", "drained", False, [])
     caller.opened.add("u1")
     outcome, after = caller.slice("run", "drained", True, waiting + waiting)
-    answer(outcome.record, after)
-    answer(outcome.record, waiting)
+    record_answers(outcome.record, after)
+    record_answers(outcome.record, waiting)
     assert outcome.record.vms["u1"].hook_stage == "after"
