@@ -99,6 +99,23 @@ def _holds(lab: Lab) -> list[str]:
     return [name for host in ("host-a", "host-b") for name in traces.running(lab.host(host))]
 
 
+def test_a_restore_removes_what_its_host_holds_when_the_record_is_gone(lab: Lab) -> None:
+    """Somebody removed the record by hand: nothing says any more which VMs the claims are of."""
+    die(lab)
+    source = lab.host("host-c")
+    assert len([place for place in traces.claims(lab) if ":slot." in place]) == 3 * len(NAMES)
+    for name in traces.volumes(source):
+        if name.startswith(("record.", "cordon")):
+            source.virsh("vol-delete", name, "--pool", traces.POOL)
+    ended = plays.run(lab, "restore", {"maintenance_hosts": "host-c"})
+    assert ended.code == 0, ended.text
+    for name in NAMES:
+        whose = rf"on host-[ab] of {name} from host-c \(run \S+ of ann@ctl since \S+\): host-c has"
+        assert re.search(whose, text_of(ended)), ended.text
+    assert traces.claims(lab) == []
+    assert traces.running(source) == NAMES
+
+
 def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there(
     lab: Lab,
 ) -> None:

@@ -215,6 +215,16 @@ class LibvirtPlatform:
         self.left.look(self.observer.reads, obs)
         return obs
 
+    def give_back_left(self) -> None:
+        """There is no record: what stands on other hosts for it goes, unless something uses it."""
+        held, silent = self._held()
+        reads = self.observer.reads = self.observer.read_hosts()
+        if silent or reads[self.source.name].error:
+            return
+        self.left.give_back_own(reads, held, self._claims.give_back)
+        self.left.look(reads, Observation({}, {}))
+        self._forget_dead_holder()
+
     def _forget_dead_holder(self) -> None:
         """It was killed with work, and its mark still stands: for the peers it lived a while."""
         mine = self.observer.reads[self.source.name]

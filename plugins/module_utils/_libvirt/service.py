@@ -205,8 +205,11 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
 
 
 def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    if not request.only:
+        platform.give_back_left()
     now = platform.source.read(False)
     foreign = now.cordoned
+    said = platform.warnings
     return {
         "ended": SliceEnd.FINAL.value,
         "phase": NodePhase.ACTIVE.value,
@@ -217,6 +220,7 @@ def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str
         "needs": [],
         "findings": [],
         "cordoned_by_others": foreign,
+        **({"warnings": said} if said else {}),
     }
 
 

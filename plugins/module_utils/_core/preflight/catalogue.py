@@ -274,7 +274,7 @@ _OTHERS: dict[Check, CheckInfo] = {
     Check.LEFT_CLAIM: _new(
         *(_L, _NODE, _WARNING),
         "Claims of a run that is over are left on a host, and take room there.",
-        "The next drain of their host removes them, or any drain once their owner is proven dead;"
+        "Restore their host, which removes them; any drain does once their owner is proven dead;"
         " else by hand: virsh vol-delete NAME --pool virtops on that host.",
         "claims of this host without a record of it; claims of others of whom nothing is heard",
     ),

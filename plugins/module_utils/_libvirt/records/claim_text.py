@@ -72,3 +72,21 @@ def removed(who: str, target: str) -> str:
         f"Removed the claim on {target} of {who}: its drain is dead. For {DEAD_AFTER:.0f} s there"
         " was no migration of it and no sign of its holder."
     )
+
+
+def removed_own(who: str, claim: Reservation, target: str) -> str:
+    return (
+        f"Removed the claim on {target} of {who}: {claim.source} has no record of it, and nothing"
+        " of the VM is under way."
+    )
+
+
+def off_between(claim: Reservation, target: str) -> str:
+    return (
+        f"the VM is off, {target} alone has its definition, and {claim.source} has no record of it."
+        f" Start it on {target} (virsh start), then restore {claim.source} again"
+    )
+
+
+def stays(who: str, target: str, why: str) -> str:
+    return f"The claim on {target} of {who} stays: {why}."

@@ -22,6 +22,7 @@ from ..._core.claims.owners import (
     is_half_moved,
     owner_returned,
 )
+from ..._core.decision.actions import Action, Do
 from ..._core.model.observation import Observation, State
 from ..._core.model.observation import Reservation as CoreReservation
 from ..._core.model.record import NodeRecord, RecordError, VMRecord
@@ -29,10 +30,11 @@ from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostNow, finish_arrival
 from ..store.names import Reservation, Slot, alive_of, format_name, parse_name
 from ..store.volumes import Store, StoreError, VolumeTorn
-from .claim_text import removed, said_of, whose, words_of
+from .claim_text import off_between, removed, removed_own, said_of, stays, whose, words_of
 
 NOTES = "/run/virtops/claims.json"
 Reads = MutableMapping[str, HostNow]
+GiveBack = Callable[[Action], None]
 # Nothing moves for these by waiting.
 _STUCK = frozenset({ClaimState.UNREADABLE, ClaimState.WITHOUT_ID, ClaimState.HALF_MOVED})
 
@@ -84,6 +86,32 @@ class LeftClaims:
             _save(self._path, watch.notes)
         obs.inbound = [_noted(c, notes.get((c.vm, c.target))) for c in obs.inbound]
         self._sweep_slots(reads)
+
+    def give_back_own(
+        self, found: Mapping[str, HostNow], held: Collection[str], give_back: GiveBack
+    ) -> None:
+        """Of a host that has no record: what claims of its own stand yet, and nothing uses.
+
+        Its owner is here, so nobody has to be watched: no other slice runs beside this one, and
+        `held` is what its holder works on, read before `found`.
+        """
+        reads, mine = dict(found), found[self._own]
+        claims = [(name, r) for name, read in reads.items() for r in read.reservations]
+        for target, claim in claims if self._acts and not mine.error else ():
+            if claim.source != self._own or claim.vm in held or _has_single(mine, claim.vm):
+                continue
+            seen = self._see(claim, target, reads)
+            if not seen.is_idle or claim.vm in mine.unread or claim.vm in reads[target].unread:
+                continue
+            who, why = self._who(claim, target, reads), ""
+            if is_half_moved(seen, target, ()):
+                why = off_between(claim, target)
+            else:
+                try:
+                    give_back(Action(Do.RELEASE, self._own, claim.vm, target=target))
+                except (HostUnreachable, libvirt.libvirtError) as exc:
+                    why = f"{exc}. Restore {self._own} again"
+            self._say(stays(who, target, why) if why else removed_own(who, claim, target))
 
     def _see(self, claim: Reservation, target: str, reads: Reads) -> OwnerState:
         source = self._read(claim.source, reads)
@@ -219,6 +247,11 @@ class LeftClaims:
                 self._hosts[keeper].store.delete(name)
         except (HostUnreachable, StoreError, libvirt.libvirtError):
             return
+
+
+def _has_single(mine: HostNow, vm: str) -> bool:
+    """A migration of this VM alone is under way, or was killed: whoever runs it again needs it."""
+    return any(name.startswith(f"single.{vm}.record.") for name in mine.names)
 
 
 def _noted(claim: CoreReservation, note: tuple[str, bool] | None) -> CoreReservation:

@@ -144,7 +144,9 @@ def already(_made: Fleet) -> dict[str, Any]:
 
 def undone(_made: Fleet) -> dict[str, Any]:
     read = SimpleNamespace(cordoned=False)
-    platform: Any = SimpleNamespace(source=SimpleNamespace(read=lambda _jobs: read))
+    platform: Any = SimpleNamespace(
+        source=SimpleNamespace(read=lambda _jobs: read), give_back_left=lambda: None, warnings=[]
+    )
     return service._nothing_to_restore(platform, request(Intent.ACTIVE))
 
 
