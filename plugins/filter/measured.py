@@ -65,11 +65,11 @@ def measured(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for result in results:
         words = str(result.get("stdout") or "").split()
         try:
-            asked, told, setting = float(words[0]), float(words[1]), int(words[2])
+            asked, reported, setting = float(words[0]), float(words[1]), int(words[2])
         except (IndexError, ValueError):
             continue
         name = result[result.get("ansible_loop_var", "item")]
-        one = {"name": name, "clock": round(told - asked, 3), "userfaultfd": setting}
+        one = {"name": name, "clock": round(reported - asked, 3), "userfaultfd": setting}
         if len(words) > 4 and words[4].startswith("/"):
             one |= {"tls_verify": words[3] != "0", "tls_dir": words[4], "tls_missing": words[5:]}
         found.append(one)

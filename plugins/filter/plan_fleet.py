@@ -93,7 +93,7 @@ def from_inventory(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A host and its VMs with what the inventory says of them. `variables`: of the host."""
     facts: Mapping[str, Any] = hostvars.get(host["name"], {})
-    told = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
+    reported = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
     rows = []
     for vm in vms:
         row = dict(vm)
@@ -102,7 +102,7 @@ def from_inventory(
             if value:
                 row[key] = value
         rows.append(row)
-    return {**host, **told}, rows
+    return {**host, **reported}, rows
 
 
 class FilterModule:

@@ -402,7 +402,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import look
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import (
+    read_host,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
@@ -431,7 +433,7 @@ def main() -> None:
                 slots_on=params["slots_on"],
                 controller_uuid=params["controller_uuid"],
             )
-            result = look(request)
+            result = read_host(request)
     except Failed as exc:
         module.fail_json(msg=str(exc), error=exc.error)
     module.exit_json(**result)

@@ -277,8 +277,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.error
     as_failed,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
-    SingleRequest,
-    run_single,
+    MigrationRequest,
+    run_migration,
 )
 
 
@@ -298,7 +298,7 @@ def main() -> None:
     params = options.params_of(module)
     try:
         with as_failed():
-            request = SingleRequest(
+            request = MigrationRequest(
                 name=params["name"],
                 own=options.own_config(params),
                 peers=options.peer_configs(params),
@@ -314,7 +314,7 @@ def main() -> None:
                 to=params["target"],
                 check=module.check_mode,
             )
-            result = run_single(request)
+            result = run_migration(request)
     except Failed as exc:
         module.fail_json(msg=str(exc), error=exc.error)
     if not module._diff:

@@ -161,7 +161,7 @@ class ModelPlatform:
         obs.slots_of = Counter(owner for _vm, owner in taken)
         for name, domains in seen.items():
             for uuid in sorted(wanted.intersection(domains)) if name != self.node else ():
-                self._sight(obs, name, domains[uuid])
+                self._sighting(obs, name, domains[uuid])
         return obs
 
     def can_reach(self, name: str) -> bool:
@@ -199,7 +199,7 @@ class ModelPlatform:
         return {}
 
     @staticmethod
-    def _sight(obs: Observation, name: str, domain: Domain) -> None:
+    def _sighting(obs: Observation, name: str, domain: Domain) -> None:
         sighting = Sighting(
             name, domain.state, domain.autostart, domain.persistent, domain.marked, domain.spec.job
         )

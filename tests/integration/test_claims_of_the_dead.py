@@ -37,14 +37,14 @@ from {PACKAGE}.observe.host import Host, HostConfig
 from {PACKAGE.replace("_libvirt", "_core")}.decision.actions import Action, Do
 from {PACKAGE.replace("_libvirt", "_core")}.model.policy import Limits
 hosts = {{name: Host(HostConfig(name, uri, 4096)) for name, uri in uris.items()}}
-claims = Claims(hosts, own, whose=lambda: {{"run": "r"}}, away=lambda: away)
+claims = Claims(hosts, own, owner_note=lambda: {{"run": "r"}}, unreachable=lambda: away)
 wanted = [Action(Do.MIGRATE, own, uuid, "vm", target, memory_mib=64) for uuid in uuids]
 """
 CLAIM = f"""{CLAIMS}
 answers = claims.claim(wanted, Limits(1, 9, 9))
 result = {{uuid: why and why.message for uuid, why in answers.items()}}
 """
-GIVE_BACK = f"{CLAIMS}result = [claims.give_back(action) for action in wanted]"
+GIVE_BACK = f"{CLAIMS}result = [claims.release(action) for action in wanted]"
 
 
 @pytest.fixture(scope="module")

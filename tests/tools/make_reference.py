@@ -130,7 +130,7 @@ def _caught(handler: ast.ExceptHandler, names: Mapping[str, Any]) -> tuple[type,
     assert handler.type is not None
     caught = eval(compile(ast.Expression(handler.type), "except", "eval"), dict(names))
     if caught is errors.Failed:
-        return errors.TOLD
+        return errors.REPORTED
     return caught if isinstance(caught, tuple) else (caught,)
 
 

@@ -148,8 +148,8 @@ def run_slice(request: Request) -> dict[str, Any]:
             lock.remove()
         elif "cursor" not in found:
             lock.release()
-        told: dict[str, Any] = on_kubevirt(found)
-        return told
+        reported: dict[str, Any] = on_kubevirt(found)
+        return reported
     finally:
         platform.close()
 
@@ -180,9 +180,9 @@ def _slice(
     outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
     found = result(outcome, request, other_pods, known, gone, changed)
-    told = platform.observer.rates.result_fields
-    warned = [*warnings(outcome.record, platform.observer.own()), *told.get("warnings", ())]
-    found.update({**told, "warnings": warned} if warned else told)
+    reported = platform.observer.rates.result_fields
+    warned = [*warnings(outcome.record, platform.observer.own()), *reported.get("warnings", ())]
+    found.update({**reported, "warnings": warned} if warned else reported)
     goes_on = found["ended"] == SliceEnd.OUT_OF_TIME.value and platform.observer.own() is not None
     if request.cursor is not None and goes_on:
         text = outcome.record.to_json()

@@ -78,7 +78,7 @@ class Actor:
         FORGET is the platform's own.
         """
         try:
-            if action.do in ENDS and not self._can_come_back(action.vm, record):
+            if action.do in ENDS and not self._can_be_restored(action.vm, record):
                 text = f"{action.name} is transient, and its definition could not be written down."
                 return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
             self._acts[action.do](action, record)
@@ -90,7 +90,7 @@ class Actor:
             return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         return None
 
-    def _can_come_back(self, uuid: str, record: NodeRecord) -> bool:
+    def _can_be_restored(self, uuid: str, record: NodeRecord) -> bool:
         """A transient VM is gone when it is off, but for what was written down of it before."""
         entry = record.vms.get(uuid)
         return entry is None or entry.persistent or uuid in self._definitions(record)
@@ -166,7 +166,7 @@ class Actor:
         self._send(order)
 
     def _release(self, action: Action, record: NodeRecord) -> None:
-        self._claims.give_back(action)
+        self._claims.release(action)
 
     def _mark(self, action: Action, record: NodeRecord) -> None:
         facts = {

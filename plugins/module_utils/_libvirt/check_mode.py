@@ -53,7 +53,7 @@ def plan(request: Request) -> dict[str, Any]:
 class _Planned(NamedTuple):
     """What is told, and what it was decided on."""
 
-    told: dict[str, Any]
+    reported: dict[str, Any]
     decision: Decision
     obs: Observation
     old: NodeRecord | None
@@ -86,7 +86,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
     before = diff_lines(obs, planned)
     for row in vms:
         row["target"] = targets.get(row["uuid"], row["target"])
-    told = {
+    reported = {
         "ended": SliceEnd.FINAL.value,
         "phase": _phase(decision.phases[record.node]),
         "node": record.node,
@@ -99,7 +99,7 @@ def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
         "diff": diff(before, predicted_lines(before, acts)),
         "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
     }
-    return _Planned(told, decision, obs, old)
+    return _Planned(reported, decision, obs, old)
 
 
 def _phase(phase: NodePhase) -> str:
@@ -107,11 +107,11 @@ def _phase(phase: NodePhase) -> str:
     return NodePhase.EMPTY.value if phase is NodePhase.DRAINED else phase.value
 
 
-def look(request: Request) -> dict[str, Any]:
+def read_host(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
     platform = platform_of(request, acts=False)
     try:
-        told, _decision, obs, old = _plan(platform, request)
+        reported, _decision, obs, old = _plan(platform, request)
         return {
             "node": request.own.name,
             "boot_id": platform.boot_id,
@@ -119,8 +119,8 @@ def look(request: Request) -> dict[str, Any]:
             "unreachable_hosts": [
                 f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
             ],
-            **accounted(told["vms"]),
-            "findings": told["findings"],
+            **accounted(reported["vms"]),
+            "findings": reported["findings"],
             "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": None if old is None else _record_row(old),
@@ -166,17 +166,19 @@ def migrations(request: Request) -> dict[str, Any]:
     platform = platform_of(request, acts=False)
     try:
         record = platform.load()
-        singles, ended = platform.singles()
+        single_migrations, ended = platform.single_migrations()
         obs = platform.observe(record)
         fresh = NodeRecord(node=request.own.name, run_id="")
         decision = decide(obs, {fresh.node: fresh}, request.policy)
         over = replace(obs, vms={})  # a job of today is none of theirs
-        told = [rows(one, obs) for one in (*singles, *([] if record is None else [record]))]
-        told += [rows(one, over) for one in ended]
-        told.append(rows(decision.records[fresh.node], obs))
+        reported = [
+            rows(one, obs) for one in (*single_migrations, *([] if record is None else [record]))
+        ]
+        reported += [rows(one, over) for one in ended]
+        reported.append(rows(decision.records[fresh.node], obs))
         return {
             "node": request.own.name,
-            **accounted(_last_of_each(told), called="migrations"),
+            **accounted(_last_of_each(reported), called="migrations"),
             "findings": [],
             "changed": False,
         }
@@ -184,13 +186,13 @@ def migrations(request: Request) -> dict[str, Any]:
         platform.close()
 
 
-def _last_of_each(told: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _last_of_each(reported: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """For each VM the migration under way, else the one that began last; by name.
 
     Of two rows of the same migration the first one stands: it comes from its record.
     """
     found: dict[str, dict[str, Any]] = {}
-    for row in (row for vms in told for row in vms):
+    for row in (row for vms in reported for row in vms):
         old = found.get(row["uuid"])
         if not row["attempts"] and "progress" not in row:
             continue

@@ -17,7 +17,7 @@ from .host.connection import LibvirtProblem, hint_for
 from .service import PeerUnreachable, Superseded, VMNotHere
 from .store.volumes import StoreError
 
-TOLD = (
+REPORTED = (
     *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable),
     *(LibvirtProblem, StoreError, HolderError),
 )
@@ -42,7 +42,7 @@ def as_failed() -> Iterator[None]:
             " another user"
         )
         raise Failed(text, type(exc).__name__) from exc
-    except (*TOLD, OSError, ValueError, ET.ParseError) as exc:
+    except (*REPORTED, OSError, ValueError, ET.ParseError) as exc:
         raise Failed(str(exc), type(exc).__name__) from exc
     except Exception as exc:
         if not hasattr(exc, "get_error_code"):  # libvirtError, whose binding may be missing

@@ -29,14 +29,14 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}")
 
 
 @dataclass(frozen=True)
-class SingleRequest(Request):
+class MigrationRequest(Request):
     """`name`: name or UUID of the VM. `check`: only tell what would be done."""
 
     name: str = ""
     check: bool = False
 
 
-def run_single(request: SingleRequest) -> dict[str, Any]:
+def run_migration(request: MigrationRequest) -> dict[str, Any]:
     """Raises what `run_slice` raises, PolicyError for a wrong target, VMNotHere."""
     peers = {config.name for config in request.peers}
     if not request.name.strip():
@@ -56,7 +56,7 @@ def run_single(request: SingleRequest) -> dict[str, Any]:
     return {**result, "vm": found.name}
 
 
-def _has_record(request: SingleRequest, uuid: str) -> bool:
+def _has_record(request: MigrationRequest, uuid: str) -> bool:
     """Was a run of this VM killed while it moved? Its claim, slot and marks are still there."""
     own = Host(request.own, acts=not request.check)
     try:
@@ -73,7 +73,7 @@ class Found(NamedTuple):
     name: str
 
 
-def _find(request: SingleRequest) -> tuple[Found, str]:
+def _find(request: MigrationRequest) -> tuple[Found, str]:
     """(VM, "") when it is here; (VM, peer) when it is on a peer. Raises VMNotHere."""
     own = Host(request.own, acts=not request.check)
     try:
@@ -97,7 +97,7 @@ def _find(request: SingleRequest) -> tuple[Found, str]:
     raise VMNotHere(_not_found(request, unread))
 
 
-def _not_found(request: SingleRequest, unread: Sequence[str]) -> str:
+def _not_found(request: MigrationRequest, unread: Sequence[str]) -> str:
     hint = "check the name (virsh list --all) and the list of peers"
     if not unread:
         return f"no VM {request.name!r} on {request.own.name} nor on its peers: {hint}"
@@ -123,7 +123,7 @@ def _lookup(host: Host, name: str) -> Found | None:
     return None
 
 
-def _already(request: SingleRequest, found: Found, node: str) -> dict[str, Any]:
+def _already(request: MigrationRequest, found: Found, node: str) -> dict[str, Any]:
     """It is on a peer already: nothing to do, unless another target was asked for.
 
     An abort came too late then, whoever moved it. Begun: this run brought it there, and its last
@@ -150,7 +150,7 @@ def _already(request: SingleRequest, found: Found, node: str) -> dict[str, Any]:
     }
 
 
-def _check_target(request: SingleRequest, node: str) -> None:
+def _check_target(request: MigrationRequest, node: str) -> None:
     if request.intent is Intent.MIGRATED and request.to not in ("", node):
         raise VMNotHere(
             f"{request.name} is on {node}, not on {request.own.name}: "

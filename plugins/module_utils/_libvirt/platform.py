@@ -21,7 +21,7 @@ from .._core.reasons.reason import Finding, Reason
 from .act import ENDS, Actor, reason_of
 from .domain.untrusted import load_json
 from .holder.client import HolderClient, HolderSilent, ensure_holder
-from .holder.heartbeat import delete_marks
+from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
 from .observe.holder_status import note_saves, note_silence, note_stops
 from .observe.host import Host, HostConfig
@@ -31,7 +31,7 @@ from .records import history
 from .records.claims import Claims
 from .records.copies import Copies
 from .records.definitions import Definitions, Written
-from .records.stale_claims import LeftClaims
+from .records.stale_claims import StaleClaims
 from .store import copied_disks
 from .store.names import MadeName, OutcomeName, alive_of, parse_name
 from .store.volumes import StoreError, VolumeMissing, VolumeTorn
@@ -50,7 +50,7 @@ class LibvirtPlatform:
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
     `acts` False: it is only observed, and StoreError is raised for what cannot be looked at so.
     `controller_uuid`: of the machine that Ansible runs on, which may be a VM of this host.
-    `whose`: run and requester, as claims on other hosts tell them.
+    `owner_note`: run and requester, as claims on other hosts tell them.
     """
 
     def __init__(
@@ -61,15 +61,17 @@ class LibvirtPlatform:
         only: str = "",
         acts: bool = True,
         controller_uuid: str = "",
-        whose: Mapping[str, str] | None = None,
+        owner_note: Mapping[str, str] | None = None,
     ) -> None:
         self._prefix = record_prefix(only) if only else ""
         self._acts = acts
         self.source = Host(own, acts=acts)
         self.peers = {c.name: Host(c, open_peer, acts=acts) for c in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
-        self._whose = dict(whose or {})
-        self._claims = Claims(self.hosts, own.name, slots_on, self._whose_claim, self._away)
+        self._owner_note = dict(owner_note or {})
+        self._claims = Claims(
+            self.hosts, own.name, slots_on, self._claim_owner_note, self._unreachable
+        )
         self.quorum_hosts = self._claims.quorum_hosts
         with open(BOOT_ID, encoding="ascii") as stream:
             self.boot_id = stream.read().strip()
@@ -81,7 +83,7 @@ class LibvirtPlatform:
             controller_uuid,
             SILENT if acts else "",
         )
-        self.left = LeftClaims(self.hosts, own.name, self.quorum_hosts, self.now, acts)
+        self.stale_claims = StaleClaims(self.hosts, own.name, self.quorum_hosts, self.now, acts)
         self._written = Written(self.source, self._prefix)
         self._copies = Copies(own.name, self.peers, self._prefix)
         self._definitions = Definitions(self.source, self._written, self._copies)
@@ -144,7 +146,7 @@ class LibvirtPlatform:
     @property
     def warnings(self) -> list[str]:
         """What a person should know, and nothing waits for."""
-        return [text for text in (self._copies.warning, *self.left.told) if text]
+        return [text for text in (self._copies.warning, *self.stale_claims.reported) if text]
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and its outcomes: the maintenance is over."""
@@ -173,7 +175,7 @@ class LibvirtPlatform:
 
     # The records of single VMs
 
-    def singles(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
+    def single_migrations(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
         """Those of migrations under way (or killed), and those kept of ended ones.
 
         Raises RecordError.
@@ -192,7 +194,7 @@ class LibvirtPlatform:
                 raise RecordError(f"{exc} ({where})") from exc
         return running, history.kept_in(store)
 
-    def remember(self, record: NodeRecord) -> None:
+    def keep_history(self, record: NodeRecord) -> None:
         """Keep the record of a migration that is over for who asks later."""
         history.keep(self.source.store, record)
 
@@ -212,7 +214,7 @@ class LibvirtPlatform:
         elif self._acts:
             self._stamp_copies(held)
             self._forget_dead_holder()
-        self.left.look(self.observer.reads, obs)
+        self.stale_claims.check(self.observer.reads, obs)
         return obs
 
     def give_back_left(self) -> None:
@@ -221,8 +223,8 @@ class LibvirtPlatform:
         reads = self.observer.reads = self.observer.read_hosts()
         if silent or reads[self.source.name].error:
             return
-        self.left.give_back_own(reads, held, self._claims.give_back)
-        self.left.look(reads, Observation({}, {}))
+        self.stale_claims.give_back_own(reads, held, self._claims.release)
+        self.stale_claims.check(reads, Observation({}, {}))
         self._forget_dead_holder()
 
     def _forget_dead_holder(self) -> None:
@@ -230,7 +232,7 @@ class LibvirtPlatform:
         mine = self.observer.reads[self.source.name]
         if self._holder is None and not mine.error and alive_of(mine.names):
             with suppress(HostUnreachable, StoreError, libvirt.libvirtError):
-                delete_marks(self.source.store)
+                delete_heartbeats(self.source.store)
 
     def _stamp_copies(self, held: Collection[str]) -> None:
         """Of VMs that moved away and whose holder died before it could. Only what was read counts.
@@ -295,10 +297,10 @@ class LibvirtPlatform:
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
         return self._claims.claim(wanted, limits)
 
-    def _whose_claim(self) -> dict[str, str]:
-        return {**self._whose, "at": self.wall()}
+    def _claim_owner_note(self) -> dict[str, str]:
+        return {**self._owner_note, "at": self.wall()}
 
-    def _away(self) -> list[str]:
+    def _unreachable(self) -> list[str]:
         return [name for name, read in self.observer.reads.items() if read.error]
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:

@@ -86,7 +86,7 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
         request.only,
         acts=acts,
         controller_uuid=request.controller_uuid,
-        whose={"run": request.run_id, "by": request.requester},
+        owner_note={"run": request.run_id, "by": request.requester},
     )
 
 
@@ -130,14 +130,14 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     outcome = engine.run(platform.now() + request.seconds)
     warnings = platform.warnings  # before they go with the record
     if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
-        platform.remember(outcome.record)
+        platform.keep_history(outcome.record)
         platform.forget(outcome.record)
     elif _endings(outcome.record) != _endings(old) and not any(
         action.do is Do.FORGET for action in outcome.actions_done
     ):
         platform.renew_copies(outcome.record)
-    told = result(outcome, request)
-    return {**told, "warnings": warnings} if warnings else told
+    reported = result(outcome, request)
+    return {**reported, "warnings": warnings} if warnings else reported
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:

@@ -202,11 +202,11 @@ class Evaluator:
         perhaps = isinstance(base, Partial)
         for item in base:
             answer = self.value(condition, item)
-            told = truth(answer)
-            if told is None:
+            reported = truth(answer)
+            if reported is None:
                 perhaps = True
                 names |= names_of(answer)
-            elif told:
+            elif reported:
                 sure.append(item)
         return self._collect(right, Partial(sure, names) if perhaps else sure, sure)
 
@@ -260,26 +260,26 @@ class Evaluator:
 
     def _and(self, node: Node, value: Any) -> Any:
         left, right = self._both(node, value)
-        told = truth(left)
-        if told is None:
+        reported = truth(left)
+        if reported is None:
             if truth(right) is False:
                 return Unknown(names_of(left), False)
             return Unknown(names_of(left) | (names_of(right) if truth(right) is None else set()))
-        return right if told else left
+        return right if reported else left
 
     def _or(self, node: Node, value: Any) -> Any:
         left, right = self._both(node, value)
-        told = truth(left)
-        if told is None:
+        reported = truth(left)
+        if reported is None:
             if truth(right) is True:
                 return Unknown(names_of(left), True)
             return Unknown(names_of(left) | (names_of(right) if truth(right) is None else set()))
-        return left if told else right
+        return left if reported else right
 
     def _not(self, node: Node, value: Any) -> Any:
         inner = self.value(node["children"][0], value)
-        told = truth(inner)
-        return Unknown(names_of(inner)) if told is None else not told
+        reported = truth(inner)
+        return Unknown(names_of(inner)) if reported is None else not reported
 
     # Functions
 

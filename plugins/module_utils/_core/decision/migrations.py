@@ -132,10 +132,10 @@ def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
 
 def withdrawal_denied(entry: VMRecord) -> Finding | None:
     """Why what was asked for could not be taken back: a right is missing, and stays so."""
-    last, told = entry.last, entry.finding
+    last, reported = entry.last, entry.finding
     if last is None or not (last.abort_requested or last.gave_up):
         return None
-    return told if told is not None and told.reason is Reason.FORBIDDEN else None
+    return reported if reported is not None and reported.reason is Reason.FORBIDDEN else None
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:

@@ -163,8 +163,8 @@ class Step:
         if self.obs.complete:
             return []
         last = entry.last
-        told = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
-        return sorted(name for name in told if name and name not in self.obs.nodes)
+        reported = {entry.at, entry.cold_target, last.target if last and not last.adopted else ""}
+        return sorted(name for name in reported if name and name not in self.obs.nodes)
 
     def may_have(self, entry: VMRecord, here: VM | None) -> list[str]:
         """Nodes that do not answer and may have it."""

@@ -95,5 +95,5 @@ def _why(entry: VMRecord) -> str:
     """Who decided it, and what stands against a migration."""
     text = f"{entry.strategy}, {entry.decided_by}" if entry.strategy else ""
     hooks = ["before"] * bool(entry.hook_before) + ["after"] * bool(entry.hook_after)
-    told = f"hooks {' and '.join(hooks)}" if hooks else ""
-    return "; ".join(part for part in (text, told, entry.message or entry.reason) if part)
+    reported = f"hooks {' and '.join(hooks)}" if hooks else ""
+    return "; ".join(part for part in (text, reported, entry.message or entry.reason) if part)

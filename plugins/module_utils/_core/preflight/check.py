@@ -98,15 +98,15 @@ def rows(
     facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
 ) -> list[dict[str, Any]]:
     """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
-    told: dict[tuple[str, str, str], dict[str, Any]] = {}
+    reported: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in found:
         severity = severity_of(one, wanted)
         if severity is Severity.IGNORE:
             continue
         row = _row(facts, one, severity)
-        told.setdefault((row["code"], row["subject"], row["message"]), row)
+        reported.setdefault((row["code"], row["subject"], row["message"]), row)
     return sorted(
-        told.values(),
+        reported.values(),
         key=lambda r: (
             _ORDER[Severity(r["severity"])],
             _ABOUT[About(r["about"])],

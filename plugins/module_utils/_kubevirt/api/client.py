@@ -240,9 +240,9 @@ class Client:
             for line in _lines(response):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
-                    told = event["object"]
-                    text = told.get("message", "")
-                    raise KubeError(int(told.get("code", 500)), text, f"watch {path}")
+                    reported = event["object"]
+                    text = reported.get("message", "")
+                    raise KubeError(int(reported.get("code", 500)), text, f"watch {path}")
                 yield event
         except (urllib3.exceptions.HTTPError, ValueError, OSError) as exc:
             raise KubeError(0, str(exc), f"watch {path}") from exc

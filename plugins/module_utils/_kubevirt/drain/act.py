@@ -74,8 +74,8 @@ class Actor:
         except KubeError as exc:
             finding = failure(exc)
         if finding is not None and action.do is Do.MIGRATE:
-            told = [finding.reason.value, finding.message]
-            self._known(action).refused = {str(action.attempt): told}
+            reported = [finding.reason.value, finding.message]
+            self._known(action).refused = {str(action.attempt): reported}
             if finding.reason in _PERHAPS_DONE:
                 self._observer.evicted[action.vm] = time.monotonic()
         return finding

@@ -31,8 +31,8 @@ class ControlNode:
         if str(firmware.get("uuid", "")).lower() in self._uuids:
             return f"VM {namespace}/{name} is the machine that this runs on (the same UUID)."
         for interface in facts.status(vmi).get("interfaces") or []:
-            told = interface.get("ipAddresses") or [interface.get("ipAddress")]
-            if self._address and self._address in told:
+            reported = interface.get("ipAddresses") or [interface.get("ipAddress")]
+            if self._address and self._address in reported:
                 return (
                     f"VM {namespace}/{name} has the address {self._address}, from which this runs."
                 )

@@ -191,11 +191,11 @@ class DepartedVMs:
             return
         at = (uuid, last.number)
         known = self._instances().get(uuid)
-        told = self._refused(uuid, entry, last, vmi)
-        if told and uuid in obs.held:
+        reported = self._refused(uuid, entry, last, vmi)
+        if reported and uuid in obs.held:
             return  # it may be under way all the same
-        if told:
-            finding = Finding(Reason(told[0]), told[1])
+        if reported:
+            finding = Finding(Reason(reported[0]), reported[1])
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding)
             return
         here = vmi or self._departed.get(uuid, (None, None))[0]

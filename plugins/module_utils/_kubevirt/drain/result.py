@@ -34,7 +34,7 @@ def vm_rows(
 def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
     gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
-    found = [f"{entry.name}: {told.message}" for entry in gone if (told := entry.finding)]
+    found = [f"{entry.name}: {reported.message}" for entry in gone if (reported := entry.finding)]
     again = facts.cordoned_again(dict(node)) if node else 0
     if again:
         times = "once" if again == 1 else f"{again} times"

@@ -110,12 +110,12 @@ def sentence(row: Mapping[str, str], who: str = "") -> str:
 
 def lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
     """For people: each difference once, with the VMs that have it."""
-    told: dict[str, list[str]] = {}
+    reported: dict[str, list[str]] = {}
     for vm in vms:
         for row in vm.get("unmet_settings") or ():
-            told.setdefault(sentence(row, vm["decided_by"]), []).append(vm["name"])
+            reported.setdefault(sentence(row, vm["decided_by"]), []).append(vm["name"])
     found = []
-    for text, names in told.items():
+    for text, names in reported.items():
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         found.append(f"{', '.join(names[:5])}{more}: {text}")
     return found

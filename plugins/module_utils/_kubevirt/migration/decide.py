@@ -345,8 +345,8 @@ def _withdrawal(
         return Step(_DO[due], phase, asked.finding, last if due is WithdrawalStep.CANCEL else what)
     if last is None or not late:
         return Step(Do.WAIT, phase, asked.finding, last)
-    name, told = last["metadata"]["name"], facts.phase(last)
-    text = f"{name} is {told}; it was asked to abort and has not ended in {waited:.0f} s."
+    name, reported = last["metadata"]["name"], facts.phase(last)
+    text = f"{name} is {reported}; it was asked to abort and has not ended in {waited:.0f} s."
     return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), last)
 
 

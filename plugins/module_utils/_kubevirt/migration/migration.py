@@ -187,8 +187,8 @@ class Migrator:
         asked = read_note(view.vmi, self._request.run_id) if view.vmi is not None else None
         moved = asked is not None and bool(view.node) and view.node != asked.source
         found = result(self._request, view, asked, step, first)
-        told: dict[str, Any] = on_kubevirt({**found, "changed": self._changed or moved})
-        return told
+        reported: dict[str, Any] = on_kubevirt({**found, "changed": self._changed or moved})
+        return reported
 
     def _asked(self, view: View) -> RequestNote | None:
         """Raises Superseded: a run that another one has taken over must stop."""

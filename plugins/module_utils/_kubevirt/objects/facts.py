@@ -127,10 +127,10 @@ def migratable(vmi: Obj) -> tuple[bool | None, tuple[Finding, ...]]:
         return None, ()
     if found.get("status") == "True":
         return True, ()
-    told, text = found.get("reason", ""), found.get("message", "")
-    reason = _REASONS.get(told)
+    reported, text = found.get("reason", ""), found.get("message", "")
+    reason = _REASONS.get(reported)
     if reason is None:
-        return False, (Finding(Reason.NOT_RUNNING_NORMALLY, f"{told}: {text}"),)
+        return False, (Finding(Reason.NOT_RUNNING_NORMALLY, f"{reported}: {text}"),)
     return False, (Finding(reason, text),)
 
 
@@ -213,8 +213,8 @@ def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
         return Finding(Reason.COMPLETION_TIMEOUT, text)
     if text == "Live migration has been aborted":
         # From 1.9 on this is also what KubeVirt's own two deadlines say.
-        told = f"{text}, by KubeVirt's progress or completion deadline"
-        return Finding(Reason.COMPLETION_TIMEOUT, told)
+        reported = f"{text}, by KubeVirt's progress or completion deadline"
+        return Finding(Reason.COMPLETION_TIMEOUT, reported)
     return Finding(Reason.MIGRATION_FAILED, text)
 
 

@@ -118,9 +118,9 @@ class PodDrain:
         return NodePhase.DRAINING if launchers else NodePhase.EMPTY
 
     def _is_stuck(self, found: JudgedPod) -> bool:
-        told = self._findings.get(found.pod["metadata"]["uid"])
+        reported = self._findings.get(found.pod["metadata"]["uid"])
         since = self._known(found).get("since")
-        if told is None or told.reason not in _STUCK or since is None:
+        if reported is None or reported.reason not in _STUCK or since is None:
             return False
         return self._platform.now() - float(since) > self._policy.pending_timeout
 
@@ -259,8 +259,8 @@ class PodDrain:
             return _row(found.name, "stays", found.why, None)
         if found.decision is PodDecision.REFUSED:
             return _row(found.name, "blocked", found.why, found.finding)
-        told = self._findings.get(found.pod["metadata"]["uid"])
-        return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", told)
+        reported = self._findings.get(found.pod["metadata"]["uid"])
+        return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", reported)
 
 
 def _row(name: str, verdict: str, why: str, finding: Finding | None) -> dict[str, Any]:

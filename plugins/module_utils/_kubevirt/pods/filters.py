@@ -129,8 +129,8 @@ def controller(pod: Obj) -> Obj | None:
 
 
 def _refused(pod: Obj, reason: Reason, text: str) -> JudgedPod:
-    told = f"Pod {'/'.join(facts.key(pod))}: {text}."
-    return JudgedPod(pod, PodDecision.REFUSED, text, Finding(reason, told))
+    reported = f"Pod {'/'.join(facts.key(pod))}: {text}."
+    return JudgedPod(pod, PodDecision.REFUSED, text, Finding(reason, reported))
 
 
 def _deleted_long_ago(pod: Obj, options: PodOptions, now: float) -> bool:

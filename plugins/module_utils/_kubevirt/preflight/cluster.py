@@ -45,9 +45,11 @@ def node_seen(
     drain = (config.get("migrations") or {}).get("nodeDrainTaintKey") or "kubevirt.io/drain"
     taints = [taint["key"] for taint in spec.get("taints") or []]
     up = ready.get("status") == "True"
-    told = f"Ready is {ready.get('status', 'not told')}: {ready.get('message', '')}".rstrip(": ")
+    reported = f"Ready is {ready.get('status', 'not told')}: {ready.get('message', '')}".rstrip(
+        ": "
+    )
     return NodeSeen(
-        not_ready="" if up else f"{told}.",
+        not_ready="" if up else f"{reported}.",
         silent=_silent(node, nodes) if up else "",
         drain_taint=f"Taint {drain}." if drain in taints else "",
         other_maintenance=tuple(_others(taints, notes)),

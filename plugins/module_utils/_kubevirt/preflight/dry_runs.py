@@ -102,11 +102,11 @@ def missing_rights(
 
     try:
         # The first alone: it opens the connections, and says whether reviews can be had.
-        told = [one(wanted[0]), *together(one, wanted[1:])]
+        reported = [one(wanted[0]), *together(one, wanted[1:])]
     except KubeError as exc:
         unread.append(f"The account's rights: {exc}.")
         return [], unread
-    return [text for text in told if text], unread
+    return [text for text in reported if text], unread
 
 
 def lacking(client: Client, right: Right, namespaces: Sequence[str]) -> str:

@@ -81,10 +81,10 @@ def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> Oth
         return OtherPods(unread=(f"The account's rights on other pods: {exc}.",))
     if missing or options.disable_eviction:
         return OtherPods(missing=(missing,) if missing else ())
-    told = together(lambda one: _try(client, one), going)
+    reported = together(lambda one: _try(client, one), going)
     return OtherPods(
-        tuple(one for one in told if isinstance(one, PodSeen)),
-        unread=tuple(one for one in told if isinstance(one, str)),
+        tuple(one for one in reported if isinstance(one, PodSeen)),
+        unread=tuple(one for one in reported if isinstance(one, str)),
     )
 
 

@@ -147,10 +147,10 @@ def _own_volumes(vmi: Obj) -> Iterable[str]:
     KubeVirt calls it a block migration as well for an image or a cloud-init disk: those are small.
     """
     shared = set()
-    for told in facts.status(vmi).get("volumeStatus") or []:
-        modes = (told.get("persistentVolumeClaimInfo") or {}).get("accessModes") or []
+    for reported in facts.status(vmi).get("volumeStatus") or []:
+        modes = (reported.get("persistentVolumeClaimInfo") or {}).get("accessModes") or []
         if "ReadWriteMany" in modes:
-            shared.add(told["name"])
+            shared.add(reported["name"])
     for volume in vmi["spec"].get("volumes") or []:
         if volume["name"] not in shared and any(kind in volume for kind in _DATA_VOLUMES):
             yield volume["name"]

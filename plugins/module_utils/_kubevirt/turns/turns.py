@@ -61,10 +61,10 @@ def may_begin(
     """
     if own.queued:
         return 0
-    each, told = cluster.outbound, others()
-    if told is None:
+    each, reported = cluster.outbound, others()
+    if reported is None:
         return 1
-    found = [own.left if left is None else left for left in told.values()]
+    found = [own.left if left is None else left for left in reported.values()]
     if not found or sum(min(each, left) for left in (own.left, *found)) <= cluster.cluster:
         return wanted
     return 1 if idle or own.left >= max(found) else 0

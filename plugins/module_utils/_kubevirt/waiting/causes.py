@@ -214,8 +214,10 @@ def queued(known: Known) -> bool:
     current = known.waits
     if current is None or facts.phase(current) not in ("", "Pending"):
         return False
-    told = ("RejectedByResourceQuota", "BlockedByBackup", "BlockedByUtilityVolumes")
-    return known.target is None and not any(facts.is_true(current, f"migration{t}") for t in told)
+    reported = ("RejectedByResourceQuota", "BlockedByBackup", "BlockedByUtilityVolumes")
+    return known.target is None and not any(
+        facts.is_true(current, f"migration{t}") for t in reported
+    )
 
 
 def for_slot(known: Known) -> bool:
@@ -294,12 +296,12 @@ def _pod(known: Known) -> Found:
 
 def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     """The scheduler's own words name the predicates. A host-model VM carries its model along."""
-    told = known.event_message("NoSuitableNodesForHostModelMigration")
+    reported = known.event_message("NoSuitableNodesForHostModelMigration")
     selector = (pod.get("spec") or {}).get("nodeSelector") or {}
     models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
     if models and "affinity/selector" in text:
-        told = f"CPU model {', '.join(models)}: {text}"
-    return Finding(Reason.HOST_MODEL if told else Reason.TARGET_UNSCHEDULABLE, told or text)
+        reported = f"CPU model {', '.join(models)}: {text}"
+    return Finding(Reason.HOST_MODEL if reported else Reason.TARGET_UNSCHEDULABLE, reported or text)
 
 
 def _container(pod: Obj) -> str:
@@ -378,9 +380,9 @@ def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
 
 def _quota_lines(quota: Obj) -> list[str]:
     """What of a quota is used up, or nearly."""
-    told = facts.status(quota)
-    hard = told.get("hard") or (quota.get("spec") or {}).get("hard") or {}
-    used, name = told.get("used") or {}, quota["metadata"]["name"]
+    reported = facts.status(quota)
+    hard = reported.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used, name = reported.get("used") or {}, quota["metadata"]["name"]
     return [
         f"quota {name}: {key} {used[key]} of {hard[key]} used"
         if key in used

@@ -131,8 +131,8 @@ class WaitReader:
 
         What an earlier slice has told of it still holds.
         """
-        told = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
-        if not told and self._mono() - since < _GAP:
+        reported = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
+        if not reported and self._mono() - since < _GAP:
             return None
         why = [
             str(event.get("message", ""))
@@ -163,8 +163,8 @@ class WaitReader:
         if reason is Reason.QUOTA:
             if known.lasting:  # by then the refusal is told by an event
                 known = replace(known, events=self._events_of(known.vmi))
-                told = causes.first(known)
-                if told is not None and told.message:
+                reported = causes.first(known)
+                if reported is not None and reported.message:
                     return known
             return replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
         if reason is Reason.TARGET_POD_NOT_READY and known.target is not None:

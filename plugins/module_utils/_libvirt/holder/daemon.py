@@ -25,7 +25,7 @@ from pathlib import Path
 from ..host.connection import libvirt
 from .links import Links
 from .server import Server
-from .supervisor import Board
+from .supervisor import Supervisor
 
 RUN_DIR = "/run/virtops"
 LOG = "/var/log/virtops-holder.log"
@@ -100,24 +100,24 @@ def main(uri: str, run_dir: str = RUN_DIR, log_path: str = LOG, linger: float = 
     log = Log(log_path)
     lock = take_lock(run_dir)
     if lock is None:
-        _say("busy")
+        _write_log("busy")
         return 0
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     links = Links(uri)
     links.local().conn.close()  # raises HostUnreachable: the client reads it on standard error
     codecs.lookup("idna")  # sockets need it later, and Python imports it lazily
     server = Server(listen(run_dir), linger)
-    board = Board(links, server.tell, log)
+    supervisor = Supervisor(links, server.publish, log)
     log(f"ready, {uri}, libvirt {libvirt.getVersion()}")
-    _say("ready")
+    _write_log("ready")
     _output_to(log_path)
-    server.serve(board)
+    server.serve(supervisor)
     log("nothing to do any more")
     os.unlink(os.path.join(run_dir, "holder.sock"))
     return 0
 
 
-def _say(word: str) -> None:
+def _write_log(word: str) -> None:
     sys.stdout.write(word + "\n")
     sys.stdout.flush()
 

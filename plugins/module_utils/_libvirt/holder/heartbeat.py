@@ -20,7 +20,7 @@ from ..store.volumes import Store, StoreError
 from .links import Links
 
 
-class Mark:
+class Heartbeat:
     """`has_work`: are there migrations that wait for their turn, or run?"""
 
     def __init__(
@@ -54,7 +54,7 @@ class Mark:
             # First of all: a migration may begin and end between two looks of `keep_on`.
             self._stands = True
             store.create(new)
-            delete_marks(store, new)
+            delete_heartbeats(store, new)
 
     def withdraw(self, local: Any) -> None:
         """If there is no work any more. Tried again by `keep_on` until it has worked."""
@@ -62,13 +62,13 @@ class Mark:
             if self._has_work() or not self._stands:
                 return
             try:
-                delete_marks(Store(local.conn))
+                delete_heartbeats(Store(local.conn))
                 self._stands = False
             except (libvirt.libvirtError, LibvirtProblem, StoreError) as exc:
                 self._log(f"the mark could not be withdrawn: {exc}")
 
 
-def delete_marks(store: Store, but: str = "") -> None:
+def delete_heartbeats(store: Store, but: str = "") -> None:
     """All but one."""
     for name in store.names():
         if is_alive(name) and name != but:

@@ -24,7 +24,7 @@ from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
 from .links import Links
 from .migrate import flags_of, outgoing_job, params_of
 from .order import AttemptEnd, MoveOrder, ended
-from .outcome import Settled, resume, settle
+from .outcome import FinalPlace, resume, wait_for_final_place
 from .probe import Pace, Probe
 
 MIB = 1 << 20
@@ -101,7 +101,7 @@ class Job:
             sticky=order.settings.auto_converge,
         )
 
-    def give(self, mib: int) -> None:
+    def set_bandwidth(self, mib: int) -> None:
         """A bandwidth (MiB/s). The first one admits the migration."""
         if not self.order.foreign:
             self.bandwidth_mib = mib
@@ -188,7 +188,7 @@ class Job:
                 reason = Reason.PEER_UNREACHABLE
             elif is_blocked(exc):
                 reason = Reason.QEMU_BLOCKS
-        return self._end(settle(self._links, self.local, self.order), reason, error)
+        return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
@@ -238,7 +238,7 @@ class Job:
         """Look after a migration that nobody of ours waits for."""
         self._start()
         self.probe.start(None)
-        settled = settle(self._links, self.local, self.order)
+        settled = wait_for_final_place(self._links, self.local, self.order)
         # It was seen under way, so what is noted of its disks was in its use until now.
         copied = self.order.method is MigrationMethod.BLOCK and not self.order.foreign
         self._prepared = copied and self.probe.seen
@@ -246,7 +246,7 @@ class Job:
         text = "the process that asked for the migration died; libvirt's log has the reason"
         return self._end(settled, Reason.OUTCOME_LOST, text)
 
-    def _end(self, settled: Settled, reason: Reason, error: str) -> AttemptEnd:
+    def _end(self, settled: FinalPlace, reason: Reason, error: str) -> AttemptEnd:
         """The outcome: where the VM runs decides, not the error."""
         stays = ""
         if settled.at == self.order.node:
@@ -273,7 +273,7 @@ class Job:
             }
         )
 
-    def _why(self, settled: Settled, reason: Reason, error: str) -> tuple[Reason, str]:
+    def _why(self, settled: FinalPlace, reason: Reason, error: str) -> tuple[Reason, str]:
         text = "; ".join(part for part in (settled.message, error) if part)
         if settled.reason is not None:
             return settled.reason, text
@@ -283,7 +283,7 @@ class Job:
             return self._verdict.reason, f"{self._verdict.message}; {text}"
         return reason, text
 
-    def _clean(self, settled: Settled) -> None:
+    def _clean(self, settled: FinalPlace) -> None:
         """Keep the target's volumes where the VM is there, remove them where it surely is not."""
         if not self._prepared:
             return

@@ -129,18 +129,18 @@ class AttemptEnd:
     paused: bool = False  # it stayed, paused for its migration, and could not be resumed
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"reason": "", "plane": "", "message": ""}
+        reported = {"reason": "", "plane": "", "message": ""}
         if self.finding is not None:
-            told = self.finding.to_dict()
+            reported = self.finding.to_dict()
         return {
             "schema": 1,
             "uuid": self.uuid,
             "name": self.name,
             "attempt": self.attempt,
             "ok": self.ok,
-            "reason": told["reason"],
-            "plane": told["plane"],
-            "message": told["message"],
+            "reason": reported["reason"],
+            "plane": reported["plane"],
+            "message": reported["message"],
             "source": self.source,
             "target": self.target,
             "at": self.at,

@@ -26,11 +26,11 @@ from .order import MoveOrder
 
 # How long an answer that should be passing may stand until it is believed (seconds).
 PATIENCE = {Place.BOTH: 10.0, Place.NOWHERE: 5.0, Place.UNKNOWN: 120.0}
-HAND_OVER = 30.0  # no job, source runs, target still receives: its end is on its way
+SWITCH_OVER = 30.0  # no job, source runs, target still receives: its end is on its way
 
 
 @dataclass(frozen=True)
-class Settled:
+class FinalPlace:
     """ok: the VM runs on the target. at: the node where it is; empty: not known.
 
     reason: set where the place itself is the trouble. stats: of the completed job.
@@ -43,7 +43,7 @@ class Settled:
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
-def settle(links: Links, local: Local, order: MoveOrder) -> Settled:
+def wait_for_final_place(links: Links, local: Local, order: MoveOrder) -> FinalPlace:
     """Wait until the place of the VM is final, finish what belongs to it, and tell.
 
     `local`: the calling thread's connection to this host.
@@ -60,7 +60,7 @@ def settle(links: Links, local: Local, order: MoveOrder) -> Settled:
             last, since, pause = place, now, 0.05
         over = now - since
         receiving = place is Place.MOVING and not job and target.state is State.INCOMING
-        if receiving and source.state is State.RUNNING and over > HAND_OVER:
+        if receiving and source.state is State.RUNNING and over > SWITCH_OVER:
             place = Place.SOURCE
         if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
             trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
@@ -86,19 +86,21 @@ def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
         return Side(State.UNKNOWN), str(exc)
 
 
-def _conclude(links: Links, order: MoveOrder, place: Place, source: Side, trouble: str) -> Settled:
+def _conclude(
+    links: Links, order: MoveOrder, place: Place, source: Side, trouble: str
+) -> FinalPlace:
     if place is Place.TARGET:
-        return Settled(True, order.target, stats=_arrive(links, order))
+        return FinalPlace(True, order.target, stats=_arrive(links, order))
     if place is Place.SOURCE:
-        return Settled(False, order.node, message=trouble)
+        return FinalPlace(False, order.node, message=trouble)
     if place is Place.BOTH:
-        return Settled(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
+        return FinalPlace(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
     if place is Place.UNKNOWN:
-        return Settled(False, "", Reason.PEER_UNREACHABLE, trouble)
+        return FinalPlace(False, "", Reason.PEER_UNREACHABLE, trouble)
     if source.state is State.SHUTOFF:
-        return Settled(False, order.node, Reason.STOPPED_BY_ITSELF)
+        return FinalPlace(False, order.node, Reason.STOPPED_BY_ITSELF)
     text = f"neither on {order.node} nor on {order.target}"
-    return Settled(False, "", Reason.VANISHED, text)
+    return FinalPlace(False, "", Reason.VANISHED, text)
 
 
 def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:

@@ -146,7 +146,7 @@ class Probe:
     def _run(self) -> None:
         while not self._stopped:
             try:
-                self._look()
+                self._read_job()
                 if self.seen and not self.gone:
                     self._act()
             except (libvirt.libvirtError, LibvirtProblem) as exc:
@@ -159,7 +159,7 @@ class Probe:
         self._dom = None
         self._local.close()
 
-    def _look(self) -> None:
+    def _read_job(self) -> None:
         if self._dom is None:
             self._dom = self._local.conn.lookupByUUIDString(self._uuid)
         stats = outgoing_job(self._dom)
@@ -170,9 +170,9 @@ class Probe:
         self.sample = to_sample(stats, time.monotonic())
         flows = self.sample.processed > 0
         if not self.seen or (flows and not before.processed):
-            self._first_look(flows)
+            self._first_read(flows)
 
-    def _first_look(self, flows: bool) -> None:
+    def _first_read(self, flows: bool) -> None:
         """A speed that was set before the memory flows is overwritten by the start's."""
         if not self.seen and self._applied is None:  # adopted: it may be in post-copy already
             number, reason = self._dom.state()

@@ -22,16 +22,16 @@ AT_ONCE = 2  # they share one disk
 
 
 class Saves:
-    """`tell(event)`: called from any thread with what subscribers shall hear."""
+    """`publish(event)`: called from any thread with what subscribers shall hear."""
 
     def __init__(
         self,
         links: Links,
-        tell: Callable[[dict[str, Any]], None],
+        publish: Callable[[dict[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
         self._links = links
-        self._tell = tell
+        self._publish = publish
         self._log = log
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(AT_ONCE)
@@ -91,7 +91,7 @@ class Saves:
                 self._status[uuid] = error
             else:
                 del self._status[uuid]
-        self._tell({"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}})
+        self._publish({"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}})
 
     def _try(self, uuid: str) -> str:
         """Why it came to nothing; empty: it went well."""

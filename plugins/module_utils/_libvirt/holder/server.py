@@ -76,7 +76,7 @@ class Server:
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake_in, selectors.EVENT_READ)
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def publish(self, event: dict[str, Any]) -> None:
         """From any thread: for all who subscribed."""
         self._events.append(event)
         try:
@@ -171,9 +171,9 @@ class Server:
         if order == "abort":
             return orders.abort(raw)
         if order == "status":
-            told: dict[str, Any] = {"saves": orders.saves(), "queued": orders.queued()}
-            told["stops"] = orders.stops()
-            return {"pid": os.getpid(), "jobs": orders.status(), **told}
+            reported: dict[str, Any] = {"saves": orders.saves(), "queued": orders.queued()}
+            reported["stops"] = orders.stops()
+            return {"pid": os.getpid(), "jobs": orders.status(), **reported}
         if order == "subscribe":
             client.subscribed = True
             client.tick = max(0.0, float(raw.get("tick") or 0.0))

@@ -48,16 +48,16 @@ class Request:
 
 
 class Stops:
-    """`tell(event)`: called from any thread with what subscribers shall hear."""
+    """`publish(event)`: called from any thread with what subscribers shall hear."""
 
     def __init__(
         self,
         links: Links,
-        tell: Callable[[dict[str, Any]], None],
+        publish: Callable[[dict[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
         self._links = links
-        self._tell = tell
+        self._publish = publish
         self._log = log
         self._lock = threading.Lock()
         self._agents = threading.BoundedSemaphore(AGENTS)
@@ -122,7 +122,7 @@ class Stops:
                 finally:
                     self._agents.release()
                 if answered:
-                    self._tell(
+                    self._publish(
                         {"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}}
                     )
                     return

@@ -19,7 +19,7 @@ from ..._core.model.observation import AbortStatus
 from ..domain.untrusted import load_json
 from ..host.connection import LibvirtProblem, libvirt
 from ..store.volumes import OutcomeName, Store, StoreError, VolumeMissing, VolumeTorn, format_name
-from .heartbeat import Mark
+from .heartbeat import Heartbeat
 from .job import Job
 from .links import Links, Local
 from .order import AttemptEnd, MoveOrder, OrderError, parse_order
@@ -32,27 +32,27 @@ WRITE_FOR = 60.0  # seconds in which an outcome is tried to be written
 RETRIES = 20  # to replace one of another run
 
 
-class Board:
-    """`tell(event)`: called from any thread with what subscribers shall hear."""
+class Supervisor:
+    """`publish(event)`: called from any thread with what subscribers shall hear."""
 
     def __init__(
         self,
         links: Links,
-        tell: Callable[[dict[str, Any]], None],
+        publish: Callable[[dict[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
         self._links = links
-        self._tell = tell
+        self._publish = publish
         self._log = log
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._scheduler = LinkScheduler(most_started(len(os.sched_getaffinity(0))))
         self._pace = Pace()
-        self._saves = Saves(links, tell, log)
-        self._stops = Stops(links, tell, log)
+        self._saves = Saves(links, publish, log)
+        self._stops = Stops(links, publish, log)
         self._stirred = threading.Event()
-        self._mark = Mark(links, lambda: bool(self._jobs), log)
-        threading.Thread(target=self._loop, name="board", daemon=True).start()
+        self._mark = Heartbeat(links, lambda: bool(self._jobs), log)
+        threading.Thread(target=self._loop, name="supervisor", daemon=True).start()
         threading.Thread(target=self._mark.keep_on, name="mark", daemon=True).start()
 
     @property
@@ -146,7 +146,7 @@ class Board:
 
     def _changed(self, job: Job) -> None:
         self._stirred.set()
-        self._tell({"event": "change", "job": line_of(job)})
+        self._publish({"event": "change", "job": line_of(job)})
 
     def _over(self, job: Job, outcome: AttemptEnd) -> None:
         """Write the outcome, then let go: who sees a VM not held finds its outcome written."""
@@ -160,7 +160,7 @@ class Board:
             self._jobs.pop(outcome.uuid, None)
         self._mark.withdraw(job.local)
         self._stirred.set()
-        self._tell({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
+        self._publish({"event": "over", "job": line_of(job), "outcome": outcome.to_dict()})
 
     def _write(self, outcome: AttemptEnd, local: Local) -> None:
         name = format_name(OutcomeName(outcome.uuid, outcome.attempt))
@@ -213,7 +213,7 @@ class Board:
         for uuid, mib in self._scheduler.step(
             now, {uuid: job.as_link_job() for uuid, job in jobs.items()}
         ).items():
-            jobs[uuid].give(mib)
+            jobs[uuid].set_bandwidth(mib)
         for uuid, job in jobs.items():
             job.open = self._scheduler.is_open(uuid)
             job.check_deadlines(now)

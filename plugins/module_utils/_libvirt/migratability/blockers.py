@@ -47,8 +47,8 @@ def _monitor_was_used(dom: Any) -> bool:
     messages = getattr(dom, "messages", None)
     if messages is None:
         return False
-    told = messages(libvirt.VIR_DOMAIN_MESSAGE_TAINTING)
-    return any(_TAINTED_BY_MONITOR in text for text in told)
+    reported = messages(libvirt.VIR_DOMAIN_MESSAGE_TAINTING)
+    return any(_TAINTED_BY_MONITOR in text for text in reported)
 
 
 def is_blocked(exc: Any) -> bool:

@@ -20,7 +20,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..domain.spec import DiskSpec, DomainSpec
 from .disk_moves import STAY_WITH_HOST
 from .live import Runtime, unknown_to_libvirt
-from .shared_storage import DiskSight
+from .shared_storage import DiskView
 
 # Where libvirt keeps the state of emulated TPMs, a directory a domain.
 TPM_STATE = "/var/lib/libvirt/swtpm"
@@ -29,13 +29,13 @@ Shared = Callable[[str], "bool | None"]
 
 
 def cold_findings(
-    spec: DomainSpec, runtime: Runtime, sights: Mapping[str, DiskSight], shared: Shared
+    spec: DomainSpec, runtime: Runtime, views: Mapping[str, DiskView], shared: Shared
 ) -> tuple[Finding, ...]:
-    """`sights`: shared_storage.local_sights. `shared`: is this path on storage that other hosts
+    """`views`: shared_storage.local_sights. `shared`: is this path on storage that other hosts
     reach (None: not known, taken as no)?"""
     found: list[Finding] = []
     for disk in spec.disks:
-        text = _left(disk, sights.get(disk.dev, DiskSight()))
+        text = _left(disk, views.get(disk.dev, DiskView()))
         if text:
             found.append(Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}."))
     found += unknown_to_libvirt(spec)
@@ -46,21 +46,21 @@ def cold_findings(
     return tuple(found)
 
 
-def _left(disk: DiskSpec, sight: DiskSight) -> str:
+def _left(disk: DiskSpec, view: DiskView) -> str:
     """Why the disk would be missing there, or be another one; empty: it would not."""
     if disk.empty or (disk.removable and disk.startup_policy == "optional"):
         return ""  # started without the medium
     if disk.type in STAY_WITH_HOST:
         return f"is {STAY_WITH_HOST[disk.type]}"
-    if sight.held:
-        return sight.held
-    if sight.source_shared:
+    if view.held:
+        return view.held
+    if view.source_shared:
         return ""
     if disk.removable or disk.read_only:
         # The other host may have the same file: its findings tell (target_findings).
         return "" if disk.startup_policy != "requisite" else "is a local medium that it must have"
-    if sight.source_shared is None:
-        return sight.doubt or (
+    if view.source_shared is None:
+        return view.doubt or (
             "may be shared or local: if every host reaches the same data there, name the path in"
             " shared_paths"
         )

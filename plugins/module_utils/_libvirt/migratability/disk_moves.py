@@ -18,7 +18,7 @@ from ..._core.model.observation import MigrationMethod
 from ..._core.reasons.reason import Finding, Reason
 from ..domain.spec import DiskSpec, DomainSpec
 from ..host.facts import HostFacts
-from .shared_storage import NETWORK_POOLS, DiskSight, covering_pool
+from .shared_storage import NETWORK_POOLS, DiskView, covering_pool
 
 _FOLDERS = ("dir", "fs")  # pools that are a directory of their host
 _COPIED_FORMATS = ("raw", "qcow2")
@@ -38,11 +38,11 @@ class MediumMissing(Finding):
 
 
 def stuck_disks(
-    spec: DomainSpec, sights: Mapping[str, DiskSight], block_migration: bool = True
+    spec: DomainSpec, views: Mapping[str, DiskView], block_migration: bool = True
 ) -> Iterator[Finding]:
     """The disks that keep the domain where it is, whatever the target."""
     for disk in spec.disks:
-        text = _stuck(disk, sights.get(disk.dev, DiskSight()), block_migration)
+        text = _stuck(disk, views.get(disk.dev, DiskView()), block_migration)
         if text:
             yield Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}.")
 
@@ -65,9 +65,9 @@ def migration_method(spec: DomainSpec, shared: Mapping[str, bool | None]) -> Mig
     return MigrationMethod.BLOCK if disks_to_copy(spec, shared) else MigrationMethod.LIVE
 
 
-def shared_disks(sights: Mapping[str, DiskSight]) -> dict[str, bool | None]:
+def shared_disks(views: Mapping[str, DiskView]) -> dict[str, bool | None]:
     """`shared` for the two functions above."""
-    return {dev: sight.source_shared for dev, sight in sights.items()}
+    return {dev: view.source_shared for dev, view in views.items()}
 
 
 def _copyable(disk: DiskSpec) -> str:
@@ -85,18 +85,18 @@ def _copyable(disk: DiskSpec) -> str:
     return ""
 
 
-def _stuck(disk: DiskSpec, sight: DiskSight, block_migration: bool) -> str:
+def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
     """Why the disk keeps the domain where it is, whatever the target; empty: it does not."""
     if disk.transient:
         return "is transient: its changes live in an overlay of this host"
     if disk.type in STAY_WITH_HOST:
         return f"is {STAY_WITH_HOST[disk.type]}"
-    if sight.held:
-        return sight.held
-    if disk.fixed or sight.source_shared:
-        return sight.unsafe
-    if sight.source_shared is None:
-        return sight.doubt or (
+    if view.held:
+        return view.held
+    if disk.fixed or view.source_shared:
+        return view.unsafe
+    if view.source_shared is None:
+        return view.doubt or (
             "may be shared or local, which cannot be told from here: if every host reaches the"
             " same data there, name the path in shared_paths"
         )
@@ -104,21 +104,21 @@ def _stuck(disk: DiskSpec, sight: DiskSight, block_migration: bool) -> str:
 
 
 def missing_disks(
-    spec: DomainSpec, source: HostFacts, target: HostFacts, sights: Mapping[str, DiskSight]
+    spec: DomainSpec, source: HostFacts, target: HostFacts, views: Mapping[str, DiskView]
 ) -> Iterator[Finding]:
     """What the target lacks of the domain's disks."""
     needed: dict[str, int] = {}
     for disk in spec.disks:
-        sight = sights.get(disk.dev, DiskSight())
+        view = views.get(disk.dev, DiskView())
         if disk.empty or disk.type in STAY_WITH_HOST:
             continue
         if disk.type == "network" and not disk.backing:
             continue
         text = _pool_trouble(disk, source, target)
-        if not text and (sight.source_shared or disk.fixed):
-            text = _not_visible(disk, sight, target)
-        elif not text and sight.source_shared is False and not _copyable(disk):
-            text = _no_copy(disk, sight, target, needed)
+        if not text and (view.source_shared or disk.fixed):
+            text = _not_visible(disk, view, target)
+        elif not text and view.source_shared is False and not _copyable(disk):
+            text = _no_copy(disk, view, target, needed)
         if text:
             text = f"Disk {disk.dev} ({disk.source}) {text}."
             medium = disk.removable
@@ -130,18 +130,18 @@ def missing_disks(
     yield from _pools_too_small(needed, target)
 
 
-def _no_copy(disk: DiskSpec, sight: DiskSight, target: HostFacts, needed: dict[str, int]) -> str:
+def _no_copy(disk: DiskSpec, view: DiskView, target: HostFacts, needed: dict[str, int]) -> str:
     """Why it cannot be copied to this target. What it needs there is added to `needed`."""
     pool = disk.pool or covering_pool(target, disk.path)
-    if sight.lacks:
-        return f"{sight.lacks} {target.name}"
-    if sight.in_the_way:
-        return f"cannot be copied: {sight.in_the_way}"
+    if view.lacks:
+        return f"{view.lacks} {target.name}"
+    if view.in_the_way:
+        return f"cannot be copied: {view.in_the_way}"
     if pool is None and target.pools is not None:
         folder = os.path.dirname(disk.path)
         return f"is to be copied, and {target.name} has no active storage pool at {folder}"
-    if pool and not sight.on_target:
-        needed[pool] = needed.get(pool, 0) + sight.capacity
+    if pool and not view.on_target:
+        needed[pool] = needed.get(pool, 0) + view.capacity
     return ""
 
 
@@ -170,22 +170,22 @@ def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:
     return ""
 
 
-def _not_visible(disk: DiskSpec, sight: DiskSight, target: HostFacts) -> str:
-    if sight.on_target is True:
+def _not_visible(disk: DiskSpec, view: DiskView, target: HostFacts) -> str:
+    if view.on_target is True:
         return ""
     # libvirt drops such a medium when its file is not there (formatdomain, startupPolicy).
     if disk.removable and disk.startup_policy in ("optional", "requisite"):
         return ""
     if disk.removable:
-        if sight.on_target is None and sight.source_shared:
+        if view.on_target is None and view.source_shared:
             return ""
-        known = "is not known to have" if sight.on_target is None else "does not have"
+        known = "is not known to have" if view.on_target is None else "does not have"
         return f"is a medium that {target.name} {known}: eject it"
-    if sight.lacks:
-        return f"{sight.lacks} {target.name}"
-    if sight.on_target is False:
+    if view.lacks:
+        return f"{view.lacks} {target.name}"
+    if view.on_target is False:
         return f"is not visible on {target.name}"
-    if not sight.source_shared:
+    if not view.source_shared:
         return f"is read-only and local, and {target.name} is not known to have it"
     # Shared, and no pool of the target covers it: its QEMU opens the same path or refuses.
     return ""

@@ -18,7 +18,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..domain.spec import DomainSpec, HugePages
 from ..host.facts import HostFacts
 from .disk_moves import missing_disks, stuck_disks
-from .shared_storage import DiskSight
+from .shared_storage import DiskView
 
 # libvirt that keeps the state of a TPM on shared storage when its domain migrates
 # (NEWS, v8.10.0); older ones let source and target write it.
@@ -56,12 +56,12 @@ def source_findings(
     spec: DomainSpec,
     source: HostFacts,
     runtime: Runtime,
-    sights: Mapping[str, DiskSight] | None = None,
+    views: Mapping[str, DiskView] | None = None,
     block_migration: bool = True,
 ) -> tuple[Finding, ...]:
-    """Why the domain can go nowhere. `sights`: shared_storage.local_sights."""
+    """Why the domain can go nowhere. `views`: shared_storage.local_sights."""
     found = [*_bound_findings(spec), *unknown_to_libvirt(spec)]
-    found += stuck_disks(spec, sights or {}, block_migration)
+    found += stuck_disks(spec, views or {}, block_migration)
     for interface in spec.interfaces:
         if interface.type == "vdpa":
             text = f"The {interface.label} is the vDPA device {interface.device} of the host."
@@ -95,7 +95,7 @@ def target_findings(
     spec: DomainSpec,
     source: HostFacts,
     target: HostFacts,
-    sights: Mapping[str, DiskSight] | None = None,
+    views: Mapping[str, DiskView] | None = None,
     *,
     runtime: Runtime | None = None,
     cpu: Sequence[Finding] = (),
@@ -103,7 +103,7 @@ def target_findings(
 ) -> tuple[Finding, ...]:
     """Why the domain cannot go to this target. Capacity is not asked here: placement does.
 
-    `sights`: shared_storage.target_sights for this target. `cpu`: host/facts.compare_cpu.
+    `views`: shared_storage.target_sights for this target. `cpu`: host/facts.compare_cpu.
     `devices`: device_sight.missing_devices.
     """
     found: list[Finding] = []
@@ -116,7 +116,7 @@ def target_findings(
         if lacks:
             text = f"The {interface.label} needs {lacks}, which {target.name} does not have active."
             found.append(Finding(Reason.INTERFACE, text))
-    found += missing_disks(spec, source, target, sights or {})
+    found += missing_disks(spec, source, target, views or {})
     for secret in spec.secrets:
         if target.has_secret(secret.uuid, secret.usage_type, secret.usage) is False:
             text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}."

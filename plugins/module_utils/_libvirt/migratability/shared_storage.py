@@ -37,7 +37,7 @@ _NOT_THERE = frozenset((49, 50, ERR_NO_SUPPORT))
 
 
 @dataclass(frozen=True)
-class DiskSight:
+class DiskView:
     """source_shared: on storage that other hosts reach. on_target: the target has that path.
 
     None: not known. capacity: virtual size in bytes, 0: not known. In words that follow the
@@ -57,7 +57,7 @@ class DiskSight:
 
 
 @dataclass(frozen=True)
-class HereView:
+class SourceMounts:
     """What this host itself says: of its mounts, its addresses and its libvirt's settings."""
 
     shared_fs: Callable[[str], bool | None] = path_is_shared_fs
@@ -66,53 +66,53 @@ class HereView:
     libvirt_shares: Callable[[str], bool] = libvirt_shares
 
 
-HERE = HereView()  # one: each name is asked for once
+SOURCE_MOUNTS = SourceMounts()  # one: each name is asked for once
 
 
-def local_sights(
+def local_views(
     spec: DomainSpec,
     source: HostFacts,
     declared_shared: Sequence[str] = (),
     domain: Any = None,
-    view: HereView | None = None,
-) -> dict[str, DiskSight]:
+    mounts: SourceMounts | None = None,
+) -> dict[str, DiskView]:
     """The disks as this host (the source) sees them, by target device. Reads local mounts.
 
     `declared_shared`: paths that the administrator says are shared. `domain`: the libvirt
     domain; given, the sizes of local disks are read (virDomainGetBlockInfo).
     """
-    look = _Look(source, declared_shared, view or HERE)
-    sights = {}
+    reader = _SourceReader(source, declared_shared, mounts or SOURCE_MOUNTS)
+    views = {}
     for disk in spec.disks:
-        sight = look.disk(disk)
-        if domain is not None and sight.source_shared is False and not disk.empty:
-            sight = replace(sight, capacity=_capacity(domain, disk.dev))
-        sights[disk.dev] = sight
-    return sights
+        view = reader.disk(disk)
+        if domain is not None and view.source_shared is False and not disk.empty:
+            view = replace(view, capacity=_capacity(domain, disk.dev))
+        views[disk.dev] = view
+    return views
 
 
 @dataclass(frozen=True)
-class _Look:
+class _SourceReader:
     """At one host's disks from that host."""
 
     source: HostFacts
     declared: Sequence[str]
-    view: HereView
+    mounts: SourceMounts
 
-    def disk(self, disk: DiskSpec) -> DiskSight:
+    def disk(self, disk: DiskSpec) -> DiskView:
         if disk.empty:
-            return DiskSight(True)
+            return DiskView(True)
         layers = disk.layers
         shared = [self._shared(layer) for layer in layers]
         held = self._held(layers)
         if held:
-            return DiskSight(False if disk.type == "network" else None, held=held)
+            return DiskView(False if disk.type == "network" else None, held=held)
         if all(layer is True for layer in shared):
-            return DiskSight(True, unsafe=self._unsafe(disk))
+            return DiskView(True, unsafe=self._unsafe(disk))
         if all(layer is False for layer in shared):
-            return DiskSight(False)
+            return DiskView(False)
         # A shared disk on a local one can neither be shared nor be copied over itself.
-        return DiskSight(None, doubt=_doubt(layers, shared))
+        return DiskView(None, doubt=_doubt(layers, shared))
 
     def _shared(self, layer: SourceSpec) -> bool | None:
         if layer.type == "network":
@@ -129,7 +129,7 @@ class _Look:
         return None if layer.type == "unknown" else False
 
     def _path(self, path: str, kind: str) -> bool | None:
-        return _path_shared(path, kind, self.declared, self.view.shared_fs)
+        return _path_shared(path, kind, self.declared, self.mounts.shared_fs)
 
     def _held(self, layers: Sequence[SourceSpec]) -> str:
         """Which of them is served by this host itself."""
@@ -152,14 +152,14 @@ class _Look:
             path = f"{pool.target}/{layer.volume}"
         if not path or path.startswith("/dev/") or _declared(path, self.declared):
             return ""
-        return self._own(self.view.servers(path))
+        return self._own(self.mounts.servers(path))
 
     def _own(self, hosts: Sequence[str]) -> str:
         """Of several servers one that is elsewhere is enough, but "this host" is never another."""
         for host in hosts:
             if is_loopback(host):
                 return f"is served at the address {host} of its host, where others serve other data"
-        own = [(host, self.view.own(host)) for host in hosts]
+        own = [(host, self.mounts.own(host)) for host in hosts]
         if not own or any(answer is False for _host, answer in own):
             return ""
         host, answer = own[0]
@@ -175,7 +175,7 @@ class _Look:
             path = f"{pool.target}/{disk.volume}"
         if not path or path.startswith("/dev/") or disk.read_only or disk.removable:
             return ""
-        if self.view.shared_fs(path) is True or self.view.libvirt_shares(path):
+        if self.mounts.shared_fs(path) is True or self.mounts.libvirt_shares(path):
             return ""
         return (
             "is declared as shared, but libvirt takes its file system for one of this host alone"
@@ -230,27 +230,29 @@ def _capacity(domain: Any, dev: str) -> int:
         return 0
 
 
-def target_sights(
-    sights: Mapping[str, DiskSight], spec: DomainSpec, target: HostFacts, conn: Any
-) -> dict[str, DiskSight]:
+def target_views(
+    views: Mapping[str, DiskView], spec: DomainSpec, target: HostFacts, conn: Any
+) -> dict[str, DiskView]:
     """The same with on_target filled in. One or two calls for each layer with a path."""
     seen = {}
     for disk in spec.disks:
-        sight = sights.get(disk.dev, DiskSight())
+        view = views.get(disk.dev, DiskView())
         there = [_layer_there(conn, target, layer) for layer in disk.layers]
         if disk.empty:
-            seen[disk.dev] = sight
-        elif sight.source_shared is not True and not disk.fixed:
+            seen[disk.dev] = view
+        elif view.source_shared is not True and not disk.fixed:
             # It is copied, or nothing: below it the target needs what the definition names.
             sent = [_layer_there(conn, target, layer) for layer in disk.sent]
-            seen[disk.dev] = replace(sight, on_target=there[0], lacks=_lacks(disk.sent, sent))
+            seen[disk.dev] = replace(view, on_target=there[0], lacks=_lacks(disk.sent, sent))
         else:
-            told = there[1:] if disk.type == "network" else there
-            on_target = False if False in told else (None if None in told or not told else True)
-            sight = replace(sight, on_target=on_target, lacks=_lacks(disk.backing, there[1:]))
-            if on_target and sight.source_shared is False and _other_size(conn, disk, sight):
-                sight = replace(sight, on_target=False, lacks="is of another size on")
-            seen[disk.dev] = sight
+            reported = there[1:] if disk.type == "network" else there
+            on_target = (
+                False if False in reported else (None if None in reported or not reported else True)
+            )
+            view = replace(view, on_target=on_target, lacks=_lacks(disk.backing, there[1:]))
+            if on_target and view.source_shared is False and _other_size(conn, disk, view):
+                view = replace(view, on_target=False, lacks="is of another size on")
+            seen[disk.dev] = view
     return seen
 
 
@@ -267,13 +269,13 @@ def _lacks(layers: Sequence[SourceSpec], there: Sequence[bool | None]) -> str:
     return f"stands on {missing[0]}, which is not on" if missing else ""
 
 
-def _other_size(conn: Any, disk: DiskSpec, sight: DiskSight) -> bool:
+def _other_size(conn: Any, disk: DiskSpec, view: DiskView) -> bool:
     """A read-only file of the same name that cannot be the same one."""
-    if not disk.path or not sight.capacity:
+    if not disk.path or not view.capacity:
         return False
     try:
         volume = conn.storageVolLookupByPath(disk.path)
-        return bool(volume.info()[1] != sight.capacity)
+        return bool(volume.info()[1] != view.capacity)
     except libvirt.libvirtError as exc:
         if exc.get_error_code() not in _NOT_THERE:
             raise

@@ -18,7 +18,7 @@ from ..host.connection import libvirt
 from ..host.facts import HostFacts
 from ..migratability.disk_chains import completed
 from ..migratability.disk_moves import disks_to_copy, shared_disks
-from ..migratability.shared_storage import FILE_POOLS, DiskSight
+from ..migratability.shared_storage import FILE_POOLS, DiskView
 from ..store.volumes import StoreError
 from .host import Host
 
@@ -43,21 +43,21 @@ def with_chains(dom: Any, spec: DomainSpec, host: HostFacts) -> DomainSpec:
 
 
 def with_obstacles(
-    spec: DomainSpec, seen: Mapping[str, DiskSight], peer: Host
-) -> dict[str, DiskSight]:
+    spec: DomainSpec, seen: Mapping[str, DiskView], peer: Host
+) -> dict[str, DiskView]:
     """The same with what is in the way of the disks that are copied. A store that cannot be
     read says nothing: then the holder finds out, before anything moves."""
     found = dict(seen)
     for dev in disks_to_copy(spec, shared_disks(seen)):
-        disk, sight = spec.disk(dev), seen[dev]
+        disk, view = spec.disk(dev), seen[dev]
         pool = (peer.facts.pools or {}).get(disk.pool)
         path = disk.path or (f"{pool.target}/{disk.volume}" if pool else "")
-        if not sight.on_target or not path:
+        if not view.on_target or not path:
             continue
         volumes = TargetVolumes(peer.conn, spec.uuid, peer.store)
-        copy = CopyDisk(dev, path, disk.format, sight.capacity)
+        copy = CopyDisk(dev, path, disk.format, view.capacity)
         try:
-            found[dev] = replace(sight, in_the_way=volumes.in_the_way(copy))
+            found[dev] = replace(view, in_the_way=volumes.in_the_way(copy))
         except (DisksError, StoreError):
             continue
     return found

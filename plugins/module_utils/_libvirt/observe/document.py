@@ -17,7 +17,7 @@ from ..._core.model.observation import MigrationMethod
 from ..._core.reasons.reason import Finding
 from ..domain.spec import DiskSpec, DomainSpec
 from ..migratability.live import Runtime
-from ..migratability.shared_storage import DiskSight
+from ..migratability.shared_storage import DiskView
 
 
 def vm_document(
@@ -28,11 +28,11 @@ def vm_document(
     migratable: bool | None,
     findings: Sequence[Finding] = (),
     method: MigrationMethod | None = None,
-    sights: Mapping[str, DiskSight] | None = None,
+    views: Mapping[str, DiskView] | None = None,
     dirty_rate_mib: float | None = None,
 ) -> dict[str, Any]:
     """Memory in MiB, dirty_rate in MiB/s (None unless it was measured)."""
-    seen = sights or {}
+    seen = views or {}
     declared = spec.declared
     return {
         "name": spec.name,
@@ -49,7 +49,7 @@ def vm_document(
         "migratable": migratable,
         "reasons": sorted({finding.reason.value for finding in findings}),
         "migration_method": None if method is None else method.value,
-        "volumes": [_volume(disk, seen.get(disk.dev, DiskSight())) for disk in spec.disks],
+        "volumes": [_volume(disk, seen.get(disk.dev, DiskView())) for disk in spec.disks],
         "networks": sorted({i.network or i.bridge or i.device for i in spec.interfaces} - {""}),
         "host_devices": [
             {"kind": device.kind, "source": device.source} for device in spec.host_devices
@@ -63,13 +63,13 @@ def vm_document(
     }
 
 
-def _volume(disk: DiskSpec, sight: DiskSight) -> dict[str, Any]:
+def _volume(disk: DiskSpec, view: DiskView) -> dict[str, Any]:
     return {
         "target": disk.dev,
         "kind": disk.type,
         "device": disk.device,
         "source": disk.source or None,
         "format": disk.format or None,
-        "shared": sight.source_shared,
+        "shared": view.source_shared,
         "read_only": disk.read_only,
     }

@@ -108,7 +108,7 @@ class Observer:
         obs.cluster_in_flight = len({vm for vm, _source in taken})
         obs.slots_of = Counter(source for _vm, source in taken)
         for peer in self._peers:
-            self._sight(peer, reads[peer.name], wanted, record, obs)
+            self._sighting(peer, reads[peer.name], wanted, record, obs)
         obs.inbound = [
             Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
         ]
@@ -199,7 +199,7 @@ class Observer:
             if group:
                 node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
-    def _sight(
+    def _sighting(
         self,
         peer: Host,
         read: HostNow,

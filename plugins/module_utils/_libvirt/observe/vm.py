@@ -26,7 +26,7 @@ from ..migratability.cold import cold_findings, tpm_state
 from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
 from ..migratability.host_files import missing_files
 from ..migratability.live import Runtime, save_findings, source_findings, target_findings
-from ..migratability.shared_storage import DiskSight, local_sights, path_shared, target_sights
+from ..migratability.shared_storage import DiskView, local_views, path_shared, target_views
 from ..migratability.target_devices import missing_devices
 from .disks import with_chains, with_obstacles
 from .document import vm_document
@@ -118,9 +118,9 @@ def read_vm_facts(
         return unreadable(source, domain, f"{domain.name}: {exc}")
     spec = with_chains(dom, spec, source.facts)
     runtime = _runtime(dom, spec, domain)
-    sights = local_sights(spec, source.facts, source.config.shared_paths, domain=dom)
+    views = local_views(spec, source.facts, source.config.shared_paths, domain=dom)
     boots = _boots_anywhere(dom, spec, runtime)
-    asking = _Question(source, spec, runtime, sights, boots, domain.job is None)
+    asking = _Question(source, spec, runtime, views, boots, domain.job is None)
     answers = _ask_peers(asking, peers, reads)
     return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
 
@@ -128,9 +128,9 @@ def read_vm_facts(
 def _facts(
     asked: _Question, domain: DomainNow, needs: Constraints, marked: bool, answers: _Answers
 ) -> VMFacts:
-    source, spec, runtime, sights = asked.source, asked.spec, asked.runtime, asked.sights
-    shared = shared_disks(sights)
-    findings = source_findings(spec, source.facts, runtime, sights)
+    source, spec, runtime, views = asked.source, asked.spec, asked.runtime, asked.views
+    shared = shared_disks(views)
+    findings = source_findings(spec, source.facts, runtime, views)
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -157,12 +157,12 @@ def _facts(
             migratable=not findings,
             findings=findings,
             method=method,
-            sights=sights,
+            views=views,
             dirty_rate_mib=domain.dirty_rate,
         ),
         copied=disks_to_copy(spec, shared),
         cold_findings=cold_findings(
-            spec, runtime, sights, lambda path: path_shared(path, source.config.shared_paths)
+            spec, runtime, views, lambda path: path_shared(path, source.config.shared_paths)
         ),
         save_findings=save_findings(spec, runtime),
         constraints=needs,
@@ -177,7 +177,7 @@ class _Question:
     source: Host
     spec: DomainSpec
     runtime: Runtime
-    sights: Mapping[str, DiskSight]
+    views: Mapping[str, DiskView]
     any_cpu: bool
     still: bool = True
 
@@ -221,7 +221,7 @@ def _refusal(
     Raises HostUnreachable or libvirtError when the peer does not answer.
     """
     spec, here, there = asking.spec, asking.source.facts, peer.facts
-    seen = target_sights(asking.sights, spec, there, peer.conn)
+    seen = target_views(asking.views, spec, there, peer.conn)
     # Where there is a claim for it, files may be of an attempt that is under way.
     if asking.still and spec.uuid not in {claim.vm for claim in now.reservations}:
         seen = with_obstacles(spec, seen, peer)

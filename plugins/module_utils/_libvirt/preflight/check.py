@@ -113,7 +113,7 @@ def gather(
         needed=_needed(platform.quorum_hosts, obs, node, record, targets),
         stale_claims=(
             *(_stale_claims(obs) if record is None else ()),
-            *platform.left.elsewhere,
+            *platform.stale_claims.elsewhere,
         ),
     )
 
@@ -179,8 +179,8 @@ def _hosts(
     for host in hosts:
         if not obs.nodes[host.name].reachable:
             continue
-        told = by_name.get(host.name, Measured(host.name))
-        setting = told.userfaultfd
+        reported = by_name.get(host.name, Measured(host.name))
+        setting = reported.userfaultfd
         if host.name == node and setting is None:
             setting = own_userfaultfd()
         try:
@@ -193,9 +193,9 @@ def _hosts(
             facts.hypervisor_version,
             facts.libvirt_version,
             permits_userfaultfd(setting, root),
-            told.clock,
+            reported.clock,
             declared=bool(host.config.memory_mib or host.config.reserve_mib),
-            tls=told.tls,
+            tls=reported.tls,
         )
 
 

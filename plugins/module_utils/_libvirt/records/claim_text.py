@@ -15,7 +15,7 @@ from ..store.names import Reservation, format_name
 LONGEST = 200  # characters of what another host has written
 
 
-def said_of(content: bytes) -> dict[str, str]:
+def read_owner_note(content: bytes) -> dict[str, str]:
     """What its owner wrote into the volume; {}: nothing (an older version), or nothing readable."""
     try:
         raw = load_json(content)
@@ -30,16 +30,16 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:LONGEST])
 
 
-def whose(claim: Reservation, said: Mapping[str, str], name: str) -> str:
+def owner_text(claim: Reservation, owner_note: Mapping[str, str], name: str) -> str:
     """`name`: of the VM, as a host tells it now; empty: none does."""
-    text = f"{said.get('name') or name or claim.vm} from {claim.source}"
-    parts = [f"run {said['run']}"] if said.get("run") else []
-    parts += [f"of {said['by']}"] if said.get("by") else []
-    parts += [f"since {said['at']}"] if said.get("at") else []
+    text = f"{owner_note.get('name') or name or claim.vm} from {claim.source}"
+    parts = [f"run {owner_note['run']}"] if owner_note.get("run") else []
+    parts += [f"of {owner_note['by']}"] if owner_note.get("by") else []
+    parts += [f"since {owner_note['at']}"] if owner_note.get("at") else []
     return f"{text} ({' '.join(parts)})" if parts else text
 
 
-def words_of(claim: Reservation, target: str, found: ClaimState, who: str, is_there: bool) -> str:
+def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_there: bool) -> str:
     """One sentence or two. `is_there`: the target has a domain of it."""
     source = claim.source
     by_hand = f"on {target}: virsh vol-delete --pool virtops {format_name(claim)}"

@@ -30,13 +30,14 @@ from ..observe.host import Host, HostNow
 from ..store.names import Reservation, Slot, format_name, new_id, parse_name
 
 Answers = dict[str, "Finding | None"]
-Whose = Callable[[], Mapping[str, str]]
+OwnerNote = Callable[[], Mapping[str, str]]
 
 
 class Claims:
     """The claims that one host makes on the others. `hosts`: all of the fleet.
 
-    `whose`: what a claim shall say of its owner. `away`: hosts that did not answer just now; they
+    `owner_note`: what a claim says of its owner.
+    `unreachable`: hosts that did not answer just now; they
     are not waited for once more.
     """
 
@@ -45,13 +46,13 @@ class Claims:
         hosts: Mapping[str, Host],
         source: str,
         slots_on: str = "",
-        whose: Whose = dict,
-        away: Callable[[], Collection[str]] = tuple,
+        owner_note: OwnerNote = dict,
+        unreachable: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._hosts = hosts
         self._source = source
-        self._whose = whose
-        self._away = away
+        self._owner_note = owner_note
+        self._unreachable = unreachable
         self.quorum_hosts = quorum_hosts(hosts, slots_on)
         self._ids: dict[str, str] = {}  # UUID -> id of the claim that was last granted
         self._names: dict[str, str] = {}  # the same -> its volume
@@ -80,7 +81,7 @@ class Claims:
         for actions in made.values():
             for action in actions:
                 if answers[action.vm] is not None and action.vm not in stood:
-                    self._give_back_quietly(action)
+                    self._release_quietly(action)
         return answers
 
     def _reserve(self, action: Action) -> bool:
@@ -102,7 +103,7 @@ class Claims:
 
     def _text(self, action: Action) -> bytes:
         """For whoever meets it and cannot ask us."""
-        text = {"name": action.name, "target": action.target, **self._whose()}
+        text = {"name": action.name, "target": action.target, **self._owner_note()}
         return json.dumps(text, sort_keys=True).encode()
 
     def _take_slots(self, kept: Sequence[Action], limits: Limits, answers: Answers) -> None:
@@ -111,7 +112,7 @@ class Claims:
             return
         made: dict[str, list[str]] = {}
         slots: set[str] = set()
-        silent: dict[str, str] = dict.fromkeys(self._away(), "it did not answer")
+        silent: dict[str, str] = dict.fromkeys(self._unreachable(), "it did not answer")
         asked = [name for name in self.quorum_hosts if name not in silent]
         for name in asked:
             try:
@@ -140,9 +141,9 @@ class Claims:
     def _drop_slots(self, action: Action, where: Sequence[str]) -> None:
         """On those that answer. On one that does not the slot stays, without a claim: then whoever
         meets it takes it away."""
-        away = self._away()
+        unreachable = self._unreachable()
         for keeper in where:
-            if keeper in away:
+            if keeper in unreachable:
                 continue
             try:
                 store = self._hosts[keeper].store
@@ -156,7 +157,7 @@ class Claims:
         mine = (vm, self._source)
         return [n for n, s in found if isinstance(s, Slot) and (s.vm, s.source) == mine]
 
-    def give_back(self, action: Action) -> None:
+    def release(self, action: Action) -> None:
         """Remove the slot, then the reservation: a slot never stands without its claim.
 
         Every reservation of this VM by this host goes, whatever memory its name says: that of a
@@ -171,19 +172,19 @@ class Claims:
                 store.delete(name)
         self._names.pop(action.vm, None)
 
-    def _give_back_quietly(self, action: Action) -> None:
+    def _release_quietly(self, action: Action) -> None:
         """What cannot be given back now is seen as our claim at the next read, and given back
         then."""
         try:
-            self.give_back(action)
+            self.release(action)
         except (HostUnreachable, libvirt.libvirtError):
             return
 
 
 def too_few(of: Sequence[str], silent: Mapping[str, str]) -> Finding:
     """Most of the hosts that count the slots do not answer."""
-    away = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
-    text = f"Slots are counted on {', '.join(of)}, and most of them have to answer. {away}"
+    unreachable = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
+    text = f"Slots are counted on {', '.join(of)}, and most of them have to answer. {unreachable}"
     return Finding(Reason.PEER_UNREACHABLE, text)
 
 

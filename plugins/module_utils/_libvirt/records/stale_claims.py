@@ -30,7 +30,15 @@ from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostNow, finish_arrival
 from ..store.names import Reservation, Slot, alive_of, format_name, parse_name
 from ..store.volumes import Store, StoreError, VolumeTorn
-from .claim_text import off_between, removed, removed_own, said_of, stays, whose, words_of
+from .claim_text import (
+    claim_text,
+    off_between,
+    owner_text,
+    read_owner_note,
+    removed,
+    removed_own,
+    stays,
+)
 
 NOTES = "/run/virtops/claims.json"
 Reads = MutableMapping[str, HostNow]
@@ -39,7 +47,7 @@ GiveBack = Callable[[Action], None]
 _STUCK = frozenset({ClaimState.UNREADABLE, ClaimState.WITHOUT_ID, ClaimState.HALF_MOVED})
 
 
-class LeftClaims:
+class StaleClaims:
     """Looks at the claims of others at each observation. `acts` False: it only tells.
 
     `told`: what a person should know. `elsewhere`: claims on other hosts of whose owners nothing
@@ -57,11 +65,11 @@ class LeftClaims:
     ) -> None:
         self._hosts, self._own, self._keepers = hosts, own, quorum_hosts
         self._now, self._acts, self._path = now, acts, notes
-        self._said: dict[tuple[str, str], bytes] = {}  # (host, volume) -> content
-        self.told: list[str] = []
+        self._contents: dict[tuple[str, str], bytes] = {}  # (host, volume) -> content
+        self.reported: list[str] = []
         self.elsewhere: list[str] = []
 
-    def look(self, found: Mapping[str, HostNow], obs: Observation) -> None:
+    def check(self, found: Mapping[str, HostNow], obs: Observation) -> None:
         """`found`: the last read of the hosts. Notes in `obs` whose the claims on its node are."""
         reads = dict(found)
         watch = OwnerWatch(_load(self._path))
@@ -79,7 +87,7 @@ class LeftClaims:
                 state = claim_state(seen, bool(claim.id), quiet)
                 if state is ClaimState.OWNER_DEAD:
                     state = self._remove(claim, target, seen, reads)
-                text = self._tell(claim, target, state, seen, reads)
+                text = self._describe(claim, target, state, seen, reads)
                 notes[claim.vm, target] = text, state in _STUCK
         watch.keep_only(keys)
         if self._acts and watch.notes != before:
@@ -88,7 +96,7 @@ class LeftClaims:
         self._sweep_slots(reads)
 
     def give_back_own(
-        self, found: Mapping[str, HostNow], held: Collection[str], give_back: GiveBack
+        self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack
     ) -> None:
         """Of a host that has no record: what claims of its own stand yet, and nothing uses.
 
@@ -103,15 +111,15 @@ class LeftClaims:
             seen = self._see(claim, target, reads)
             if not seen.is_idle or claim.vm in mine.unread or claim.vm in reads[target].unread:
                 continue
-            who, why = self._who(claim, target, reads), ""
+            who, why = self._owner_text(claim, target, reads), ""
             if is_half_moved(seen, target, ()):
                 why = off_between(claim, target)
             else:
                 try:
-                    give_back(Action(Do.RELEASE, self._own, claim.vm, target=target))
+                    release(Action(Do.RELEASE, self._own, claim.vm, target=target))
                 except (HostUnreachable, libvirt.libvirtError) as exc:
                     why = f"{exc}. Restore {self._own} again"
-            self._say(stays(who, target, why) if why else removed_own(who, claim, target))
+            self._report(stays(who, target, why) if why else removed_own(who, claim, target))
 
     def _see(self, claim: Reservation, target: str, reads: Reads) -> OwnerState:
         source = self._read(claim.source, reads)
@@ -134,7 +142,7 @@ class LeftClaims:
 
     # Telling
 
-    def _tell(
+    def _describe(
         self, claim: Reservation, target: str, state: ClaimState, seen: OwnerState, reads: Reads
     ) -> str:
         here = target == self._own
@@ -142,30 +150,30 @@ class LeftClaims:
         if not here and not silent and (state is not ClaimState.QUIET or seen.mark):
             return ""
         is_there = claim.vm in reads[target].domains
-        text = words_of(claim, target, state, self._who(claim, target, reads), is_there)
+        text = claim_text(claim, target, state, self._owner_text(claim, target, reads), is_there)
         if not here:
             self.elsewhere.append(f"{text}. It holds {claim.memory_mib} MiB of {target}.")
         if silent:
-            self._say(f"A claim on {target}: {text}.")
+            self._report(f"A claim on {target}: {text}.")
         return text
 
-    def _say(self, text: str) -> None:
-        if text not in self.told:
-            self.told.append(text)
+    def _report(self, text: str) -> None:
+        if text not in self.reported:
+            self.reported.append(text)
 
-    def _who(self, claim: Reservation, target: str, reads: Reads) -> str:
+    def _owner_text(self, claim: Reservation, target: str, reads: Reads) -> str:
         names = [r.domains[claim.vm].name for r in reads.values() if claim.vm in r.domains]
-        said = said_of(self._content(target, format_name(claim)))
-        return whose(claim, said, names[0] if names else "")
+        owner_note = read_owner_note(self._content(target, format_name(claim)))
+        return owner_text(claim, owner_note, names[0] if names else "")
 
     def _content(self, host: str, volume: str) -> bytes:
         """As it was written once. b"": nothing, or it cannot be read."""
-        if (host, volume) not in self._said:
+        if (host, volume) not in self._contents:
             try:
-                self._said[host, volume] = self._hosts[host].store.read(volume)
+                self._contents[host, volume] = self._hosts[host].store.read(volume)
             except (HostUnreachable, StoreError, libvirt.libvirtError):
                 return b""
-        return self._said[host, volume]
+        return self._contents[host, volume]
 
     # Taking away
 
@@ -180,7 +188,7 @@ class LeftClaims:
             if not self._acts:
                 return ClaimState.OWNER_DEAD
             self._finish(claim, target, seen, entries)
-            who, name = self._who(claim, target, reads), format_name(claim)
+            who, name = self._owner_text(claim, target, reads), format_name(claim)
             content, store = self._content(target, name), self._hosts[target].store
             if not store.delete(name):
                 return ClaimState.IN_USE  # somebody else was first
@@ -192,7 +200,7 @@ class LeftClaims:
             return ClaimState.UNREADABLE
         except (HostUnreachable, StoreError, libvirt.libvirtError):
             return ClaimState.QUIET  # asked again at the next look
-        self._say(removed(who, target))
+        self._report(removed(who, target))
         return ClaimState.IN_USE  # for this observation; it is not there at the next one
 
     def _is_back(self, claim: Reservation, target: str, seen: OwnerState) -> bool:
@@ -236,7 +244,7 @@ class LeftClaims:
     def _sweep_slot(self, keeper: str, slot: Slot, reads: Reads) -> None:
         """The claim may have been made since the hosts were read: its host is asked now."""
         name = format_name(slot)
-        target = said_of(self._content(keeper, name)).get("target", "")
+        target = read_owner_note(self._content(keeper, name)).get("target", "")
         read = self._read(target, reads)
         if read is None or read.error:
             return

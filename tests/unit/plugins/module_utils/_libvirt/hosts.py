@@ -111,7 +111,7 @@ class Fleet:
             source=hosts["a"],
             hosts=hosts,
             quorum_hosts=("b", "c", "a"),
-            left=Reader(elsewhere=self.elsewhere),
+            stale_claims=Reader(elsewhere=self.elsewhere),
         )
         own = HostConfig("a", "qemu:///system")
         request = Request(

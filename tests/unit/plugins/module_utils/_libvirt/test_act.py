@@ -301,7 +301,7 @@ def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
     there.volumes = {CLAIM, f"resv.{VM}.96.host-a", f"resv.{VM}.128.host-a", *others}
     hosts: Any = {"host-a": here, "host-b": there}
     action = Action(Do.RELEASE, "host-a", VM, target="host-b", memory_mib=0)
-    Claims(hosts, "host-a", "host-a").give_back(action)
+    Claims(hosts, "host-a", "host-a").release(action)
     assert there.volumes == others
     assert here.volumes == {f"slot.{VM}.host-c"}
 

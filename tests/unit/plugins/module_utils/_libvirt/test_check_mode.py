@@ -200,13 +200,13 @@ def test_a_wrong_speed_is_named(made: Fleet) -> None:
 
 
 def test_a_look_writes_nothing(made: Fleet) -> None:
-    found = unchanged(made, lambda: check_mode.look(request(Intent.DRAINED)))
+    found = unchanged(made, lambda: check_mode.read_host(request(Intent.DRAINED)))
     assert {row["name"] for row in found["vms"]} == {"vm1", "vm2", "vm3"}
 
 
 def test_all_that_a_look_tells_is_of_one_read(made: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Platform, "observed", 0)
-    check_mode.look(request(Intent.DRAINED))
+    check_mode.read_host(request(Intent.DRAINED))
     assert Platform.observed == 1
 
 
@@ -214,7 +214,7 @@ class Opened(Exception):
     """A platform was opened."""
 
 
-@pytest.mark.parametrize("function", ["plan", "look", "migrations"])
+@pytest.mark.parametrize("function", ["plan", "read_host", "migrations"])
 def test_the_platform_is_opened_for_looking(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_args: Any, **more: Any) -> None:
         raise Opened(more["acts"])

@@ -31,8 +31,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     LibvirtMissing,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
-    SingleRequest,
-    run_single,
+    MigrationRequest,
+    run_migration,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
@@ -87,6 +87,6 @@ def test_an_error_of_ours_stays_a_traceback() -> None:
 
 def test_a_vm_without_a_name() -> None:
     own = HostConfig("host-a", "qemu:///system")
-    request = SingleRequest(own, [], Policy(), Intent.MIGRATED, "run-1", name=" ")
+    request = MigrationRequest(own, [], Policy(), Intent.MIGRATED, "run-1", name=" ")
     with pytest.raises(PolicyError, match="name is empty"):
-        run_single(request)
+        run_migration(request)

@@ -17,8 +17,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
-    SingleRequest,
-    run_single,
+    MigrationRequest,
+    run_migration,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
@@ -65,7 +65,7 @@ class World:
         own, peer = HostConfig("host-a", "x"), HostConfig("host-b", "y")
         peers = [peer, HostConfig("host-c", "z")]
         asked = {"intent": Intent.MIGRATED, "name": "web", **more}
-        return run_single(SingleRequest(own, peers, Policy(), run_id="run-2", **asked))
+        return run_migration(MigrationRequest(own, peers, Policy(), run_id="run-2", **asked))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_peer_that_could_not_be_asked_is_named(monkeypatch: pytest.MonkeyPatch
 
     def ask(name: str) -> Any:
         own, peers = HostConfig("a", "x"), [HostConfig("b", "y")]
-        request = SingleRequest(own, peers, Policy(), Intent.MIGRATED, "run-2", name=name)
+        request = MigrationRequest(own, peers, Policy(), Intent.MIGRATED, "run-2", name=name)
         return migration._find(request)
 
     with pytest.raises(VMNotHere, match=r"not known whether.*: b \(socket is closed\)"):

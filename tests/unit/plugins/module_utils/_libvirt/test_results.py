@@ -31,7 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
     service,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
-    SingleRequest,
+    MigrationRequest,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
@@ -93,10 +93,10 @@ class Platform(ModelPlatform):
     store: Any = Volumes()
     running: tuple[NodeRecord, ...] = ()
 
-    def singles(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
+    def single_migrations(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
         return list(self.running), history.kept_in(self.store)
 
-    def remember(self, record: NodeRecord) -> None:
+    def keep_history(self, record: NodeRecord) -> None:
         history.keep(self.store, record)
 
     def renew_copies(self, _record: NodeRecord) -> None:
@@ -138,7 +138,7 @@ def migrate(made: Fleet, **more: Any) -> dict[str, Any]:
 
 def already(_made: Fleet) -> dict[str, Any]:
     own, peer = HostConfig("a", "x"), HostConfig("b", "y")
-    asked = SingleRequest(own, [peer], POLICY, Intent.MIGRATED, "r", name="vm1")
+    asked = MigrationRequest(own, [peer], POLICY, Intent.MIGRATED, "r", name="vm1")
     return migration._already(asked, migration.Found("u1", "vm1"), "b")
 
 
@@ -162,7 +162,7 @@ RESULTS: dict[str, tuple[str, Callable[[Fleet], dict[str, Any]], int]] = {
     "nothing to undo": ("virt_drain", undone, 0),
     "migration": ("virt_migration", migrate, 1),
     "there already": ("virt_migration", already, 1),
-    "look": ("virt_host_info", lambda _made: check_mode.look(request()), 3),
+    "look": ("virt_host_info", lambda _made: check_mode.read_host(request()), 3),
     "migrations": ("virt_migration_info", lambda _made: check_mode.migrations(request()), 0),
 }
 

@@ -83,7 +83,7 @@ def _endings_of(record: NodeRecord) -> set[str]:
     ("before", "after", "done", "only", "told"),
     [
         (None, "", (), "", []),
-        (None, "", (), "u1", ["remember", "forget"]),
+        (None, "", (), "u1", ["keep_history", "forget"]),
         ("", "stopped", (), "", ["renew_copies"]),
         ("stopped", "stopped", (), "", []),
         ("stopped", "restored", (Do.FORGET,), "", []),

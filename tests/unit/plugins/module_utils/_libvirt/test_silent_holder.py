@@ -63,7 +63,7 @@ def observe(monkeypatch: pytest.MonkeyPatch, vm: VM, now: float = 1.0) -> Observ
     made: Any = LibvirtPlatform.__new__(LibvirtPlatform)
     made.source = SimpleNamespace(name="a", store=SimpleNamespace(names=list))
     made.observer = SimpleNamespace(observe=look, reads={})
-    made.left = SimpleNamespace(look=lambda *_args: None)
+    made.stale_claims = SimpleNamespace(check=lambda *_args: None)
     made._holder, made._outcomes, made._acts = None, {}, True
     observed: Observation = made.observe(None)
     return observed

@@ -43,7 +43,7 @@ def test_the_mark_of_a_migration_that_is_over_at_once_does_not_stay(
     monkeypatch.setattr(Volumes, "names_there", {"cordon"}, raising=False)
     monkeypatch.setattr(heartbeat, "Store", Volumes)
     links: Any = SimpleNamespace(local=lambda: SimpleNamespace(conn=None))
-    mark = heartbeat.Mark(links, lambda: False, lambda _text: None)
+    mark = heartbeat.Heartbeat(links, lambda: False, lambda _text: None)
     rounds: list[int] = []
 
     def sleep(_seconds: float) -> None:

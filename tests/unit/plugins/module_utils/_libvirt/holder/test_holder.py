@@ -277,7 +277,7 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
     with pytest.raises(HolderError, match="dance"):
         client.order({"order": "dance"})
     assert client.wait(0.05) == []
-    served.server.tell({"event": "change", "job": {"uuid": "u"}})
+    served.server.publish({"event": "change", "job": {"uuid": "u"}})
     assert [e["event"] for e in client.wait(5)] == ["change"]
     assert client.abort("u")["result"] == "aborting"
     client.close()
@@ -307,7 +307,7 @@ def test_events_between_order_and_answer_are_not_lost(served: SimpleNamespace) -
     client = connect(served)
     client.subscribe()
     for number in range(50):
-        served.server.tell({"event": "change", "job": {"number": number}})
+        served.server.publish({"event": "change", "job": {"number": number}})
         client.status()
     seen: list[int] = []
     while len(seen) < 50:

@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     PoolFacts,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
+    DiskView,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
@@ -118,8 +118,8 @@ def peer(host: FakeHost) -> Any:
 def refused(host: FakeHost, disk: DiskSpec, still: bool = True, arrives: bool = False) -> str:
     spec = DomainSpec(uuid=VM, name="web", type="kvm", disks=(disk,))
     source = SimpleNamespace(facts=peer(host).facts)
-    sights = {"vda": DiskSight(False, None, CAPACITY)}
-    asking = vm_facts._Question(source, spec, vm_facts.Runtime(), sights, True, still)  # type: ignore[arg-type]
+    views = {"vda": DiskView(False, None, CAPACITY)}
+    asking = vm_facts._Question(source, spec, vm_facts.Runtime(), views, True, still)  # type: ignore[arg-type]
     claim = Reservation(VM, 96, "host-a")
     now = HostNow("host-b", reservations=[claim] if arrives else [])
     live, _cold = vm_facts._refusal(asking, peer(host), now)

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import supervisor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.heartbeat import (
-    Mark,
+    Heartbeat,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
@@ -29,11 +29,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     parse_order,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
-    Settled,
+    FinalPlace,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
-    Board,
+    Supervisor,
 )
 
 ORDER: dict[str, Any] = {
@@ -72,7 +72,7 @@ def measures(made: Job) -> int:
 def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None:
     made = job()
     made.open = True
-    made.give(7)
+    made.set_bandwidth(7)
     assert made.probe._wanted == 7
     assert made.as_link_job().adjustable
     assert measures(made) > 0
@@ -82,7 +82,7 @@ def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None
 def test_the_migration_of_others_is_only_looked_at(order: dict[str, Any]) -> None:
     made = job(**order)
     made.open = True
-    made.give(7)
+    made.set_bandwidth(7)
     assert (made.probe._wanted, made.bandwidth_mib) == (None, 0)
     assert not made.as_link_job().adjustable
     assert measures(made) == 0
@@ -96,11 +96,11 @@ def test_a_migration_that_we_ask_for_is_ours() -> None:
 def test_no_more_are_begun_than_the_hosts_processors_serve(
     monkeypatch: pytest.MonkeyPatch, cpus: int, width: int
 ) -> None:
-    monkeypatch.setattr(Board, "_loop", lambda _board: None)
-    monkeypatch.setattr(Mark, "keep_on", lambda _mark: None)
+    monkeypatch.setattr(Supervisor, "_loop", lambda _board: None)
+    monkeypatch.setattr(Heartbeat, "keep_on", lambda _mark: None)
     monkeypatch.setattr(supervisor.os, "sched_getaffinity", lambda _pid: set(range(cpus)))
     links: Any = SimpleNamespace(local=lambda: None)
-    board = Board(links, lambda _event: None, lambda _text: None)
+    board = Supervisor(links, lambda _event: None, lambda _text: None)
     board._jobs = {f"u{n}": job(order="migrate", uuid=f"u{n}", memory_mib=96) for n in range(8)}
     board.tick(0.0)
     assert sum(made.bandwidth_mib > 0 for made in board._jobs.values()) == width
@@ -116,7 +116,7 @@ def test_no_more_are_begun_than_the_hosts_processors_serve(
 )
 def test_the_same_order_again_is_held(again: dict[str, Any]) -> None:
     held = job(order="migrate")
-    assert Board._held_already(held, parse_order({**ORDER, **again})) == {"result": "held"}
+    assert Supervisor._held_already(held, parse_order({**ORDER, **again})) == {"result": "held"}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_same_order_again_is_held(again: dict[str, Any]) -> None:
 def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any]) -> None:
     held = job(order="migrate")
     with pytest.raises(OrderError, match="already to b: attempt 1 of run run-1"):
-        Board._held_already(held, parse_order({**ORDER, **other}))
+        Supervisor._held_already(held, parse_order({**ORDER, **other}))
 
 
 OTHERS = {"uuid": "u", "run_id": "run-2", "attempt": 1}
@@ -156,21 +156,21 @@ def test_an_abort_of_one_attempt_aborts_no_other(
     board: Any = SimpleNamespace(
         _jobs={"u": made}, _log=lambda _text: None, _changed=lambda _job: None
     )
-    assert Board.abort(board, order)["result"] == result
+    assert Supervisor.abort(board, order)["result"] == result
     assert made._withdrawn is (result == "withdrawn")
 
 
 @pytest.mark.parametrize(
     ("seen", "settled", "done"),
     [
-        (True, Settled(True, "b"), ["stamp", "keep"]),
-        (True, Settled(False, "a"), ["forget", "remove"]),
-        (True, Settled(False, ""), []),
-        (False, Settled(True, "b"), []),  # what happened to the files since is not known
+        (True, FinalPlace(True, "b"), ["stamp", "keep"]),
+        (True, FinalPlace(False, "a"), ["forget", "remove"]),
+        (True, FinalPlace(False, ""), []),
+        (False, FinalPlace(True, "b"), []),  # what happened to the files since is not known
     ],
 )
 def test_the_disks_of_an_adopted_copy_are_seen_to(
-    monkeypatch: pytest.MonkeyPatch, seen: bool, settled: Settled, done: list[str]
+    monkeypatch: pytest.MonkeyPatch, seen: bool, settled: FinalPlace, done: list[str]
 ) -> None:
     did: list[str] = []
     volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
@@ -179,7 +179,7 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
         holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched)
     )
     monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))
-    monkeypatch.setattr(holder_job, "settle", lambda *_a: settled)
+    monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_a: settled)
     made = job(method="BlockMigration")
     made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
     made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]

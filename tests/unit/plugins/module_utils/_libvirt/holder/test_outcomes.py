@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
-    Board,
+    Supervisor,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
     LibvirtPlatform,
@@ -96,9 +96,9 @@ def test_an_outcome_without_an_attempt_in_the_record_is_not_read() -> None:
 def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
     volumes, log = Volumes(**{NAME: left}), []
     board: Any = SimpleNamespace(_log=log.append)
-    Board._put(board, volumes, NAME, told("run-2"), "run-2")  # type: ignore[arg-type]
+    Supervisor._put(board, volumes, NAME, told("run-2"), "run-2")  # type: ignore[arg-type]
     assert volumes.volumes == {NAME: told("run-2")}
-    Board._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
+    Supervisor._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
     assert volumes.volumes == {NAME: told("run-2")}
     assert log[-1] == f"{NAME} stands already"
 

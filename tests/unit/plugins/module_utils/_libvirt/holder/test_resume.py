@@ -40,7 +40,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     parse_order,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
-    Settled,
+    FinalPlace,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import _outcome
@@ -121,11 +121,13 @@ def job(guest: Guest, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> Job:
         "settings": asdict(MigrationSettings()),
     }
     links: Any = SimpleNamespace(local=lambda: local)
-    monkeypatch.setattr(holder_job, "settle", lambda *_a: Settled(False, "a", message="aborted"))
+    monkeypatch.setattr(
+        holder_job, "wait_for_final_place", lambda *_a: FinalPlace(False, "a", message="aborted")
+    )
     made = Job(
         links, parse_order({**order, **changed}), lambda _j: None, lambda _j, _e: None, Pace()
     )
-    made.give(0)
+    made.set_bandwidth(0)
     return made
 
 
@@ -177,13 +179,13 @@ def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.Monkey
     guest = Guest()
     made = job(guest, monkeypatch)
 
-    def settle(*_args: Any) -> Settled:
+    def wait_for_final_place(*_args: Any) -> FinalPlace:
         made.probe.apply_deadline(DeadlineAction.PAUSE)
         assert guest.suspending.wait(10)
         guest.over.set()
-        return Settled(False, "a")
+        return FinalPlace(False, "a")
 
-    monkeypatch.setattr(holder_job, "settle", settle)
+    monkeypatch.setattr(holder_job, "wait_for_final_place", wait_for_final_place)
     end(made)
     made.probe.end()
     assert guest.now == RUNNING

@@ -279,7 +279,7 @@ conn = connection.open_connection("test:///default")
 host = facts.read_host_facts(conn)
 domain = conn.listAllDomains(0)[0]
 spec = domain_xml.parse_domain(domain.XMLDesc(0))
-sights = disks.target_sights(disks.local_sights(spec, host, domain=domain), spec, host, conn)
+views = disks.target_views(disks.local_views(spec, host, domain=domain), spec, host, conn)
 unreachable = []
 for uri in ("qemu+tcp://127.0.0.1:9/system", "qemu:///system?socket=/nonexistent", "nodriver:///"):
     try:

@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     Runtime,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
+    DiskView,
 )
 
 UUID = "11111111-2222-3333-4444-555555555555"
@@ -51,8 +51,8 @@ def medium(policy: str) -> DomainSpec:
 def reasons(
     domain: DomainSpec, runtime: Runtime, disk_shared: bool | None, paths_shared: bool | None
 ) -> list[Reason]:
-    sights = {d.dev: DiskSight(disk_shared) for d in domain.disks}
-    found = cold_findings(domain, runtime, sights, lambda _path: paths_shared)
+    views = {d.dev: DiskView(disk_shared) for d in domain.disks}
+    found = cold_findings(domain, runtime, views, lambda _path: paths_shared)
     assert all(finding.message.endswith(".") for finding in found)
     return [finding.reason for finding in found]
 
@@ -98,15 +98,15 @@ def test_what_stays_whatever_is_shared(
 
 
 @pytest.mark.parametrize(
-    "sight",
+    "view",
     [
-        DiskSight(False, held="is served at the address ::1 of its host"),
-        DiskSight(None, doubt="stands on /base, which is on this host alone"),
+        DiskView(False, held="is served at the address ::1 of its host"),
+        DiskView(None, doubt="stands on /base, which is on this host alone"),
     ],
 )
-def test_what_a_disk_stands_on_stays_too(sight: DiskSight) -> None:
-    (finding,) = cold_findings(disk(), Runtime(), {"vda": sight}, lambda _path: True)
-    assert finding.message == f"Disk vda (/x) {sight.held or sight.doubt}."
+def test_what_a_disk_stands_on_stays_too(view: DiskView) -> None:
+    (finding,) = cold_findings(disk(), Runtime(), {"vda": view}, lambda _path: True)
+    assert finding.message == f"Disk vda (/x) {view.held or view.doubt}."
 
 
 @pytest.mark.parametrize(

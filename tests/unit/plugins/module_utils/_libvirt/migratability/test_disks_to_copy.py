@@ -23,7 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     target_findings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
+    DiskView,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
     BLOCK,
@@ -51,7 +51,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._li
     ],
 )
 def test_which_disks_are_copied(xml: str, shared: bool | None, copied: tuple[str, ...]) -> None:
-    spec, seen = parse_domain(xml), shared_disks({"vda": DiskSight(shared)})
+    spec, seen = parse_domain(xml), shared_disks({"vda": DiskView(shared)})
     method = MigrationMethod.BLOCK if copied else MigrationMethod.LIVE
     assert disks_to_copy(spec, seen) == copied
     assert migration_method(spec, seen) is method
@@ -59,5 +59,5 @@ def test_which_disks_are_copied(xml: str, shared: bool | None, copied: tuple[str
 
 def test_a_copy_over_a_file_that_is_there_needs_no_more_room() -> None:
     spec = parse_domain(COPY)
-    sights = {"vda": DiskSight(False, True, 500 * MIB)}
-    assert target_findings(spec, host(), host(), sights) == ()
+    views = {"vda": DiskView(False, True, 500 * MIB)}
+    assert target_findings(spec, host(), host(), views) == ()

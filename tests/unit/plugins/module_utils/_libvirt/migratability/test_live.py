@@ -27,9 +27,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     target_findings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
-    HereView,
-    local_sights,
+    DiskView,
+    SourceMounts,
+    local_views,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
     BLOCK,
@@ -61,13 +61,13 @@ class Case:
     well: HostFacts | None = None
     runtime: Runtime = field(default_factory=Runtime)
     fine: Runtime = field(default_factory=Runtime)
-    sight: DiskSight = field(default_factory=lambda: DiskSight(False, False, 10 * MIB))
-    good_sight: DiskSight = field(default_factory=lambda: DiskSight(False, False, 10 * MIB))
+    view: DiskView = field(default_factory=lambda: DiskView(False, False, 10 * MIB))
+    good_view: DiskView = field(default_factory=lambda: DiskView(False, False, 10 * MIB))
     block_migration: bool = True
     cpu: tuple[Finding, ...] = ()
 
 
-SHARED = DiskSight(True, True)
+SHARED = DiskView(True, True)
 
 AUTH = "<auth username='libvirt'><secret type='ceph' {}/></auth>"
 RBD = "<source protocol='rbd' name='vms/web-1'><host name='ceph-1'/>" + AUTH + "</source>"
@@ -99,8 +99,8 @@ SLICE = (
 CASES = [
     # Disks
     Case("copying not allowed", Reason.DISKS, "vda", COPY, COPY, block_migration=False,
-         good_sight=SHARED),
-    Case("may be shared", Reason.DISKS, "shared_paths", COPY, COPY, sight=DiskSight(None, True)),
+         good_view=SHARED),
+    Case("may be shared", Reason.DISKS, "shared_paths", COPY, COPY, view=DiskView(None, True)),
     Case("transient", Reason.DISKS, "transient", domain(disk("<transient/>")), COPY),
     Case("shareable", Reason.DISKS, "shareable", domain(disk("<shareable/>")), COPY),
     Case("encrypted", Reason.DISKS, "encrypted",
@@ -108,10 +108,10 @@ CASES = [
     Case("format", Reason.DISKS, "vmdk", domain(disk().replace("qcow2'/", "vmdk'/", 1)), COPY),
     Case("local block device", Reason.DISKS, "/dev/vg0/web-1",
          domain(disk(kind="block", source=BLOCK)), domain(disk(kind="block", source=BLOCK)),
-         good_sight=SHARED),
+         good_view=SHARED),
     Case("block device not on target", Reason.DISKS, "not visible on host-b",
          domain(disk(kind="block", source=BLOCK)), domain(disk(kind="block", source=BLOCK)),
-         sight=DiskSight(True, False), good_sight=SHARED),
+         view=DiskView(True, False), good_view=SHARED),
     Case("directory", Reason.DISKS, "directory",
          domain(disk(kind="dir", source="<source dir='/srv/x'/>")), COPY),
     Case("vhost-user", Reason.DISKS, "vhost-user",
@@ -130,38 +130,38 @@ CASES = [
          domain(disk(kind="network", source=NBD, inner=BASE)),
          domain(disk(kind="network", source=NBD))),
     Case("served here", Reason.DISKS, "10.0.0.1, which is this host itself", COPY, COPY,
-         sight=DiskSight(None, held="is served at 10.0.0.1, which is this host itself")),
+         view=DiskView(None, held="is served at 10.0.0.1, which is this host itself")),
     Case("libvirt does not know it as shared", Reason.DISKS, "shared_filesystems", COPY, COPY,
-         sight=DiskSight(True, True, unsafe="name it in shared_filesystems"), good_sight=SHARED),
+         view=DiskView(True, True, unsafe="name it in shared_filesystems"), good_view=SHARED),
     Case("a part of a file", Reason.DISKS, "slices",
          domain(disk(source=SLICE)), COPY),
     Case("a base that the definition names", Reason.DISKS, "/images/base, which is not on host-b",
          COPY, COPY,
-         sight=DiskSight(False, False, MIB, lacks="stands on /images/base, which is not on")),
+         view=DiskView(False, False, MIB, lacks="stands on /images/base, which is not on")),
     Case("a base that the target lacks", Reason.DISKS, "/images/base, which is not on host-b",
-         COPY, COPY, sight=DiskSight(True, False, lacks="stands on /images/base, which is not on"),
-         good_sight=SHARED),
+         COPY, COPY, view=DiskView(True, False, lacks="stands on /images/base, which is not on"),
+         good_view=SHARED),
     Case("a file in the way", Reason.DISKS, "cannot be copied: /x exists on the target",
-         COPY, COPY, sight=DiskSight(False, True, MIB, in_the_way="/x exists on the target")),
+         COPY, COPY, view=DiskView(False, True, MIB, in_the_way="/x exists on the target")),
     Case("another directory", Reason.DISKS, "'default', which is /other on host-b", LOCAL, LOCAL,
          target=host(pools={"default": PoolFacts("default", "dir", "/other", "", 100 * MIB)}),
          well=host()),
     Case("CD-ROM from a local path", Reason.DISKS, "eject",
          domain(disk(device="cdrom", source=ISO)), domain(disk(device="cdrom", source=ISO)),
-         good_sight=DiskSight(False, True)),
+         good_view=DiskView(False, True)),
     Case("CD-ROM must stay", Reason.DISKS, "eject",
          domain(disk(device="cdrom", source=ISO.replace("/>", " startupPolicy='mandatory'/>"))),
          domain(disk(device="cdrom", source=ISO.replace("/>", " startupPolicy='optional'/>")))),
     Case("read-only local disk", Reason.DISKS, "not visible", domain(disk("<readonly/>")),
-         domain(disk("<readonly/>")), good_sight=DiskSight(False, True)),
+         domain(disk("<readonly/>")), good_view=DiskView(False, True)),
     Case("no pool to copy to", Reason.DISKS, f"no active storage pool at {IMAGES}", COPY, COPY,
          target=host(pools={}), well=host()),
     Case("pool too small", Reason.DISKS, "100 MiB there", COPY, COPY,
-         sight=DiskSight(False, False, 101 * MIB)),
-    Case("pool missing", Reason.DISKS, "'nfs'", VOLUME, VOLUME, sight=SHARED, good_sight=SHARED,
+         view=DiskView(False, False, 101 * MIB)),
+    Case("pool missing", Reason.DISKS, "'nfs'", VOLUME, VOLUME, view=SHARED, good_view=SHARED,
          source=host(pools={"nfs": NETFS}), well=host(pools={"nfs": NETFS})),
-    Case("pool on other storage", Reason.DISKS, "other storage", VOLUME, VOLUME, sight=SHARED,
-         good_sight=SHARED, source=host(pools={"nfs": NETFS}),
+    Case("pool on other storage", Reason.DISKS, "other storage", VOLUME, VOLUME, view=SHARED,
+         good_view=SHARED, source=host(pools={"nfs": NETFS}),
          target=host(pools={"nfs": replace(NETFS, source="dir.path=/x host.name=nas-2")}),
          well=host(pools={"nfs": NETFS})),
     # Interfaces
@@ -233,7 +233,7 @@ CASES = [
     Case("persistent reservation", Reason.PERSISTENT_RESERVATION, "vda",
          domain(disk(kind="block", device="lun",
                      source="<source dev='/dev/vg0/web-1'><reservations managed='yes'/></source>")),
-         domain(disk(kind="block", device="lun", source=BLOCK)), sight=SHARED, good_sight=SHARED),
+         domain(disk(kind="block", device="lun", source=BLOCK)), view=SHARED, good_view=SHARED),
     # CPU, machine
     Case("CPU", Reason.CPU_MODEL, "avx512f", domain(),
          cpu=(Finding(Reason.CPU_MODEL, "CPU X cannot run on host-b: avx512f"),)),
@@ -313,25 +313,23 @@ OURS = {
 
 
 def all_findings(
-    case: Case, xml: str, target: HostFacts, runtime: Runtime, sight: DiskSight, block: bool
+    case: Case, xml: str, target: HostFacts, runtime: Runtime, view: DiskView, block: bool
 ) -> list[Finding]:
     spec = parse_domain(xml)
-    sights = {"vda": sight}
+    views = {"vda": view}
     if spec.disks and spec.disks[0].type == "network":
-        sights = local_sights(spec, case.source, view=HereView(own=lambda _host: False))
+        views = local_views(spec, case.source, mounts=SourceMounts(own=lambda _host: False))
     cpu = case.cpu if xml == case.xml and target is case.target and runtime is case.runtime else ()
-    found = source_findings(spec, case.source, runtime, sights, block)
+    found = source_findings(spec, case.source, runtime, views, block)
     return [
         *found,
-        *target_findings(spec, case.source, target, sights, runtime=runtime, cpu=cpu),
+        *target_findings(spec, case.source, target, views, runtime=runtime, cpu=cpu),
     ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_with_the_trouble(case: Case) -> None:
-    found = all_findings(
-        case, case.xml, case.target, case.runtime, case.sight, case.block_migration
-    )
+    found = all_findings(case, case.xml, case.target, case.runtime, case.view, case.block_migration)
     assert {f.reason for f in found} == {case.reason}
     assert any(case.names in f.message for f in found), [f.message for f in found]
 
@@ -339,7 +337,7 @@ def test_with_the_trouble(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_without_the_trouble(case: Case) -> None:
     target = case.well or case.target
-    assert all_findings(case, case.without, target, case.fine, case.good_sight, True) == []
+    assert all_findings(case, case.without, target, case.fine, case.good_view, True) == []
 
 
 def test_every_reason_of_ours_is_provoked() -> None:
@@ -354,7 +352,7 @@ def test_a_value_that_qemu_is_given_is_never_told() -> None:
 def test_a_message_never_proposes_the_unsafe_flag() -> None:
     for case in CASES:
         found = all_findings(
-            case, case.xml, case.target, case.runtime, case.sight, case.block_migration
+            case, case.xml, case.target, case.runtime, case.view, case.block_migration
         )
         for finding in found:
             text = str(finding.to_dict()).lower()
@@ -367,4 +365,4 @@ def test_what_is_not_known_of_a_target_is_no_reason() -> None:
     devices = disk() + interface("network", "network='dmz'") + interface("bridge", "bridge='b'")
     top = HUGE.format("") + "<cputune><vcpupin vcpu='0' cpuset='900'/></cputune>"
     spec = parse_domain(domain(devices, top))
-    assert target_findings(spec, unknown, unknown, {"vda": DiskSight(True)}) == ()
+    assert target_findings(spec, unknown, unknown, {"vda": DiskView(True)}) == ()

@@ -25,12 +25,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     shared_storage,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
-    HereView,
+    DiskView,
+    SourceMounts,
     covering_pool,
-    local_sights,
+    local_views,
     path_on_target,
-    target_sights,
+    target_views,
 )
 
 
@@ -54,7 +54,7 @@ def fake_fs(path: str) -> bool | None:
     return FILE_SYSTEMS["/" + path.split("/")[1]]
 
 
-VIEW = HereView(
+VIEW = SourceMounts(
     shared_fs=fake_fs,
     servers=lambda path: ("host-a",) if path.startswith("/srv/own") else ("nas-1",),
     own={"nas-1": False, "nas-2": False, "host-a": True, "10.0.0.1": True, "gone": None}.get,
@@ -120,8 +120,8 @@ def block_disk(path: str) -> DiskSpec:
     ],
 )
 def test_as_the_source_sees_it(disk: DiskSpec, shared: bool | None) -> None:
-    sight = local_sights(spec(disk), SOURCE, ("/declared/",), view=VIEW)["vda"]
-    assert (sight.source_shared, sight.held) == (shared, "")
+    view = local_views(spec(disk), SOURCE, ("/declared/",), mounts=VIEW)["vda"]
+    assert (view.source_shared, view.held) == (shared, "")
 
 
 @pytest.mark.parametrize(
@@ -141,23 +141,23 @@ def test_as_the_source_sees_it(disk: DiskSpec, shared: bool | None) -> None:
     ],
 )
 def test_what_this_host_serves_to_itself_is_not_shared(disk: DiskSpec, names: str) -> None:
-    sight = local_sights(spec(disk), SOURCE, ("/declared/",), view=VIEW)["vda"]
-    assert names in sight.held
-    assert not sight.source_shared
+    view = local_views(spec(disk), SOURCE, ("/declared/",), mounts=VIEW)["vda"]
+    assert names in view.held
+    assert not view.source_shared
     below = SourceSpec(
         disk.type, "the base", disk.path, hosts=disk.hosts, sockets=disk.sockets, pool=disk.pool
     )
     over = replace(net("nas-1"), backing=(below,))
-    sight = local_sights(spec(over), SOURCE, (), view=VIEW)["vda"]
-    assert "stands on the base, which" in sight.held
-    assert names in sight.held
+    view = local_views(spec(over), SOURCE, (), mounts=VIEW)["vda"]
+    assert "stands on the base, which" in view.held
+    assert names in view.held
 
 
 @pytest.mark.parametrize(
     "disk", [net("host-a", "nas-1"), net("gone", "nas-2"), net("nas-1", "nas-2")]
 )
 def test_one_of_several_servers_that_is_elsewhere_is_enough(disk: DiskSpec) -> None:
-    assert local_sights(spec(disk), SOURCE, (), view=VIEW)["vda"] == DiskSight(True)
+    assert local_views(spec(disk), SOURCE, (), mounts=VIEW)["vda"] == DiskView(True)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_one_of_several_servers_that_is_elsewhere_is_enough(disk: DiskSpec) -> N
     ],
 )
 def test_the_layer_that_keeps_it_is_named(disk: DiskSpec, names: str) -> None:
-    assert names in local_sights(spec(disk), SOURCE, (), view=VIEW)["vda"].doubt
+    assert names in local_views(spec(disk), SOURCE, (), mounts=VIEW)["vda"].doubt
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_a_file_that_only_the_administrator_knows_as_shared(disk: DiskSpec, unsa
     declared = ("/declared", "/dev/declared")
     files = {**FILE_SYSTEMS, "/declared": False}
     view = replace(VIEW, shared_fs=lambda path: files["/" + path.split("/")[1]])
-    sight = local_sights(spec(disk), SOURCE, declared, view=view)["vda"]
-    assert sight.source_shared is True
-    assert ("shared_filesystems" in sight.unsafe) is unsafe
+    view = local_views(spec(disk), SOURCE, declared, mounts=view)["vda"]
+    assert view.source_shared is True
+    assert ("shared_filesystems" in view.unsafe) is unsafe
 
 
 class FakeError(Exception):
@@ -256,25 +256,25 @@ def test_as_the_target_sees_it(path: str, there: bool | None, refreshed: int) ->
 def test_all_layers_of_a_shared_disk_must_be_there() -> None:
     conn = Target({"/images/a"})
     disk = file_disk("/images/a", "/images/base")
-    seen = target_sights({"vda": DiskSight(True)}, spec(disk), TARGET, conn)
-    assert seen["vda"] == DiskSight(True, False, lacks="stands on /images/base, which is not on")
-    seen = target_sights({"vda": DiskSight(False, None, 7)}, spec(disk), TARGET, conn)
-    assert seen["vda"] == DiskSight(False, True, 7)
+    seen = target_views({"vda": DiskView(True)}, spec(disk), TARGET, conn)
+    assert seen["vda"] == DiskView(True, False, lacks="stands on /images/base, which is not on")
+    seen = target_views({"vda": DiskView(False, None, 7)}, spec(disk), TARGET, conn)
+    assert seen["vda"] == DiskView(False, True, 7)
 
 
 def test_a_copied_disk_needs_what_its_definition_names() -> None:
     conn = Target({"/images/a"})
     disk = file_disk("/images/a", "/images/base")
     disk = replace(disk, sent=disk.backing)
-    seen = target_sights({"vda": DiskSight(False)}, spec(disk), TARGET, conn)["vda"]
+    seen = target_views({"vda": DiskView(False)}, spec(disk), TARGET, conn)["vda"]
     assert seen.lacks == "stands on /images/base, which is not on"
     conn.known.add("/images/base")
-    assert target_sights({"vda": DiskSight(False)}, spec(disk), TARGET, conn)["vda"].lacks == ""
+    assert target_views({"vda": DiskView(False)}, spec(disk), TARGET, conn)["vda"].lacks == ""
 
 
 def test_a_network_disk_needs_its_base_too() -> None:
     disk = net("nas-1", below="/images/base")
-    seen = target_sights({"vda": DiskSight(True)}, spec(disk), TARGET, Target(set()))["vda"]
+    seen = target_views({"vda": DiskView(True)}, spec(disk), TARGET, Target(set()))["vda"]
     assert (seen.on_target, seen.lacks) == (False, "stands on /images/base, which is not on")
 
 
@@ -283,7 +283,7 @@ def test_a_read_only_file_of_another_size_is_another_one(size: int, there: bool)
     conn = Target({"/images/a"})
     conn.storageVolLookupByPath = lambda _path: SimpleNamespace(info=lambda: [0, size, 0])  # type: ignore[method-assign]
     disk = replace(file_disk("/images/a"), read_only=True)
-    seen = target_sights({"vda": DiskSight(False, None, 7)}, spec(disk), TARGET, conn)
+    seen = target_views({"vda": DiskView(False, None, 7)}, spec(disk), TARGET, conn)
     assert seen["vda"].on_target is there
 
 
@@ -293,7 +293,7 @@ def test_a_read_only_file_of_another_size_is_another_one(size: int, there: bool)
 )
 def test_a_volume_of_a_pool(pool: str, volume: str, there: bool) -> None:
     disk = DiskSpec("vda", type="volume", source="x", pool=pool, volume=volume)
-    seen = target_sights({}, spec(disk), TARGET, Target({"default/a"}))
+    seen = target_views({}, spec(disk), TARGET, Target({"default/a"}))
     assert seen["vda"].on_target is there
 
 

@@ -132,9 +132,9 @@ def test_what_the_request_says_reaches_the_observer(acts: bool) -> None:
     ("name", "asks"),
     [
         ("virt_drain", "run_slice"),
-        ("virt_migration", "run_single"),
+        ("virt_migration", "run_migration"),
         ("virt_preflight", "preflight"),
-        ("virt_host_info", "look"),
+        ("virt_host_info", "read_host"),
     ],
 )
 def test_what_the_module_is_told_reaches_the_request(

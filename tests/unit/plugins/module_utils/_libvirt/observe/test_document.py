@@ -26,7 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     Runtime,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskSight,
+    DiskView,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.document import (
     vm_document,
@@ -65,7 +65,7 @@ def test_a_full_one() -> None:
         migratable=False,
         findings=(Finding(Reason.SEV), Finding(Reason.HOST_DEVICE), Finding(Reason.SEV)),
         method=MigrationMethod.BLOCK,
-        sights={"vda": DiskSight(False)},
+        views={"vda": DiskView(False)},
         dirty_rate_mib=12.5,
     )
     assert json.loads(json.dumps(document)) == {

@@ -157,7 +157,7 @@ def peer(name: str, answers: Any) -> Host:
 def test_a_peer_that_breaks_at_the_question_has_not_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(vm_facts, "target_views", lambda *_args: {})
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     cpu = "<cpu mode='custom'><model>m</model></cpu>"
     peers = (
@@ -191,7 +191,7 @@ def test_off_it_takes_the_cpu_that_it_finds(
     monkeypatch: pytest.MonkeyPatch, live: str, defined: str, refuses: bool
 ) -> None:
     """What hinders a running guest only does not keep one that is started anew."""
-    monkeypatch.setattr(vm_facts, "target_sights", lambda *_args: {})
+    monkeypatch.setattr(vm_facts, "target_views", lambda *_args: {})
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
     assert found.refused_by["b"][0].reason is Reason.CPU_MODEL

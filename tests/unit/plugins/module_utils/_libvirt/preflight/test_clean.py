@@ -155,7 +155,7 @@ class Hosts:
             source=source,
             hosts={one.name: one for one in self.all},
             quorum_hosts=("b",),
-            left=SimpleNamespace(elsewhere=()),
+            stale_claims=SimpleNamespace(elsewhere=()),
         )
         try:
             configs = [one.config for one in self.all]
@@ -212,12 +212,12 @@ def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (shared_storage, vm_facts):
         monkeypatch.setattr(module, "path_is_shared_fs", lambda _path: False)
-    view = shared_storage.HereView(
+    view = shared_storage.SourceMounts(
         shared_fs=lambda path: path.startswith("/srv/shared"),
         servers=lambda _path: (),
         own=lambda _name: False,
     )
-    monkeypatch.setattr(shared_storage, "HERE", view)
+    monkeypatch.setattr(shared_storage, "SOURCE_MOUNTS", view)
     monkeypatch.setattr(preflight, "own_userfaultfd", lambda: 1)
     monkeypatch.setattr(control_node, "ssh_client", lambda: "192.0.2.7")
     return found

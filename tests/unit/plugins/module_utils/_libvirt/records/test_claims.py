@@ -95,8 +95,8 @@ def hosts() -> dict[str, FakeHost]:
 
 @pytest.fixture
 def claims(hosts: dict[str, FakeHost]) -> Claims:
-    whose = {"run": "r1", "by": "ann"}
-    return Claims(hosts, "a", whose=lambda: whose)  # type: ignore[arg-type]
+    owner_note = {"run": "r1", "by": "ann"}
+    return Claims(hosts, "a", owner_note=lambda: owner_note)  # type: ignore[arg-type]
 
 
 COLD = Action(Do.SHUTDOWN, "a", VM, "web", "b", memory_mib=96)
@@ -165,7 +165,7 @@ def test_each_claim_has_an_id_of_its_own_and_says_whose_it_is(hosts, claims) -> 
     assert text == {"name": "web", "target": "b", "run": "r1", "by": "ann"}
     (slot,) = hosts["a"].volumes
     assert parse_name(slot).id == parse_name(first).id
-    claims.give_back(MOVE)
+    claims.release(MOVE)
     assert claims.name_of(VM) == ""
     assert claims.claim([MOVE], LIMITS) == {VM: None}
     assert claims.name_of(VM) != first
@@ -179,7 +179,7 @@ def test_a_claim_that_stands_is_taken_over_as_it_is(hosts, claims, old: bool) ->
     assert claims.claim([MOVE], LIMITS) == {VM: None}
     assert claims.name_of(VM) == name
     assert (hosts["a"].volumes == {SLOT}) is old
-    claims.give_back(MOVE)
+    claims.release(MOVE)
     assert not hosts["a"].volumes | hosts["b"].volumes
 
 
@@ -198,7 +198,7 @@ def fleet(down: str = "") -> dict[str, FakeHost]:
 def of(hosts: dict[str, FakeHost], source: str, slots_on: str = "", known: bool = True) -> Claims:
     """`known`: what does not answer was seen not to answer, just before."""
     away = [name for name, host in hosts.items() if not host.up] if known else []
-    return Claims(hosts, source, slots_on, away=lambda: away)  # type: ignore[arg-type]
+    return Claims(hosts, source, slots_on, unreachable=lambda: away)  # type: ignore[arg-type]
 
 
 def uuid(number: int) -> str:
@@ -260,7 +260,7 @@ def test_a_claim_is_given_back_though_a_keeper_is_off() -> None:
     claims = of(hosts, "d")
     assert claims.claim([wish("d", 1)], ONE) == {uuid(1): None}
     hosts["b"].up = False
-    claims.give_back(wish("d", 1))
+    claims.release(wish("d", 1))
     assert [name for name, host in hosts.items() if host.volumes] == ["b"]
 
 
@@ -277,7 +277,7 @@ def test_of_drains_that_race_for_slots_no_more_than_the_limit_win(data) -> None:
     for number, source in enumerate("def"):
         away = data.draw(st.sampled_from(["", "a", "b", "c"]))
         mine = {name: Turned(host, turns, number) for name, host in hosts.items()}
-        claims = Claims(mine, source, away=lambda a=away: list(a))  # type: ignore[arg-type]
+        claims = Claims(mine, source, unreachable=lambda a=away: list(a))  # type: ignore[arg-type]
 
         def run(c=claims, s=source, n=number) -> None:
             answers[s] = c.claim([wish(s, n)], Limits(limit, 9, 9))[uuid(n)]

@@ -41,8 +41,8 @@ class World(others.World):
         hosts: Any = self.hosts
         left = self.new("a", acts)
         reads = {name: host.read(True) for name, host in self.hosts.items()}
-        left.give_back_own(reads, held, Claims(hosts, "a").give_back)
-        return left.told
+        left.give_back_own(reads, held, Claims(hosts, "a").release)
+        return left.reported
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recor
     stale_claims,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.stale_claims import (  # noqa: E501
-    LeftClaims,
+    StaleClaims,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeMissing,
@@ -134,17 +134,17 @@ class World:
         for keeper in "abc":
             self.hosts[keeper].volumes[SLOT] = said
         self.hosts["a"].vm(State.RUNNING)
-        self.left = self.new()
+        self.stale_claims = self.new()
 
-    def new(self, own: str = "b", acts: bool = True) -> LeftClaims:
+    def new(self, own: str = "b", acts: bool = True) -> StaleClaims:
         hosts: Any = self.hosts
-        return LeftClaims(hosts, own, "abc", lambda: self.clock, acts, self.path)
+        return StaleClaims(hosts, own, "abc", lambda: self.clock, acts, self.path)
 
-    def look(self, left: LeftClaims | None = None) -> Reservation:
+    def look(self, left: StaleClaims | None = None) -> Reservation:
         """The claim on b as the observation has it."""
         obs = Observation({}, {}, inbound=[Reservation(VM, "b", "a", 96)])
         reads = {name: host.read(True) for name, host in self.hosts.items()}
-        (left or self.left).look(reads, obs)
+        (left or self.stale_claims).check(reads, obs)
         return obs.inbound[0]
 
     def wait(self, seconds: float = DEAD_AFTER) -> None:
@@ -184,7 +184,7 @@ def test_what_a_dead_drain_holds_is_named_and_removed(world: World) -> None:
     world.look()
     assert not world.stands
     assert world.slots == ""
-    assert world.left.told == [
+    assert world.stale_claims.reported == [
         f"Removed the claim on b of {WHO}: its drain is dead. For 20 s there was no migration of"
         " it and no sign of its holder."
     ]
@@ -231,7 +231,7 @@ def test_while_anything_of_it_may_move_the_claim_stands(
         world.look()
         world.wait()
     assert world.stands
-    assert world.left.told == []
+    assert world.stale_claims.reported == []
 
 
 def test_a_holder_that_leaves_marks_is_alive_however_long_its_turn_takes(world: World) -> None:
@@ -260,7 +260,7 @@ def test_a_host_that_cannot_be_read_keeps_its_claim_and_it_is_said_what_to_do(
         " soon as a answers, a drain removes the claim if its owner is dead. If a is off for good,"
         f" on b: virsh vol-delete --pool virtops {CLAIM}"
     )
-    assert world.left.told == [f"A claim on b: {claim}."]
+    assert world.stale_claims.reported == [f"A claim on b: {claim}."]
     world.hosts["a"].up = True
     world.look()
     world.look()
@@ -396,12 +396,12 @@ def test_of_an_owner_that_comes_back_and_who_removes_its_claim_one_sees_the_othe
             except ClaimGone:
                 begun.append(False)
 
-    left = world.left
+    left = world.stale_claims
     obs = Observation({}, {}, inbound=[Reservation(VM, "b", "a", 96)])
     reads = {name: host.read(True) for name, host in world.hosts.items()}
     for host in world.hosts.values():
         host.at = at
-    left.look(reads, obs)
+    left.check(reads, obs)
     if not begun:  # it was over before
         assert not world.stands
         return
@@ -422,7 +422,7 @@ def test_a_claim_that_was_made_anew_is_another_one(world: World) -> None:
     world.hosts["b"].at = remake
     world.look()
     assert anew in world.hosts["b"].volumes
-    assert world.left.told == []
+    assert world.stale_claims.reported == []
 
 
 def test_of_two_that_clean_up_at_once_both_may_go_on(world: World) -> None:
@@ -442,7 +442,7 @@ def test_of_two_that_clean_up_at_once_both_may_go_on(world: World) -> None:
     assert met
     assert not world.stands
     assert world.slots == ""
-    assert len(world.left.told) + len(second.told) == 1
+    assert len(world.stale_claims.reported) + len(second.reported) == 1
 
 
 # Slots
@@ -463,7 +463,7 @@ def test_a_slot_whose_claim_was_just_made_stays(world: World) -> None:
     claim = world.hosts["b"].volumes.pop(CLAIM)
     reads = {name: host.read(True) for name, host in world.hosts.items()}
     world.hosts["b"].volumes[CLAIM] = claim
-    world.new("d").look(reads, Observation({}, {}))
+    world.new("d").check(reads, Observation({}, {}))
     assert world.slots == "abc"
 
 

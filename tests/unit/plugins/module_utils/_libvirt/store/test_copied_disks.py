@@ -63,7 +63,7 @@ def host(
     made.observer = SimpleNamespace(observe=lambda *_args: Observation(nodes, {}), reads=reads)
     made._held = lambda: (frozenset({UUID} if held else ()), "")
     made._holder, made._outcomes, made._acts, made._stamped = None, {}, acts, set()
-    made.left = SimpleNamespace(look=lambda *_args: None)
+    made.stale_claims = SimpleNamespace(check=lambda *_args: None)
     return made
 
 
