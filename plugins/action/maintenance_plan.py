@@ -9,7 +9,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
+    plain,
+    plain_diff,
+)
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.maintenance_plan"
@@ -29,4 +32,6 @@ class ActionModule(ActionBase):
         display = Display()
         for line in result.get("table", []):
             display.display(plain(line))
+        if "diff" in result:
+            result["diff"] = plain_diff(result["diff"])
         return {**base, **result}

@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain_findings
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.virt_preflight"
@@ -24,4 +25,4 @@ class ActionModule(ActionBase):
         check_rules(self._task.args)
         args = {"controller_uuid": own_uuid(), **self._task.args}
         result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-        return {**base, **result}
+        return {**base, **plain_findings(result)}

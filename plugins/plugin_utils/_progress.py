@@ -61,6 +61,20 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or _is_blank(c) else _code(c) for c in text)
 
 
+def plain_diff(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """A diff, of which Ansible prints each line as it is."""
+    return {
+        which: "\n".join(map(plain, text.split("\n"))) if isinstance(text, str) else text
+        for which, text in texts.items()
+    }
+
+
+def plain_findings(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A preflight's result; the role shows these lists."""
+    shown = {key: result[key] for key in ("blockers", "cautions") if key in result}
+    return {**result, **{key: [plain(line) for line in lines] for key, lines in shown.items()}}
+
+
 def _is_blank(char: str) -> bool:
     """A space of another width: harmless, though Python does not call it printable."""
     return unicodedata.category(char) == "Zs"

@@ -19,7 +19,16 @@ from ansible.errors import (
 )
 from ansible.utils.display import Display
 
-from ._progress import Progress, duration, plain, predicted_lines, summary, unanswered, would_not
+from ._progress import (
+    Progress,
+    duration,
+    plain,
+    plain_diff,
+    predicted_lines,
+    summary,
+    unanswered,
+    would_not,
+)
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -65,6 +74,7 @@ def run_slices(
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:
+            result["diff"] = plain_diff(result["diff"])
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:

@@ -136,6 +136,7 @@ def test_they_are_checked_planned_drained_and_restored(lab: Lab, tmp_path: Path)
     checked = plays.run(lab, "drain", here, *given, "--check", "--diff")
     assert checked.code == 0, checked.text
     assert_shown(checked)
+    assert "\u202e" not in checked.text  # in no line of the preflight or the diff either
     assert names(lab, "host-a") == ALL
 
     ended = plays.run(lab, "drain", {**here, "maintenance_plan_file": str(plan)}, *given)
@@ -157,4 +158,48 @@ def test_they_are_checked_planned_drained_and_restored(lab: Lab, tmp_path: Path)
     restored = plays.run(lab, "restore", {"maintenance_hosts": "host-a"}, *given)
     assert restored.code == 0, restored.text
     assert names(lab, "host-a") == {UNICODE}
+    nothing_evaluated(lab, tmp_path)
+
+
+READS = """
+- hosts: host-b
+  gather_facts: false
+  module_defaults:
+    group/virtops.maintenance.libvirt: {node: host-b, peers: "{{ peers }}"}
+  tasks:
+    - virtops.maintenance.virt_host_info:
+      register: host
+    - virtops.maintenance.virt_migration: {name: "{{ moves }}", target: host-a}
+      register: moved
+    - virtops.maintenance.virt_migration_info:
+      register: migrations
+    - ansible.builtin.copy:
+        content: "{{ {'host': host, 'moved': moved, 'migrations': migrations} | to_json }}"
+        dest: "{{ told }}"
+        mode: "0600"
+      delegate_to: localhost
+    - ansible.builtin.include_role: {name: virtops.maintenance.preflight}
+"""
+
+
+def test_one_of_them_is_read_moved_by_its_name_and_named_by_the_preflight(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """Where the drain has left them: two on host-b, of which one is asked for. The role fails for
+    a caution, so that its message is built too."""
+    assert names(lab, "host-b") == {QUOTED, LONG}
+    book, told = tmp_path / "reads.yml", tmp_path / "told"
+    book.write_text(READS, encoding="utf-8")
+    peers = [{"name": "host-a", "uri": lab.host("host-a").peer_uri, "memory": 6144}]
+    given = {"told": str(told), "peers": peers, "preflight_fail_on": "cautions"}
+    ended = plays.run(lab, str(book), given, *unsafe(tmp_path, moves=QUOTED))
+    assert ended.code != 0 and "host-b is not ready" in ended.text, ended.text
+    said = ended.text.partition("Report the findings")[2]
+    assert "MigrationInTheClear" in said and LONG in said.replace('\\"', '"'), said
+    read = json.loads(told.read_text(encoding="utf-8"))
+    assert {row["name"] for row in read["host"]["vms"]} == {QUOTED, LONG}
+    assert [(row["name"], row["verdict"]) for row in read["moved"]["vms"]] == [(QUOTED, "moved")]
+    assert QUOTED in {row["name"] for row in read["migrations"]["migrations"]}
+    assert names(lab, "host-b") == {LONG}
+    assert names(lab, "host-a") == {QUOTED, UNICODE}
     nothing_evaluated(lab, tmp_path)

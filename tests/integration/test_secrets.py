@@ -4,9 +4,10 @@
 
 """Secrets of VMs on real hosts: they are where they have to be, and nowhere else.
 
-Three are planted: the passwords of two consoles, one in an argument of QEMU, the passphrase of an
-encrypted disk. A VM is stopped and started, another one migrates and comes back, all of it at -vvvv
-with --diff. Everything that was said and every file of the hosts is searched after each step.
+Planted are the passwords of four consoles, one in an argument of QEMU, the passphrase of an
+encrypted disk, and what two disks on the network log in with. A VM is stopped and started, another
+one migrates and comes back, the definition of a third is moved, all of it at -vvvv with --diff.
+Everything that was said and every file of the hosts is searched after each step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ POOL = "/var/lib/libvirt/virtops"
 JOB, WEB = "s3cr-job", "s3cr-web"  # VNC takes eight characters
 ARGUMENT, PHRASE = "s3cret-of-qemu", "s3cret-of-the-disk"
 ENCODED = base64.b64encode(PHRASE.encode()).decode()
-SECRETS = (JOB, WEB, ARGUMENT, PHRASE, ENCODED)
+VNC, SPICE, STORE = "s3cr-vnc", "s3cret-of-spice", "s3cret-of-the-store"
+LOGIN = base64.b64encode(STORE.encode()).decode()
+SECRETS = (JOB, WEB, ARGUMENT, PHRASE, ENCODED, VNC, SPICE, STORE, LOGIN)
 # libvirt's and QEMU's own: definitions, states, secrets, and the command line in QEMU's log.
 THEIRS = ("/etc/libvirt/", "/run/libvirt/", "/var/log/libvirt/qemu/", "/var/lib/libvirt/qemu/")
 SEARCHED = "/etc /home /root /run /tmp /var/lib/libvirt /var/log /var/tmp /dev/shm"
@@ -42,6 +45,30 @@ SEALED = f"""<disk type='file' device='disk'><driver name='qemu' type='raw'/>
 <source file='/var/lib/libvirt/images/sealed.img'><encryption format='luks'>
 <secret type='passphrase' uuid='{UUID}'/></encryption></source>
 <target dev='vda' bus='virtio'/></disk>"""
+# A VM that is off, on storage that asks who comes. libvirt has the answer; the VM names it.
+USES = {
+    "ceph": (
+        "5ec2e700-0000-4000-8000-00000000000a",
+        "<usage type='ceph'><name>pool</name></usage>",
+    ),
+    "iscsi": (
+        "5ec2e700-0000-4000-8000-00000000000b",
+        "<usage type='iscsi'><target>t</target></usage>",
+    ),
+}
+NETWORK_DISK = """<disk type='network' device='disk'><driver name='qemu' type='raw'/>
+<source protocol='{protocol}' name='{name}'><host name='192.0.2.9' port='{port}'/>
+<auth username='vm'><secret type='{kind}' uuid='{uuid}'/></auth></source>
+<target dev='{dev}' bus='virtio'/></disk>"""
+ON_NETWORK = "".join(
+    NETWORK_DISK.format(
+        kind=kind, uuid=USES[kind][0], protocol=protocol, name=name, port=port, dev=dev
+    )
+    for kind, protocol, name, port, dev in (
+        ("ceph", "rbd", "pool/vault", 6789, "vda"),
+        ("iscsi", "iscsi", "iqn.2026-01.org.example:vault/1", 3260, "vdb"),
+    )
+)
 PORTABLE = (
     "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
     "<v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
@@ -66,14 +93,24 @@ if os.fork() == 0:
         while True:
             stream.write(log.recv(1 << 20) + b"\\n")
 """
-# Which ways of logging in the console of a VM offers: 1 is none at all, 2 a password.
-GREETING = """
-import socket, sys
-with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20) as console:
+# Log in to the console of a VM, as RFC 6143 has it: the ways that it offers (1 is none at all, 2 a
+# password, which encrypts a challenge, its bits mirrored), and its answer, of which 0 is "come in".
+LOG_IN = """
+import socket, subprocess, sys
+port, password = sys.stdin.read().split()
+with socket.create_connection(("127.0.0.1", int(port)), 20) as console:
     stream = console.makefile("rwb")
     stream.write(stream.readline())
     stream.flush()
-    print(list(stream.read(stream.read(1)[0])))
+    ways = list(stream.read(stream.read(1)[0]))
+    stream.write(bytes([2]))
+    stream.flush()
+    key = bytes(int(f"{byte:08b}"[::-1], 2) for byte in password.encode().ljust(8, bytes(1)))
+    cipher = "openssl enc -des-ecb -nopad -provider legacy -provider default -K " + key.hex()
+    challenge = stream.read(16)
+    stream.write(subprocess.run(cipher.split(), input=challenge, capture_output=True).stdout)
+    stream.flush()
+    print(ways, int.from_bytes(stream.read(4), "big"))
 """
 
 
@@ -103,6 +140,7 @@ def lab() -> Iterator[Lab]:
         )
         lab.run("host-a", job)
         lab.run("host-a", web)
+        _store(lab)
         lab.wait_ticking(["job", "web"], 180)
         yield lab
     finally:
@@ -118,6 +156,24 @@ def _seal(host: Host) -> None:
         f"qemu-img create -q -f luks --object secret,id=phrase,data={PHRASE}"
         " -o key-secret=phrase,iter-time=10 /var/lib/libvirt/images/sealed.img 4M"
     )
+
+
+def _store(lab: Lab) -> None:
+    """Each host knows what its VMs log in to their storage with; "vault" is off, on host-a."""
+    for host in lab.hosts.values():
+        for uuid, usage in USES.values():
+            xml = f"<secret ephemeral='no' private='yes'><uuid>{uuid}</uuid>{usage}</secret>"
+            host.virsh("secret-define", "/dev/stdin", stdin=xml)
+            host.virsh("secret-set-value", uuid, "--base64", LOGIN)
+    spice = f"<graphics type='spice' listen='127.0.0.1' autoport='yes' passwd='{SPICE}'/>"
+    devices = ON_NETWORK + _vnc(VNC) + spice
+    lab.define("host-a", GuestSpec("vault", devices_xml=devices, disks=[("given", 2)]))
+
+
+def _vault_is_whole(host: Host) -> None:
+    xml = _definition(host, "vault")
+    assert all(f"passwd='{secret}'" in xml for secret in (VNC, SPICE)), xml
+    assert all(uuid in xml for uuid, _usage in USES.values()), xml
 
 
 def _files(host: Host) -> list[str]:
@@ -147,10 +203,16 @@ def _definition(host: Host, name: str) -> str:
     return host.virsh("dumpxml", "--security-info", name)
 
 
-def _ways_in(host: Host, name: str) -> str:
+def _log_in(host: Host, name: str, password: str) -> str:
     display = host.virsh("domdisplay", name).rpartition(":")[2]
-    port = str(5900 + int(display))
-    return host.exec(["/usr/bin/python3", "-c", GREETING, port]).stdout.strip()
+    text = f"{5900 + int(display)} {password}"
+    return host.exec(["/usr/bin/python3", "-c", LOG_IN], stdin=text).stdout.strip()
+
+
+def _asks_for(host: Host, name: str, password: str) -> bool:
+    """Does the console let in who knows the password, and nobody else?"""
+    tried = [_log_in(host, name, word) for word in (password, "s3cr-bad")]
+    return tried == ["[2] 0", "[2] 1"]
 
 
 def test_before_anything_moves_nothing_is_said_or_kept(lab: Lab, tmp_path: Path) -> None:
@@ -180,9 +242,10 @@ def test_before_anything_moves_nothing_is_said_or_kept(lab: Lab, tmp_path: Path)
 
 def test_a_drain_and_a_restore_keep_secrets_and_tell_none(lab: Lab) -> None:
     a, b = lab.host("host-a"), lab.host("host-b")
-    assert _ways_in(a, "job") == _ways_in(a, "web") == "[2]"
+    assert _asks_for(a, "job", JOB) and _asks_for(a, "web", WEB)
     lab.announce_stop("job")
-    ended = plays.run(lab, "drain", {**HERE, "drain_rules": STOP}, *LOUD)
+    asked = {**HERE, "drain_rules": STOP, "drain_move_inactive": True}
+    ended = plays.run(lab, "drain", asked, *LOUD)
     assert ended.code == 0, ended.text
     _clean(ended)
     assert ended.vm("job")["verdict"] == "stopped" and ended.vm("web")["verdict"] == "moved"
@@ -191,7 +254,8 @@ def test_a_drain_and_a_restore_keep_secrets_and_tell_none(lab: Lab) -> None:
     _kept(b, "copy")
     there = _definition(b, "web")
     assert f"passwd='{WEB}'" in there and ARGUMENT in there
-    assert _ways_in(b, "web") == "[2]"
+    assert _asks_for(b, "web", WEB)
+    _vault_is_whole(b)
     _clean(plays.run(lab, "restore", HERE, "--check", *LOUD))
     ended = plays.run(lab, "restore", HERE, *LOUD)
     assert ended.code == 0, ended.text
@@ -199,7 +263,7 @@ def test_a_drain_and_a_restore_keep_secrets_and_tell_none(lab: Lab) -> None:
     lab.wait_ticking(["job", "web"], 180)
     # The console has its password again, and the disk its passphrase.
     assert f"passwd='{JOB}'" in _definition(a, "job")
-    assert _ways_in(a, "job") == "[2]"
+    assert _asks_for(a, "job", JOB)
     for host in lab.hosts.values():
         assert _files(host) == []
         logged = host.exec(["cat", SYSLOG]).stdout

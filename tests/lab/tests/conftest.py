@@ -16,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from lab import GuestSpec, Lab, need_lab
 
-LAB_NAME = os.environ.get("VIRTOPS_LAB", "lab")[:20] + "-selftest"
+# Each process of pytest has its own.
+LAB_NAME = "-".join(
+    [os.environ.get("VIRTOPS_LAB", "lab")[:20], os.environ.get("PYTEST_XDIST_WORKER", "selftest")]
+)
 
 
 @pytest.fixture(scope="session")

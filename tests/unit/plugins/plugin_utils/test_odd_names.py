@@ -14,6 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     Progress,
     plain,
+    plain_findings,
     summary,
     unanswered,
 )
@@ -111,3 +112,25 @@ def test_check_mode_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _slices.run_slices(lambda _args: found, {"run_id": "r"}, {"drained": "Drained"}, True)
     assert f"{plain(name)}  would be shut down" in shown
     assert all(plain(line) == line for line in shown), shown
+
+
+# A diff is lines; no platform has VMs with a line end in their names.
+@pytest.mark.parametrize("name", [n for n in (*HARMLESS, *FORGED) if "\n" not in n])
+@pytest.mark.parametrize("check", [True, False])
+def test_the_diff_too(name: str, check: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible prints it as it gets it."""
+    lines = {"before": f"VM {name}: running on a\n", "after": f"VM {name}: running on b\n"}
+    found = result(name, diff=lines, planned=[], predicted_duration=1.0)
+    ended = _slices.run_slices(lambda _args: found, {"run_id": "r"}, {"drained": "Drained"}, check)
+    assert ended["diff"] == {
+        "before": f"VM {plain(name)}: running on a\n",
+        "after": f"VM {plain(name)}: running on b\n",
+    }
+
+
+@pytest.mark.parametrize("name", [*HARMLESS, *FORGED])
+def test_a_finding_of_the_preflight_is_one_line(name: str) -> None:
+    found = {"findings": [{"subject": name}], "blockers": [f"X VM {name}: no"], "cautions": []}
+    shown = plain_findings(found)
+    assert shown == {**found, "blockers": [f"X VM {plain(name)}: no"]}
+    assert plain_findings({"failed": True, "msg": "no"}) == {"failed": True, "msg": "no"}
