@@ -154,7 +154,7 @@ class ModelClaims:
             others = [c for c in target.claims.values() if c.owner != self._site.node]
             for claim in others if self._site.can_reach(target.name) else ():
                 keys.add(f"{id(claim)}")
-                owner = self._look(claim)
+                owner = self._owner_state(claim)
                 quiet = watch.quiet_for(f"{id(claim)}", owner, self._site.now())
                 if owners.claim_state(owner, True, quiet) is owners.ClaimState.OWNER_DEAD:
                     self._remove(claim, target, owner)
@@ -164,7 +164,7 @@ class ModelClaims:
             if self._site.can_reach(name):
                 self._sweep_slots(self._fleet.machines[name])
 
-    def _look(self, claim: Reservation) -> owners.OwnerState:
+    def _owner_state(self, claim: Reservation) -> owners.OwnerState:
         owner = self._fleet.machines.get(claim.owner)
         if owner is None or not self._site.can_reach(owner.name):
             return owners.OwnerState(False)
@@ -202,7 +202,7 @@ class ModelClaims:
             return
         del target.claims[key]
         self._site.hook(f"read {claim.owner} again")
-        if owners.owner_returned(owner, self._look(claim)):
+        if owners.owner_returned(owner, self._owner_state(claim)):
             target.claims.setdefault(key, claim)
 
     def _sweep_slots(self, keeper: Machine) -> None:

@@ -304,7 +304,7 @@ def begin(
         record.note(None)
         again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
-            _carry_on(entry, now, again, rebooted)
+            _continue_record(entry, now, again, rebooted)
             for attempt in entry.attempts:
                 if attempt.ended and attempt.run_id == run_id:
                     attempt.run_id += " before"  # it does not count for the new one
@@ -319,7 +319,7 @@ def begin(
     return record
 
 
-def _carry_on(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
+def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
     """What was given up is tried again; times of an older run or boot mean nothing now.
 
     `restored`: this restore follows another one.

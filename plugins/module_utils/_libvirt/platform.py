@@ -217,13 +217,13 @@ class LibvirtPlatform:
         self.stale_claims.check(self.observer.reads, obs)
         return obs
 
-    def give_back_left(self) -> None:
+    def release_left(self) -> None:
         """There is no record: what stands on other hosts for it goes, unless something uses it."""
         held, silent = self._held()
         reads = self.observer.reads = self.observer.read_hosts()
         if silent or reads[self.source.name].error:
             return
-        self.stale_claims.give_back_own(reads, held, self._claims.release)
+        self.stale_claims.release_own(reads, held, self._claims.release)
         self.stale_claims.check(reads, Observation({}, {}))
         self._forget_dead_holder()
 

@@ -206,7 +206,7 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
 
 def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if not request.only:
-        platform.give_back_left()
+        platform.release_left()
     now = platform.source.read(False)
     foreign = now.cordoned
     said = platform.warnings

@@ -154,8 +154,8 @@ class _Roll:
                     f" a place for it is counted on {placed.target}."
                 )
                 self._warnings[text] = None
-            self._look_at_budgets(placed)
-            self._look_at_quotas(placed)
+            self._check_budgets(placed)
+            self._check_quotas(placed)
             if placed.moves and placed.way != Way.EXTERNAL.value:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
@@ -180,7 +180,7 @@ class _Roll:
         self._todo = [h for h in self._todo if h not in trial.hosts]
         self._fleet.done(trial.hosts)
 
-    def _look_at_budgets(self, placed: Placed) -> None:
+    def _check_budgets(self, placed: Placed) -> None:
         """What is used up now may be free when its step comes."""
         for budget in self._request.budgets:
             if placed.stops and budget.left == 0 and placed.vm.uuid in budget.vms:
@@ -188,7 +188,7 @@ class _Roll:
                 text += f"{placed.vm.node} is stopped only once it does."
                 self._warnings[text] = None
 
-    def _look_at_quotas(self, placed: Placed) -> None:
+    def _check_quotas(self, placed: Placed) -> None:
         """Both pods of a VM count while it migrates."""
         for quota in self._request.quotas:
             if placed.way == Way.MIGRATE.value and placed.vm.uuid in quota.vms:

@@ -93,13 +93,17 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         )
         for vmi in here
     }
-    differs = _unmet(client, here, vms, policy, known)
+    differs = _unsupported(client, here, vms, policy, known)
     seen = {}
     for vmi in here:
         uuid = facts.identity(vmi)
         one = vm_seen(vmi, pods.get(uuid), around)
         answer = tried.found.get(uuid)
-        if answer is not None and answer[0] is Check.DISRUPTION_BUDGET and _told(one.budgets):
+        if (
+            answer is not None
+            and answer[0] is Check.DISRUPTION_BUDGET
+            and _is_reported(one.budgets)
+        ):
             answer = None  # the budget's own object says it better
         seen[uuid] = replace(one, tried=answer, unsupported=differs.get(uuid, ()))
     others = other_pods(client, found.pods, request.node, request.pods, record is not None)
@@ -138,7 +142,7 @@ def _own_pod(client: Client, node: str) -> str:
     return ""
 
 
-def _unmet(
+def _unsupported(
     client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster
 ) -> dict[str, tuple[str, ...]]:
     """UUID -> settings that its rule asks for and that do not apply. No rule asks: no request."""
@@ -155,7 +159,7 @@ def _unmet(
     }
 
 
-def _told(budgets: tuple[Budget, ...]) -> bool:
+def _is_reported(budgets: tuple[Budget, ...]) -> bool:
     return len(budgets) > 1 or any(budget.never or budget.left == 0 for budget in budgets)
 
 

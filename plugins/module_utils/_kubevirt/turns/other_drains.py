@@ -71,7 +71,7 @@ class OtherDrains:
     def _read(self) -> dict[str, int | None]:
         if self._leases is None:
             path = f"{LEASES}/namespaces/{self._lock.namespace}/leases"
-            self._leases = Cache(self._client, path, self._look, labels=DRAINS)
+            self._leases = Cache(self._client, path, self._watch_changed, labels=DRAINS)
             self._leases.start()
         found = self._leases.items()
         return {
@@ -88,7 +88,7 @@ class OtherDrains:
         lasts = float(spec.get("leaseDurationSeconds") or 0) + _MARGIN
         return self._now() - float(first[1]) <= lasts
 
-    def _look(self) -> None:
+    def _watch_changed(self) -> None:
         """On the watching thread: their renewals wake nobody."""
         try:
             if self._leases is not None and self._read() != self._last:

@@ -28,7 +28,7 @@ from .causes import Holder, Known
 
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
-_LOOK_AFTER = 2.0
+_READ_AFTER = 2.0
 # KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
 _GAP = 4.0
 # What is said of the whole cluster is read seldom.
@@ -69,13 +69,13 @@ class WaitReader:
         if all(facts.phase(migration) not in ("", "Pending") for migration in moving):
             self._free_since = None  # that places are free is told of one who waits for them
         late = [m for m in moving if facts.phase(m) == "Scheduling" and self._long(m)]
-        if late and now - self._looked >= _LOOK_AFTER:
+        if late and now - self._looked >= _READ_AFTER:
             self._looked = now
             self._read_pods([m["metadata"]["uid"] for m in late])
 
     def _long(self, migration: Obj) -> bool:
         key = (migration["metadata"]["uid"], facts.phase(migration))
-        return self._mono() - self._since.get(key, self._mono()) >= _LOOK_AFTER
+        return self._mono() - self._since.get(key, self._mono()) >= _READ_AFTER
 
     def _read_pods(self, uids: Sequence[str]) -> None:
         space = f"/namespaces/{self._namespace}" if self._namespace else ""
@@ -120,7 +120,7 @@ class WaitReader:
     def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
         """Of a VM without the condition LiveMigratable: what its claims let expect."""
         uid, now = vmi["metadata"]["uid"], self._mono()
-        if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _LOOK_AFTER:
+        if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _READ_AFTER:
             return ()
         if uid not in self._claims:
             self._claims[uid] = volume_claims.not_shared(self._client, vmi)
@@ -189,7 +189,7 @@ class WaitReader:
             self._free_since = None
             return False
         self._free_since = self._free_since or now
-        return now - self._free_since >= _LOOK_AFTER
+        return now - self._free_since >= _READ_AFTER
 
     def free(self, cluster: Cluster) -> float | None:
         """When the cluster was seen to have a free slot, though one waited whose node has places.

@@ -32,10 +32,10 @@ class ControlNode:
     def why(self, uuid: str, name: str, domain: Callable[[], Any]) -> str:
         """Why this guest is taken for the machine that runs us; empty: it is not."""
         if uuid not in self._known:
-            self._known[uuid] = self._look(uuid, name, domain)
+            self._known[uuid] = self._reason(uuid, name, domain)
         return self._known[uuid]
 
-    def _look(self, uuid: str, name: str, domain: Callable[[], Any]) -> str:
+    def _reason(self, uuid: str, name: str, domain: Callable[[], Any]) -> str:
         if self._uuid and self._uuid == uuid.lower():
             return f"VM {name} is the machine that Ansible runs on (the same UUID)."
         if self._client and self._client in set(_addresses(domain)):

@@ -30,7 +30,7 @@ LONGEST = 60
 FRESH = 600
 # Beyond its time, for the sums over the samples of a large guest.
 _GRACE = 5.0
-_LOOK = 0.2
+_POLL = 0.2
 
 Stats = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def measure(
     waiting = {u for u in old if _start(conn, u, seconds)}
     over = now() + seconds + _GRACE
     while waiting and now() < over:
-        sleep(_LOOK)
+        sleep(_POLL)
         found.update(_read(conn, waiting))
         waiting = {u for u in waiting if found.get(u, {}).get("status") == MEASURING}
     return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, now(), wall())}

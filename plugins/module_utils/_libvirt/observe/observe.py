@@ -276,7 +276,7 @@ class Observer:
             resumable=domain.resumable,
             crashed=domain.crashed,
             resident_mib=domain.resident_mib,
-            control_node=self._runs_us(domain) if vm.active else "",
+            control_node=self._control_node_reason(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))
 
@@ -286,7 +286,7 @@ class Observer:
         claimed = mine is not None and any(r.vm == domain.uuid for r in mine.reservations)
         return claimed or domain.state in ARRIVING
 
-    def _runs_us(self, domain: DomainNow) -> str:
+    def _control_node_reason(self, domain: DomainNow) -> str:
         return self._control_node.why(
             domain.uuid, domain.name, lambda: self._source.domain(domain.uuid)
         )

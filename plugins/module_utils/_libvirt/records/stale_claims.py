@@ -95,7 +95,7 @@ class StaleClaims:
         obs.inbound = [_noted(c, notes.get((c.vm, c.target))) for c in obs.inbound]
         self._sweep_slots(reads)
 
-    def give_back_own(
+    def release_own(
         self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack
     ) -> None:
         """Of a host that has no record: what claims of its own stand yet, and nothing uses.

@@ -107,7 +107,7 @@ def stamp_copies_left(conn: Any, uuid: str, watched: bool = False) -> None:
     stamped: Notes = {}
     for path, value in notes.items():
         waits = (value is None and watched) or (isinstance(value, str) and value != NEW)
-        seen = _look(path) if waits else None
+        seen = _read_mark(path) if waits else None
         if seen is None:  # as it is; or no file to be seen there: its storage may be mounted later
             stamped[path] = value
         elif value in (None, seen[0]):
@@ -126,7 +126,7 @@ def _mark(path: str) -> str | None:
     return f"mark {token}"
 
 
-def _look(path: str) -> tuple[str, int] | None:
+def _read_mark(path: str) -> tuple[str, int] | None:
     """The file's mark, empty without one, and its ctime (ns). None: no file can be read there."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -145,7 +145,7 @@ def already(_made: Fleet) -> dict[str, Any]:
 def undone(_made: Fleet) -> dict[str, Any]:
     read = SimpleNamespace(cordoned=False)
     platform: Any = SimpleNamespace(
-        source=SimpleNamespace(read=lambda _jobs: read), give_back_left=lambda: None, warnings=[]
+        source=SimpleNamespace(read=lambda _jobs: read), release_left=lambda: None, warnings=[]
     )
     return service._nothing_to_restore(platform, request(Intent.ACTIVE))
 

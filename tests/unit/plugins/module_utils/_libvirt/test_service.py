@@ -42,7 +42,7 @@ def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[st
     platform: Any = SimpleNamespace(
         load=lambda: old,
         source=SimpleNamespace(read=lambda _jobs: read),
-        give_back_left=lambda: said.append("Removed the claim"),
+        release_left=lambda: said.append("Removed the claim"),
         warnings=said,
     )
     own = HostConfig("host-a", "x")

@@ -41,7 +41,7 @@ class World(others.World):
         hosts: Any = self.hosts
         left = self.new("a", acts)
         reads = {name: host.read(True) for name, host in self.hosts.items()}
-        left.give_back_own(reads, held, Claims(hosts, "a").release)
+        left.release_own(reads, held, Claims(hosts, "a").release)
         return left.reported
 
 
