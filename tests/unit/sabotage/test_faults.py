@@ -24,6 +24,7 @@ def test_its_text_is_there_once_and_its_tests_exist(fault: dict[str, Any]) -> No
     assert fault["tests"]
     for test in fault["tests"]:
         path, _sep, name = test.partition("::")
+        assert not path.startswith("tests/integration"), "faults are planted without a lab"
         text = (ROOT / path).read_text("utf-8")
         assert f"def {name.partition('[')[0]}(" in text or not name, test
 

@@ -81,6 +81,7 @@ class Host:
         self._store, self.gone = Volumes(), False
         self.vms: set[str] = set()
         self.started: list[str] = []
+        self.flags: dict[str, int] = {}  # with which a definition was read last
         self.conn = SimpleNamespace(createXML=lambda xml, _flags: self.started.append(xml))
 
     @property
@@ -96,10 +97,13 @@ class Host:
     def domain(self, uuid: str) -> Any:
         if uuid not in self.vms:
             raise fakes.LibvirtError(uuid)
+
+        def xml(flags: int) -> str:
+            self.flags[uuid] = flags
+            return f"<{uuid}/>"
+
         return SimpleNamespace(
-            isActive=lambda: True,
-            isPersistent=lambda: uuid != "job",
-            XMLDesc=lambda _flags: f"<{uuid}/>",
+            isActive=lambda: True, isPersistent=lambda: uuid != "job", XMLDesc=xml
         )
 
 
@@ -151,6 +155,18 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(platform, "Host", lambda config, *_a, **_k: made.hosts[config.name])
     return made
+
+
+def test_a_definition_is_kept_with_its_secrets_and_the_record_has_none(world: World) -> None:
+    """A console's password is in the XML only if it is requested; the record is reported."""
+    assert world.stop(world.run(), "job") == {}
+    libvirt = definitions.libvirt
+    assert world.source.flags["job"] == (
+        libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
+    )
+    assert world.source.flags["web"] & libvirt.VIR_DOMAIN_XML_SECURE
+    assert world.record.vms["job"].definition
+    assert "<job/>" not in world.record.to_json()
 
 
 def test_damaged_definitions_are_taken_from_a_peer(world: World) -> None:

@@ -135,6 +135,7 @@ class Pool:
         return list(self.files)
 
     def createXML(self, xml: str, _flags: int) -> Volume:  # noqa: N802
+        assert "<mode>0600</mode>" in xml, "definitions hold passwords"
         name = xml.split("<name>")[1].split("</name>", maxsplit=1)[0]
         if name in self.files:
             raise Refused(EXIST)
