@@ -110,15 +110,15 @@ class ModelClaims:
             self._site.hook(f"write slot on {name}")
             if not self._site.can_reach(name):
                 continue
-            keeper = self._fleet.machines[name]
-            if key not in keeper.slots:
+            quorum_host = self._fleet.machines[name]
+            if key not in quorum_host.slots:
                 made.append(name)
-            keeper.slots.add(key)
-            keeper.slot_of[key] = mine
+            quorum_host.slots.add(key)
+            quorum_host.slot_of[key] = mine
             self._site.hook(f"read slots on {name}")
             if self._site.can_reach(name):
                 answering.append(name)
-                seen.update(vm for vm, _owner in keeper.slots)
+                seen.update(vm for vm, _owner in quorum_host.slots)
         if admission.are_majority(answering, self.quorum_hosts):
             refusal = admission.may_keep_slot(seen, limits)
         else:
@@ -205,14 +205,14 @@ class ModelClaims:
         if owners.owner_returned(owner, self._owner_state(claim)):
             target.claims.setdefault(key, claim)
 
-    def _sweep_slots(self, keeper: Machine) -> None:
-        for key in sorted(keeper.slots):
-            claim = keeper.slot_of.get(key)
+    def _sweep_slots(self, quorum_host: Machine) -> None:
+        for key in sorted(quorum_host.slots):
+            claim = quorum_host.slot_of.get(key)
             if claim is None or not self._site.can_reach(claim.target):
                 continue
             self._site.hook(f"read claims on {claim.target}")
-            if not (self._site.can_reach(claim.target) and self._site.can_reach(keeper.name)):
+            if not (self._site.can_reach(claim.target) and self._site.can_reach(quorum_host.name)):
                 continue
             stands = self._fleet.machines[claim.target].claims.get(key) is claim
-            if not stands and keeper.slot_of.get(key) is claim:
-                keeper.slots.discard(key)
+            if not stands and quorum_host.slot_of.get(key) is claim:
+                quorum_host.slots.discard(key)

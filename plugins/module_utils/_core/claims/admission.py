@@ -12,9 +12,9 @@ one that does is nobody's any more.
 A cordon is written before claims are read, a claim before the cordon is read: one of the two
 sees the other.
 
-Slots are counted by a few hosts, the keepers. A slot is taken on each keeper that answers, and
+Slots are counted by a few hosts, the quorum. A slot is taken on each of them that answers, and
 counts if that is a majority of them; whoever asks counts what stands on any of those that it
-asked. Two majorities share a keeper, so of any two drains one has seen the other. A keeper that
+asked. Two majorities share a host, so of any two drains one has seen the other. A host that
 was away while a slot was taken is one of the minority, whenever it comes back.
 
 A claim that stood already is not a new one: another call made it, and only that is at stake
@@ -88,7 +88,7 @@ def may_keep_claim(
 
 def may_keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: VMs that have one on any of a majority of
-    the keepers, mine among them."""
+    the quorum, mine among them."""
     if len(slots) > limits.cluster:
         text = f"{limits.cluster} migrations are in flight in the cluster already."
         return Finding(Reason.WAITING_FOR_SLOT, text)

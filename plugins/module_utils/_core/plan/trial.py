@@ -33,7 +33,7 @@ OFF = "off"
 class Trial:
     """The answer for the hosts of one step. `before`: VMs that make room first.
 
-    second: VMs that land on a host that is still to come, and so move twice. misfits: VMs that
+    second: VMs that land on a host that is still to come, and so move twice. unplaced: VMs that
     cannot leave, each with the reason.
     """
 

@@ -46,8 +46,8 @@ class VMSeen:
     starts it again. local_disks: copied by a migration. local_media: images in its drives that
     are here only. refused: node -> why not to that one, in the platform's own words. tries: what
     the platform answered to its eviction as a dry run. foreign: a migration that is not ours.
-    unchecked: what it asks of a target and cannot be told beforehand. unmet: settings of its rule
-    that the platform migrates it without, in words.
+    unchecked: what it asks of a target and cannot be told beforehand. unsupported: settings of its
+    rule that the platform migrates it without, in words.
     """
 
     starting: str = ""
@@ -152,7 +152,7 @@ class Facts:
     `targets`: names of the nodes that take VMs at all. `room_mib`: what they have free together,
     None: not known; `room_on`: on which of them, empty: on all. missing: rights that the account
     lacks. unread: what could not be looked at. needed: hosts that do not answer and that something
-    depends on, with what. left_claims: volumes of runs that are over. pods:
+    depends on, with what. stale_claims: volumes of runs that are over. pods:
     those that will not go.
     """
 

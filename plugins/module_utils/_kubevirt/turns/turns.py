@@ -72,7 +72,7 @@ def may_begin(
 
 class Turns:
     """For one slice. `free`: when the cluster was last seen to have free slots though VMs of this
-    node wait for one, see Waits.free."""
+    node wait for one, see WaitReader.free."""
 
     def __init__(
         self, other_drains: OtherDrains, clock: Callable[[], float] = time.monotonic

@@ -31,7 +31,7 @@ Shared = Callable[[str], "bool | None"]
 def cold_findings(
     spec: DomainSpec, runtime: Runtime, views: Mapping[str, DiskView], shared: Shared
 ) -> tuple[Finding, ...]:
-    """`views`: shared_storage.local_sights. `shared`: is this path on storage that other hosts
+    """`views`: shared_storage.local_views. `shared`: is this path on storage that other hosts
     reach (None: not known, taken as no)?"""
     found: list[Finding] = []
     for disk in spec.disks:

@@ -59,7 +59,7 @@ def source_findings(
     views: Mapping[str, DiskView] | None = None,
     block_migration: bool = True,
 ) -> tuple[Finding, ...]:
-    """Why the domain can go nowhere. `views`: shared_storage.local_sights."""
+    """Why the domain can go nowhere. `views`: shared_storage.local_views."""
     found = [*_bound_findings(spec), *unknown_to_libvirt(spec)]
     found += stuck_disks(spec, views or {}, block_migration)
     for interface in spec.interfaces:
@@ -103,7 +103,7 @@ def target_findings(
 ) -> tuple[Finding, ...]:
     """Why the domain cannot go to this target. Capacity is not asked here: placement does.
 
-    `views`: shared_storage.target_sights for this target. `cpu`: host/facts.compare_cpu.
+    `views`: shared_storage.target_views for this target. `cpu`: host/facts.compare_cpu.
     `devices`: device_sight.missing_devices.
     """
     found: list[Finding] = []

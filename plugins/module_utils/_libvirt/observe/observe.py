@@ -42,7 +42,7 @@ class Observer:
         self._control_node = ControlNode(controller_uuid)
         self._peers = list(peers)
         self._boot_id = boot_id
-        self._keepers = quorum_hosts
+        self._quorum_hosts = quorum_hosts
         # By (uuid, active): what goes off or is started is another read. A save's image appears
         # only as the VM goes off, and the live definition is not the one it starts with.
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
@@ -102,7 +102,7 @@ class Observer:
             self._whose_cordon(record, obs)
         taken = {
             (slot.vm, slot.source)
-            for name in self._keepers
+            for name in self._quorum_hosts
             for slot in (reads[name].slots if name in reads else ())
         }
         obs.cluster_in_flight = len({vm for vm, _source in taken})

@@ -219,9 +219,9 @@ def stale_slots(
 ) -> list[StuckWork]:
     """`held`: VMs that the holder of this host works on."""
     stands: dict[Slot, list[str]] = {}
-    for keeper in quorum_hosts:
-        for slot in reads[keeper].slots if keeper in reads else ():
-            stands.setdefault(slot, []).append(keeper)
+    for quorum_host in quorum_hosts:
+        for slot in reads[quorum_host].slots if quorum_host in reads else ():
+            stands.setdefault(slot, []).append(quorum_host)
     found = []
     for slot, where in stands.items():
         source = reads.get(slot.source)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Admission: a reservation on the target and a slot on the keepers, before anything moves.
+"""Admission: a reservation on the target and a slot on the quorum, before anything moves.
 
 The protocol stands in the core (keep): create, read afresh, keep or give back. Here it
 is done with volumes, for all that one step wants at once: few round trips to each host.
@@ -142,11 +142,11 @@ class Claims:
         """On those that answer. On one that does not the slot stays, without a claim: then whoever
         meets it takes it away."""
         unreachable = self._unreachable()
-        for keeper in where:
-            if keeper in unreachable:
+        for quorum_host in where:
+            if quorum_host in unreachable:
                 continue
             try:
-                store = self._hosts[keeper].store
+                store = self._hosts[quorum_host].store
                 for name in self._slots_of(action.vm, store.names()):
                     store.delete(name)
             except (HostUnreachable, libvirt.libvirtError):

@@ -63,7 +63,7 @@ class StaleClaims:
         acts: bool,
         notes: str = NOTES,
     ) -> None:
-        self._hosts, self._own, self._keepers = hosts, own, quorum_hosts
+        self._hosts, self._own, self._quorum_hosts = hosts, own, quorum_hosts
         self._now, self._acts, self._path = now, acts, notes
         self._contents: dict[tuple[str, str], bytes] = {}  # (host, volume) -> content
         self.reported: list[str] = []
@@ -225,9 +225,9 @@ class StaleClaims:
 
     def _drop_slots(self, claim: Reservation) -> None:
         """What cannot be reached now is a slot without a claim later."""
-        for keeper in self._keepers:
+        for quorum_host in self._quorum_hosts:
             try:
-                self._hosts[keeper].store.delete(
+                self._hosts[quorum_host].store.delete(
                     format_name(Slot(claim.vm, claim.source, claim.id))
                 )
             except (HostUnreachable, StoreError, libvirt.libvirtError):
@@ -236,15 +236,15 @@ class StaleClaims:
     def _sweep_slots(self, reads: Reads) -> None:
         """A slot is made after its claim and goes before it: one without a claim is nobody's."""
         claimed = {r.id for read in reads.values() for r in read.reservations}
-        for keeper in self._keepers:
-            for slot in reads[keeper].slots if self._acts and keeper in reads else ():
+        for quorum_host in self._quorum_hosts:
+            for slot in reads[quorum_host].slots if self._acts and quorum_host in reads else ():
                 if slot.id and slot.id not in claimed:
-                    self._sweep_slot(keeper, slot, reads)
+                    self._sweep_slot(quorum_host, slot, reads)
 
-    def _sweep_slot(self, keeper: str, slot: Slot, reads: Reads) -> None:
+    def _sweep_slot(self, quorum_host: str, slot: Slot, reads: Reads) -> None:
         """The claim may have been made since the hosts were read: its host is asked now."""
         name = format_name(slot)
-        target = read_owner_note(self._content(keeper, name)).get("target", "")
+        target = read_owner_note(self._content(quorum_host, name)).get("target", "")
         read = self._read(target, reads)
         if read is None or read.error:
             return
@@ -252,7 +252,7 @@ class StaleClaims:
             names = self._hosts[target].store.names()
             claims = [c for c in map(parse_name, names) if isinstance(c, Reservation)]
             if not any(c.id == slot.id for c in claims):
-                self._hosts[keeper].store.delete(name)
+                self._hosts[quorum_host].store.delete(name)
         except (HostUnreachable, StoreError, libvirt.libvirtError):
             return
 

@@ -7,7 +7,7 @@
     cordon                                          nobody of ours places a VM here
     record.<generation>                             the record of the host
     resv.<vm uuid>.<memory MiB>._<id>.<source node> on the target: a claim on it
-    slot.<vm uuid>._<id>.<source node>              on the keepers: a slot of the fleet
+    slot.<vm uuid>._<id>.<source node>              on the quorum: a slot of the fleet
     alive.<ms>                                      on the source: its holder lives, and has work
     outcome.<vm uuid>.<attempt>                     on the source: how one attempt ended
     copy.<node>.<generation>                        on a peer: a copy of another's record
