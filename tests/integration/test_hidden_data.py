@@ -15,7 +15,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from demo.preflights import Seen
 
 from lab import GuestSpec, Lab, names, need_lab
 from lab.diskring import ring, said
+from lab.guest import SELDOM
 from lab.host import Host
 from lab.hostfiles import GUEST_IMAGE
 from lab.procs import run, wait_for
@@ -164,7 +165,7 @@ def place() -> Iterator[Place]:
         lab = Lab.up(name, 2)
         place = Place(lab, shared)
         _images(place)
-        specs = place.specs()
+        specs = [replace(spec, tick_ms=SELDOM) for spec in place.specs()]
         for spec in specs:
             lab.define("host-a", spec)
             if spec.name == "booted":

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     Platform,
 )
 from lab import GuestSpec, Lab, need_lab
+from lab.guest import SELDOM
 from lab.names import gateway, lab_name
 from lab.procs import run
 from lab.storage import PORT
@@ -176,7 +177,9 @@ def lab() -> Iterator[Lab]:
         host.add_network("dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
         _seal(lab)
-        specs = [*(kind.spec for kind in KINDS), *OTHERS]
+        specs = [
+            replace(spec, tick_ms=SELDOM) for spec in (*(kind.spec for kind in KINDS), *OTHERS)
+        ]
         for spec in specs:
             lab.run("host-a", spec)
         lab.wait_ticking([spec.name for spec in specs], 300)

@@ -21,6 +21,7 @@ import pytest
 from demo import plays, traces
 
 from lab import GuestSpec, Lab, need_lab
+from lab.guest import SELDOM
 from lab.names import gateway, lab_name
 from lab.procs import run, wait_for
 from lab.storage import PORT
@@ -223,7 +224,7 @@ def lab() -> Iterator[Lab]:
     try:
         lab = Lab.up(name, 2)
         _furnish(lab)
-        specs = list(_specs(lab))
+        specs = [replace(spec, tick_ms=SELDOM) for spec in _specs(lab)]
         for spec in specs:
             _start(lab, spec)
         lab.run("host-b", THERE)
