@@ -168,7 +168,7 @@ integration-kubevirt: venv ## the same checks against any cluster: make integrat
 # Two files of tests at a time, each with its own lab: one waits for guests and links where the other one works.
 integration: deps ## pytest and molecule on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 2 --dist loadfile -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
 	@if lacking=$$($(RUN) -m lab missing) || [ "$${VIRTOPS_REQUIRE_LAB:-}" = 1 ]; then \
 		molecule test $(SCENARIOS_LAB:%=-s %) --no-command-borders $(MOLECULE_ARGS); \
 	else echo "skipped: the molecule scenarios $(SCENARIOS_LAB): the lab cannot run here: $$lacking"; fi

@@ -16,8 +16,8 @@ from .storage import PORT
 
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 POOL = "/var/lib/libvirt/images"
-# The tick of a guest of whom it matters that it is there, not how long it stood still. It takes less
-# than half as much of a core as one that ticks every 40 ms; a lab with twenty of those has no core left.
+# The tick of a guest of whom it matters that it is there, not how long it stood still. It takes
+# less than half as much of a core as one that ticks every 40 ms: twenty of those leave no core.
 SELDOM = 1000
 
 
