@@ -15,7 +15,7 @@ options: {}
 attributes:
   check_mode:
     description:
-      - Can run in C(check_mode) and tell what it would change, without changing it.
+      - Can run in C(check_mode) and report what it would change, without changing it.
   diff_mode:
     description: Tells in diff mode what has changed, or would change in check mode.
   idempotent:
@@ -30,7 +30,7 @@ attributes:
     details:
       - This module only reads.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
-        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
+        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
       - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
         readable.
   diff_mode:

@@ -103,7 +103,7 @@ options:
       - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
     type: str
   requester:
-    description: Who asks for it, for the annotations. Default is the user of the process.
+    description: Who requests it, for the annotations. Default is the user of the process.
     type: str
     default: ''
   reason:
@@ -190,7 +190,7 @@ options:
         type: bool
       priority:
         description:
-          - VMs with a higher one migrate first. Those of a lower one are asked for when the
+          - VMs with a higher one migrate first. Those of a lower one are requested when the
             others have a slot. Default is 0.
         type: int
       migration:
@@ -223,7 +223,7 @@ options:
             type: str
       unknown:
         description:
-          - What to do with a VM for which O(rules[].when) cannot be told, because a value is not
+          - What to do with a VM for which O(rules[].when) has no answer, because a value is not
             known.
           - V(block) leaves it where it is, with reason V(Undecided).
           - V(match) applies the rule. V(next) goes on with the next rule.
@@ -293,7 +293,7 @@ options:
 options:
   limits:
     description:
-      - How many migrations are asked for at once. Default is all, since KubeVirt queues by its own
+      - How many migrations are requested at once. Default is all, since KubeVirt queues by its own
         limits and uses them best so.
     type: dict
     default: {}

@@ -24,7 +24,7 @@ options:
     default: qemu:///system
   memory:
     description:
-      - Memory of the host for VMs, in MiB. V(0) takes all that libvirt tells.
+      - Memory of the host for VMs, in MiB. V(0) takes all that libvirt reports.
     type: int
     default: 0
   peers:
@@ -54,8 +54,8 @@ options:
         default: ''
       memory:
         description:
-          - Memory for VMs, in MiB. V(0) takes all that libvirt tells, less O(peers[].reserve). Say
-            one of the two, or nothing is kept for the host and for QEMU itself.
+          - Memory for VMs, in MiB. V(0) takes all that libvirt reports, less O(peers[].reserve).
+            Say one of the two, or nothing is kept for the host and for QEMU itself.
         type: int
         default: 0
       reserve:
@@ -70,7 +70,7 @@ options:
         type: bool
         default: false
       labels:
-        description: Labels of the host, name to text, which node selectors and affinities ask for.
+        description: Labels of the host, name to text, which node selectors and affinities use.
         type: dict
         default: {}
       taints:
@@ -91,7 +91,7 @@ options:
     description:
       - Directories and devices of which you know that all hosts see the same data at that path.
         Absolute paths.
-      - Needed only for what cannot be told, for example a SAN's device without a world-wide name.
+      - Needed only for what cannot be read, for example a SAN's device without a world-wide name.
         A path that is wrongly named here is not copied, and its VM may start on other data.
       - A running VM whose writable disk is a file there migrates only if libvirt too takes the file
         system for shared. It knows NFS, CIFS, CephFS, GlusterFS, GFS2, OCFS2 and a few more; any
@@ -114,7 +114,7 @@ options:
       - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
     type: str
   requester:
-    description: Who asks for it, for the records.
+    description: Who requests it, for the records.
     type: str
     default: ''
   reason:
@@ -131,7 +131,8 @@ options:
     description:
       - UUID of the machine that Ansible runs on. If it is a VM of this host, it is moved last and
         never stopped.
-      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+      - The default is what that machine's firmware reports, if it can be read there (mostly by
+        root).
       - The guest through which ssh comes is known by its address.
     type: str
     default: ''
@@ -224,7 +225,7 @@ options:
       post_copy:
         description:
           - Allow post-copy, the guest runs on the target before all its memory is there.
-          - When the link breaks then, the VM stands still until it is mended.
+          - When the link breaks then, the VM stands still until the link is fixed.
         type: bool
         default: false
         aliases: [allow_post_copy]
@@ -327,7 +328,7 @@ options:
           post_copy:
             description:
               - Allow post-copy, the guest runs on the target before all its memory is there.
-              - When the link breaks then, the VM stands still until it is mended.
+              - When the link breaks then, the VM stands still until the link is fixed.
             type: bool
             aliases: [allow_post_copy]
           tls:
@@ -388,7 +389,7 @@ options:
             type: str
       unknown:
         description:
-          - What to do with a VM for which O(rules[].when) cannot be told, because a value is not
+          - What to do with a VM for which O(rules[].when) has no answer, because a value is not
             known.
           - V(block) leaves it where it is, with reason V(Undecided).
           - V(match) applies the rule. V(next) goes on with the next rule.
@@ -398,7 +399,7 @@ options:
   measure_dirty_rate:
     description:
       - Seconds for which the memory of the running VMs is watched, V(1) to V(60), to fill
-        C(dirty_rate) of their documents. Rules can ask for it, and the times of check mode and of
+        C(dirty_rate) of their documents. Rules can use it, and the times of check mode and of
         plans take it. V(0) measures nothing.
       - All VMs of the host are measured at once, by their QEMU (virDomainStartDirtyRateCalc). It
         samples pages and changes nothing in the guest. A measurement of the last ten minutes is

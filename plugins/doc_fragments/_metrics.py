@@ -8,13 +8,13 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Where KubeVirt's metrics are asked for."""
+    """Where KubeVirt's metrics are read."""
 
     DOCUMENTATION = r"""
 options:
   metrics:
     description:
-      - A server with the API of Prometheus that collects KubeVirt's metrics. It tells what guests
+      - A server with the API of Prometheus that collects KubeVirt's metrics. It reports what guests
         write to their memory, C(dirty_rate) of a VM's document. Without O(metrics.url) it is not
         known.
       - The metric is C(kubevirt_vmi_dirty_rate_bytes_per_second), which KubeVirt has from 1.6 on.

@@ -22,8 +22,8 @@ description:
     those that a PodDisruptionBudget holds back. What the VMs and the API need (virt-api,
     virt-controller, webhooks, storage, network) goes last, and only while another replica is Ready
     elsewhere. virt-handler stays.
-  - A pod that C(kubectl drain) would refuse (without a controller, with an emptyDir) is told before
-    anything is asked for. See O(pods).
+  - A pod that C(kubectl drain) would refuse (without a controller, with an emptyDir) is reported
+    before anything is requested. See O(pods).
   - Who asks, when and why stands on each VM and its migrations as the annotation
     C(virtops.maintenance/request), and as an Event.
   - The module works in slices. The action plugin of the same name calls it until the state is
@@ -50,7 +50,7 @@ options:
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
-      - They are written into the record on the node, and are not asked for again. The roles
+      - They are written into the record on the node, and RV(needs) names them no more. The roles
         C(drain) and C(restore) do all this.
     type: list
     elements: dict
@@ -61,7 +61,7 @@ options:
     default: default
   cursor:
     description:
-      - Set by the action plugin. What the slice before handed over, empty for the first. It saves
+      - Set by the action plugin. What the slice before passed on, empty for the first. It saves
         requests, and nothing else depends on it.
     type: str
   controller_uuid:
@@ -69,7 +69,8 @@ options:
       - UUID of the machine that Ansible runs on, where the module runs on another one. A VM of the
         node that has it, or that of the machine on which the module runs, is moved last and never
         stopped.
-      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+      - The default is what that machine's firmware reports, if it can be read there (mostly by
+        root).
       - A VM is known as well by the address from which the API is reached.
     type: str
     default: ''
@@ -381,7 +382,7 @@ vms:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -389,7 +390,7 @@ vms:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     nudges:
@@ -399,7 +400,7 @@ vms:
       type: int
     handed_off:
       description:
-        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+        - When the guest changed its node, as KubeVirt reports it. The migration object may stay
           Running for longer.
       type: str
     settings:
@@ -441,7 +442,7 @@ vms:
           type: str
     unmet_settings:
       description:
-        - What the VM's rule asks for in C(migration) and KubeVirt migrates it without. Empty if
+        - What the VM's rule requires in C(migration) and KubeVirt migrates it without. Empty if
           nothing, and for a VM that does not migrate.
       type: list
       elements: dict
@@ -450,7 +451,7 @@ vms:
           description: The setting, in the rule's word.
           type: str
         wanted:
-          description: What the rule asks for.
+          description: What the rule requires.
           type: str
         applies:
           description: What KubeVirt migrates the VM with, V(not known) where it may not be read.
@@ -462,13 +463,13 @@ vms:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
     processed_mib:
-      description: MiB that the last migration moved; KubeVirt does not tell, so V(0).
+      description: MiB that the last migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
       description: Seconds that the last migration took.
       type: float
     pause_ms:
-      description: Milliseconds that the guest stood still. None, KubeVirt does not tell.
+      description: Milliseconds that the guest stood still. None, since KubeVirt does not report it.
       type: int
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.

@@ -25,14 +25,14 @@ options:
   namespace:
     description:
       - Namespace of the VMs. With O(name) the default is V(default).
-      - Without O(name), VMs of all namespaces are looked at if this is not given.
+      - Without O(name), the module reads VMs of all namespaces if this is not given.
     type: str
   when:
     description:
       - JMESPath on the VM's document, see docs/policy.md; the VMs for which it is true.
       - For a VM that is off, the document is that of the instance that would be started.
         C(eviction_strategy) is what the template declares.
-      - If it cannot be told for a VM, because a value is not known, the module fails and names
+      - If that is not known for a VM, because a value is not known, the module fails and names
         the VM and the value.
     type: str
   label_selectors:

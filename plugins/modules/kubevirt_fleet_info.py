@@ -10,13 +10,13 @@ module: kubevirt_fleet_info
 short_description: Read the nodes and KubeVirt VMs of a cluster, for the plan of a roll
 version_added: 0.1.0
 description:
-  - Reads nodes, pods, VMs and budgets with one list each, and tells them in the form that
+  - Reads nodes, pods, VMs and budgets with one list each, and returns them in the form that
     M(virtops.maintenance.maintenance_plan) takes. It changes nothing.
   - A VM's memory and CPU are what its pod requests, and a node's are what it can allocate less what
     its other pods request.
-  - Which nodes never take a VM is told from selectors, node affinity, taints, CPU model, vendor and
-    devices, and the zones of volumes. A required anti-affinity to VMs of the same labels makes them
-    a group. Other affinity to pods is left to the scheduler.
+  - Which nodes never take a VM is derived from selectors, node affinity, taints, CPU model, vendor
+    and devices, and the zones of volumes. A required anti-affinity to VMs of the same labels makes
+    them a group. Other affinity to pods is left to the scheduler.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
@@ -100,7 +100,7 @@ warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not tell
+  returned: when the server of metrics did not answer
   type: list
   elements: str
 error:

@@ -13,12 +13,12 @@ description:
   - Moves one running VM to another node by a migration object of its own, or takes over the one
     that is under way, and watches it to its end. Attempts are bounded, and what waits in vain is
     withdrawn; KubeVirt itself has no deadline for a quota, a slot or a stuck preparation.
-  - An abort is stage-aware. Where an eviction asked for the migration, its mark is cancelled first,
+  - An abort is stage-aware. Where an eviction requested the migration, its mark is cancelled first,
     or KubeVirt would make a new migration; then the migration is deleted. In post-copy, or once
     the VM runs on the target, the abort is refused and the result says that the VM moves. Where
     the VM runs is read afterwards, twice.
   - Who asked, when and why stands as annotation C(virtops.maintenance/request) on the instance and
-    on the migration before anything is asked for. A call that was killed is carried on by the
+    on the migration before anything is requested. A call that was killed is continued by the
     next.
   - The module works in slices. The action plugin of the same name calls it until the state is
     final and prints a line for each change.
@@ -37,7 +37,7 @@ options:
     description:
       - V(migrated) moves it. What is under way already is taken over, whoever began it.
       - V(aborted) ends what is under way, whoever began it. A drain or another loop that still
-        wants the VM to move may ask for it again.
+        wants the VM to move may request it again.
     type: str
     choices: [migrated, aborted]
     default: migrated
@@ -261,19 +261,19 @@ vms:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
     processed_mib:
-      description: MiB that the migration moved; KubeVirt does not tell, so V(0).
+      description: MiB that the migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
       description: Seconds that the migration took.
       type: float
     pause_ms:
-      description: Milliseconds that the guest stood still. None, KubeVirt does not tell.
+      description: Milliseconds that the guest stood still. None, since KubeVirt does not report it.
       type: int
     migration:
       description: Name of the migration object.
       type: str
     requested_by:
-      description: Who asked for that migration.
+      description: Who requested that migration.
       type: str
     handed_off:
       description: When the guest changed its node, as KubeVirt says. Empty if it has not.

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Looks where an operator would, in this order. At the migration itself, at its target pod, at
     policy and limits (and who holds the slots), at quota and storage. Each finding hides the ones
-    after it, so the first one is what to mend first.
+    after it, so the first one is what to fix first.
   - Of one VM, of all VMs of a namespace, or of all VMs that leave a node or come to it.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -103,7 +103,7 @@ migrations:
       description: V(PreCopy), V(PostCopy), V(Paused), or empty.
       type: str
     requested_by:
-      description: Who asked for the migration.
+      description: Who requested the migration.
       type: str
     policy:
       description: Name of the MigrationPolicy that applies, empty if none does.

@@ -11,7 +11,7 @@ short_description: Read a Kubernetes node, its KubeVirt VMs, and what a drain wo
 version_added: 0.1.0
 description:
   - Reads a node and its VMs, and changes nothing.
-  - For each VM it tells whether it can migrate and why not, and what
+  - For each VM it returns whether it can migrate and why not, and what
     M(virtops.maintenance.kubevirt_drain) would do with it under the same policy.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -170,7 +170,7 @@ counts:
   type: dict
   sample: {pending: 3, blocked: 1, total: 4}
 certificate:
-  description: Always none, because a look proves nothing.
+  description: Always none, because reading proves nothing.
   returned: success
   type: dict
 vms:
@@ -222,7 +222,7 @@ vms:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -230,7 +230,7 @@ vms:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     nudges:
@@ -240,7 +240,7 @@ vms:
       type: int
     handed_off:
       description:
-        - When the guest changed its node, as KubeVirt tells it. The migration object may stay
+        - When the guest changed its node, as KubeVirt reports it. The migration object may stay
           Running for longer.
       type: str
     settings:
@@ -282,7 +282,7 @@ vms:
           type: str
     unmet_settings:
       description:
-        - What the VM's rule asks for in C(migration) and KubeVirt migrates it without. Empty if
+        - What the VM's rule requires in C(migration) and KubeVirt migrates it without. Empty if
           nothing, and for a VM that does not migrate.
       type: list
       elements: dict
@@ -291,7 +291,7 @@ vms:
           description: The setting, in the rule's word.
           type: str
         wanted:
-          description: What the rule asks for.
+          description: What the rule requires.
           type: str
         applies:
           description: What KubeVirt migrates the VM with, V(not known) where it may not be read.
@@ -303,13 +303,13 @@ vms:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
     processed_mib:
-      description: MiB that the last migration moved; KubeVirt does not tell, so V(0).
+      description: MiB that the last migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
       description: Seconds that the last migration took.
       type: float
     pause_ms:
-      description: Milliseconds that the guest stood still. None, KubeVirt does not tell.
+      description: Milliseconds that the guest stood still. None, since KubeVirt does not report it.
       type: int
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
@@ -333,7 +333,7 @@ warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not tell
+  returned: when the server of metrics did not answer
   type: list
   elements: str
 error:

@@ -13,7 +13,7 @@ description:
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
     decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
     given the same policy.
-  - Lists objects, asks for access reviews, and evicts each VM, and each other pod that has to go,
+  - Lists objects, creates access reviews, and evicts each VM, and each other pod that has to go,
     as a dry run on the server. None of these changes anything.
   - What C(kubectl drain) would refuse among the other pods keeps the drain from beginning, so it is
     about the node. What a budget or a missing replica holds back is about the pod, and the VMs move
@@ -40,11 +40,12 @@ options:
     description:
       - UUID of the machine that Ansible runs on, where the module runs on another one, to see
         whether it is a VM of the node.
-      - The default is what that machine's firmware tells, if it can be read there (mostly by root).
+      - The default is what that machine's firmware reports, if it can be read there (mostly by
+        root).
     type: str
     default: ''
 notes:
-  - Whether a node takes a VM is told from labels, taints, CPU, room, the zones of volumes and a
+  - Whether a node takes a VM is derived from labels, taints, CPU, room, the zones of volumes and a
     required anti-affinity by host name. Other rules about pods are left to the scheduler.
 """
 
@@ -94,7 +95,7 @@ findings:
       description: V(control) or V(data).
       type: str
     node:
-      description: The node that was looked at.
+      description: The node that was checked.
       type: str
     subject:
       description: What it is about, by name.
@@ -131,14 +132,14 @@ cautions:
   type: list
   elements: str
 vms_checked:
-  description: How many VMs of the node were looked at.
+  description: How many VMs of the node were checked.
   returned: success
   type: int
 warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not tell
+  returned: when the server of metrics did not answer
   type: list
   elements: str
 error:

@@ -11,7 +11,7 @@ short_description: Plan the maintenance of many hosts, or say why it does not fi
 version_added: 0.1.0
 description:
   - Plays the roll through on a model of the fleet, by the same decisions that
-    M(virtops.maintenance.virt_drain) takes, and tells the order of the hosts, which of them go
+    M(virtops.maintenance.virt_drain) takes, and returns the order of the hosts, which of them go
     together, and for each VM what happens to it, why, where it goes, when, and how long it takes.
   - If a step does not fit, it says which, for want of what, and what would help.
   - It reads nothing and changes nothing but the file O(dest). Run it on the controller.

@@ -39,7 +39,7 @@ options:
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
-      - They are written into the record on the host, and are not asked for again. The roles
+      - They are written into the record on the host, and RV(needs) names them no more. The roles
         C(drain) and C(restore) do all this.
     type: list
     elements: dict
@@ -55,11 +55,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Reads only, and tells for each VM what would be done, how long it would take and how long
+      - Reads only, and returns for each VM what would be done, how long it would take and how long
         the VM would stand still.
       - What would stay on the host is named in a warning. Check mode does not fail for it.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
-        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
+        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
       - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
         readable.
   diff_mode:
@@ -301,7 +301,7 @@ vms:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -309,7 +309,7 @@ vms:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     abort_status:

@@ -27,7 +27,7 @@ options:
     description:
       - JMESPath on the VM's document
         (RV(virtops.maintenance.virt_host_info#module:documents)); the VMs for which it is true.
-      - If it cannot be told for a VM, because a value is not known, the module fails and names
+      - If that is not known for a VM, because a value is not known, the module fails and names
         the VM and the value.
     type: str
   strategy:

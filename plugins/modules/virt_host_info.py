@@ -11,7 +11,7 @@ short_description: Read a libvirt host, its VMs, and what a drain would do with 
 version_added: 0.1.0
 description:
   - Reads the host that the module runs on and its peers, and changes nothing.
-  - For each VM it tells where it is, whether it can migrate and why not, and what
+  - For each VM it returns where it is, whether it can migrate and why not, and what
     M(virtops.maintenance.virt_drain) would do with it under the same policy.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -20,7 +20,7 @@ options:
     description:
       - UUID of the machine that Ansible runs on, to see whether it is a VM of this host. A drain
         moves that one last and never stops it.
-      - The default is what that machine's firmware tells, if it can be read there.
+      - The default is what that machine's firmware reports, if it can be read there.
     type: str
     default: ''
 extends_documentation_fragment:
@@ -283,7 +283,7 @@ documents:
     dirty_rate:
       description:
         - MiB/s in which the guest writes to its memory, if it was measured. On libvirt the option
-          C(measure_dirty_rate) has QEMU measure it. On KubeVirt a Prometheus tells it, if the
+          C(measure_dirty_rate) has QEMU measure it. On KubeVirt a Prometheus reports it, if the
           option C(metrics) names one; else it is null.
         - None if it is not known.
       type: float
@@ -298,7 +298,7 @@ counts:
   type: dict
   sample: {pending: 3, blocked: 1, total: 4}
 certificate:
-  description: Always none, because a look proves nothing.
+  description: Always none, because reading proves nothing.
   returned: success
   type: dict
 vms:
@@ -350,7 +350,7 @@ vms:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -358,7 +358,7 @@ vms:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     abort_status:

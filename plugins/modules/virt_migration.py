@@ -48,9 +48,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Reads only, and tells what would be done.
+      - Reads only, and returns what would be done.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
-        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to tell.
+        the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
       - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
         readable.
   diff_mode:
@@ -96,7 +96,7 @@ diff:
     before: "VM web-1: running on host-a\nhost host-a: takes VMs\n"
     after: "VM web-1: running on host-b\nhost host-a: takes VMs\n"
 vm:
-  description: Name of the VM, also where it was asked for by its UUID.
+  description: Name of the VM, also where O(name) is its UUID.
   returned: success
   type: str
   sample: web-1
@@ -162,7 +162,7 @@ planned:
   sample:
     - {do: migrate, vm: web-1, target: host-b}
 vms:
-  description: The VM. Empty for the abort of a migration that an earlier answer told to be aborted.
+  description: The VM. Empty for the abort of a migration that an earlier result reports as aborted.
   returned: success
   type: list
   elements: dict
@@ -174,7 +174,7 @@ vms:
       description: Its UUID.
       type: str
     strategy:
-      description: Always V(LiveMigrate) here, as it was asked for.
+      description: Always V(LiveMigrate) here, as it is requested.
       type: str
     decided_by:
       description: Always V(asked for) here.
@@ -210,7 +210,7 @@ vms:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -218,7 +218,7 @@ vms:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     abort_status:

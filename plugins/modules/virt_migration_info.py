@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Tells the migrations away from the host that the module runs on. Those under way are read from
     libvirt, whoever started them.
-  - Those that are over come from records. A drain's are told until the host is restored. Those of
-    M(virtops.maintenance.virt_migration) are told until that VM is migrated again, the last ones of
-    32 VMs. What others migrated is not told once it is over.
+  - Those that are over come from records. A drain's are returned until the host is restored. Those
+    of M(virtops.maintenance.virt_migration) are returned until that VM is migrated again, the last
+    ones of 32 VMs. What others migrated is not returned once it is over.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
@@ -105,7 +105,7 @@ migrations:
       type: int
     start:
       description:
-        - When its last migration was asked for, UTC. Empty for one that somebody else asked for.
+        - When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
@@ -113,7 +113,7 @@ migrations:
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
-      description: Who asked for it. Empty for one that somebody else asked for.
+      description: Who requested it. Empty if someone else requested it.
       type: str
       sample: alice@ctl
     abort_status:

@@ -32,7 +32,7 @@ options:
     default: {}
   measured:
     description:
-      - What libvirt does not tell of the hosts, measured by other means. The role
+      - What libvirt does not report of the hosts, measured by other means. The role
         P(virtops.maintenance.preflight#role) does that.
       - Without it the clocks are not compared, and whether the kernels of the peers permit
         post-copy, and whether QEMU has its certificates, is not known. All that is reported, as
@@ -70,7 +70,7 @@ options:
   controller_uuid:
     description:
       - UUID of the machine that Ansible runs on, to see whether it is a VM of this host.
-      - The default is what that machine's firmware tells, if it can be read there.
+      - The default is what that machine's firmware reports, if it can be read there.
     type: str
     default: ''
 """
@@ -128,7 +128,7 @@ findings:
       description: V(control) or V(data).
       type: str
     node:
-      description: The host that was looked at.
+      description: The host that was checked.
       type: str
     subject:
       description: What it is about, by name.
@@ -165,7 +165,7 @@ cautions:
   type: list
   elements: str
 vms_checked:
-  description: How many VMs of the host were looked at.
+  description: How many VMs of the host were checked.
   returned: success
   type: int
 error:

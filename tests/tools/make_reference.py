@@ -32,6 +32,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.reason_texts import (  # noqa: E501
     WORDS,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.texts import (
+    CHECKS_ON_KUBEVIRT,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import errors
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
@@ -163,6 +166,15 @@ def preflight() -> str:
         words = (about, info.severity.value, info.plane.value)
         texts = (info.sentence, info.remedy, info.decides)
         lines.append(f"| `{check.value}` | {where} | {' | '.join((*words, *texts))} |")
+    lines += [
+        "\n## Preflight on KubeVirt\n",
+        "The same codes, where KubeVirt has other words for them.\n",
+        "| code | it means | what to do | what decides it |",
+        "|---|---|---|---|",
+    ]
+    for check, info in CHECKS_ON_KUBEVIRT.items():
+        if info != CHECKS[check]:
+            lines.append(f"| `{check.value}` | {info.sentence} | {info.remedy} | {info.decides} |")
     return "\n".join(lines) + "\n"
 
 

@@ -144,7 +144,7 @@ FIELDS: dict[str, Field] = {
         NUMBER,
         "MiB/s in which the guest writes to its memory, if it was measured. On libvirt the option "
         "C(measure_dirty_rate) has QEMU measure it. "
-        "On KubeVirt a Prometheus tells it, if the option C(metrics) names one; else it is null.",
+        "On KubeVirt a Prometheus reports it, if the option C(metrics) names one; else it is null.",
         UNKNOWN_IF_NULL,
     ),
 }

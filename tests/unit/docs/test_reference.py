@@ -45,6 +45,8 @@ def test_every_reason_is_in_it() -> None:
     reasons, rest = tool.reasons().split("## Errors")
     reasons, on_kubevirt = reasons.split("## On KubeVirt")
     assert set(_names(on_kubevirt)) <= set(_names(reasons))
+    rest, preflight_on_kubevirt = rest.split("## Preflight on KubeVirt")
+    assert set(_names(preflight_on_kubevirt)) <= set(_names(rest))
     for text, members in ((reasons, Reason), (rest.split("## Preflight")[1], Check)):
         assert _names(text) == [member.value for member in members]
 

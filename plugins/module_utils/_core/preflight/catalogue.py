@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the preflight says of each code: a row each. docs/reasons.md is made from it."""
+"""What the preflight says of each code: a row each. docs/reasons.md is made from it.
+
+Where a code is of both platforms, these are libvirt's words; KubeVirt has a table of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _L, _K = (Platform.LIBVIRT,), (Platform.KUBEVIRT,)
 _B = (Platform.LIBVIRT, Platform.KUBEVIRT)
 _BLOCKER, _WARNING = Severity.BLOCKER, Severity.WARNING
 _CLUSTER, _NODE, _VM, _POD = About.CLUSTER, About.NODE, About.VM, About.POD
-_XML_OR_CONDITION = "the domain's XML; the VMI's condition LiveMigratable"
+_XML = "the domain's XML"
 
 
 def _from_reason(
@@ -42,25 +45,17 @@ def _new(
 
 
 _MIGRATABLE: dict[Check, CheckInfo] = {
-    Check.DISKS: _from_reason(
-        Reason.DISKS, _B, f"{_XML_OR_CONDITION}; the target's pools and paths"
-    ),
-    Check.INTERFACE: _from_reason(
-        Reason.INTERFACE, _B, f"{_XML_OR_CONDITION}; the target's networks"
-    ),
-    Check.HOTPLUG: _from_reason(Reason.HOTPLUG, _B, _XML_OR_CONDITION),
-    Check.VIRTIOFS: _from_reason(Reason.VIRTIOFS, _B, _XML_OR_CONDITION),
-    Check.HOST_DEVICE: _from_reason(Reason.HOST_DEVICE, _B, _XML_OR_CONDITION),
-    Check.SEV: _from_reason(Reason.SEV, _B, _XML_OR_CONDITION),
-    Check.SECURE_EXECUTION: _from_reason(Reason.SECURE_EXECUTION, _B, _XML_OR_CONDITION),
-    Check.TDX: _from_reason(Reason.TDX, _B, _XML_OR_CONDITION),
-    Check.HYPERV_PASSTHROUGH: _from_reason(Reason.HYPERV_PASSTHROUGH, _B, _XML_OR_CONDITION),
-    Check.PERSISTENT_RESERVATION: _from_reason(
-        Reason.PERSISTENT_RESERVATION, _B, _XML_OR_CONDITION
-    ),
-    Check.CPU_MODEL: _from_reason(
-        Reason.CPU_MODEL, _B, "libvirt's comparison on the target; the nodes' CPU model labels"
-    ),
+    Check.DISKS: _from_reason(Reason.DISKS, _B, f"{_XML}; the target's pools and paths"),
+    Check.INTERFACE: _from_reason(Reason.INTERFACE, _B, f"{_XML}; the target's networks"),
+    Check.HOTPLUG: _from_reason(Reason.HOTPLUG, _B, _XML),
+    Check.VIRTIOFS: _from_reason(Reason.VIRTIOFS, _B, _XML),
+    Check.HOST_DEVICE: _from_reason(Reason.HOST_DEVICE, _B, _XML),
+    Check.SEV: _from_reason(Reason.SEV, _B, _XML),
+    Check.SECURE_EXECUTION: _from_reason(Reason.SECURE_EXECUTION, _B, _XML),
+    Check.TDX: _from_reason(Reason.TDX, _B, _XML),
+    Check.HYPERV_PASSTHROUGH: _from_reason(Reason.HYPERV_PASSTHROUGH, _B, _XML),
+    Check.PERSISTENT_RESERVATION: _from_reason(Reason.PERSISTENT_RESERVATION, _B, _XML),
+    Check.CPU_MODEL: _from_reason(Reason.CPU_MODEL, _B, "libvirt's comparison on the target"),
     Check.MACHINE_TYPE: _from_reason(Reason.MACHINE_TYPE, _L, "the target's capabilities"),
     Check.EMULATOR: _from_reason(Reason.EMULATOR, _L, "the target's domain capabilities"),
     Check.GRAPHICS: _from_reason(Reason.GRAPHICS, _L, "the XML of the domain and of the target's"),
@@ -82,22 +77,16 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     Check.TPM_STATE: _from_reason(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
     Check.BLOCK_JOB: _from_reason(Reason.BLOCK_JOB, _L, "the domain's jobs"),
     Check.TRANSIENT: _from_reason(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
-    Check.NOT_RUNNING_NORMALLY: _from_reason(
-        Reason.NOT_RUNNING_NORMALLY, _B, "the domain's state; the VMI's condition Paused"
-    ),
-    Check.NOT_KNOWN_YET: _from_reason(
-        Reason.NOT_KNOWN_YET, _B, "the definition could not be read; no condition LiveMigratable"
-    ),
+    Check.NOT_RUNNING_NORMALLY: _from_reason(Reason.NOT_RUNNING_NORMALLY, _B, "the domain's state"),
+    Check.NOT_KNOWN_YET: _from_reason(Reason.NOT_KNOWN_YET, _B, "the definition could not be read"),
 }
 _TARGETS: dict[Check, CheckInfo] = {
     Check.NO_TARGET: _from_reason(
-        Reason.NO_TARGET,
-        _B,
-        "declared memory less what is promised; pods from which the VM's are kept apart",
+        Reason.NO_TARGET, _B, "each target's declared memory less what its VMs and claims take"
     ),
     Check.NO_SELECTOR: _new(
         *(_K, _VM, _BLOCKER),
-        "No other node has the labels that the VM, or a volume of it, asks for.",
+        "No other node has the labels that the VM, or a volume of it, requires.",
         "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
         "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
     ),
@@ -116,8 +105,8 @@ _TARGETS: dict[Check, CheckInfo] = {
     Check.LAST_NODE: _new(
         *(_B, _NODE, _BLOCKER),
         "No other node takes VMs.",
-        "Uncordon or mend another node first; a cordoned or tainted one does not count.",
-        "the other nodes: Ready, kubevirt.io/schedulable, cordon, taints; reachable hosts",
+        "Uncordon or fix another node first; a cordoned or tainted one does not count.",
+        "the other hosts: reachable, not cordoned",
     ),
     # Of VMs: those that fit can move.
     Check.FLEET_TOO_FULL: _new(
@@ -128,18 +117,18 @@ _TARGETS: dict[Check, CheckInfo] = {
     ),
     Check.NEWER_TO_OLDER: _new(
         *(_L, _NODE, _BLOCKER),
-        "A target runs an older QEMU or libvirt: that direction is not supported.",
+        "A target runs an older QEMU or libvirt: a migration to it is not supported.",
         "Update the target first, or keep a host of the same version as a target.",
-        "the versions that libvirt tells of both hosts",
+        "the versions that libvirt reports on both hosts",
     ),
     Check.QUOTA: _from_reason(
         Reason.QUOTA, _K, "ResourceQuota: hard less used, against the pod's size"
     ),
     Check.STORAGE_HERE: _new(
         *(_B, _VM, _WARNING),
-        "Storage of the VM is seen by this node only, so it is copied: that takes long.",
-        "Nothing, if there is time and the link is fast; else move the disks to shared storage.",
-        "the disks' paths and pools; VMI.status.migrationMethod",
+        "Only this node has storage of the VM. The migration has to copy it: that takes long.",
+        "Allow time for the copy, or move the disks to shared storage.",
+        "the disks' paths and pools",
     ),
     Check.LOCAL_MEDIUM: _new(
         *(_L, _VM, _BLOCKER),
@@ -149,21 +138,21 @@ _TARGETS: dict[Check, CheckInfo] = {
     ),
     Check.POST_COPY: _new(
         *(_L, _NODE, _BLOCKER),
-        "Post-copy is allowed by the policy and not permitted by the kernel.",
-        "Set sysctl vm.unprivileged_userfaultfd=1 there, or do not allow post-copy.",
+        "The policy allows post-copy, and the kernel of a host does not permit it.",
+        "Set sysctl vm.unprivileged_userfaultfd=1 on that host, or do not allow post-copy.",
         "vm.unprivileged_userfaultfd of the targets; the user that QEMU runs as",
     ),
     Check.IN_THE_CLEAR: _new(
         *(_B, _CLUSTER, _WARNING),
-        "Memory, and disks that are copied, go over the wire in the clear.",
-        "On libvirt set migration: {tls: true} (docs/security.md says which certificates QEMU"
-        " needs); on KubeVirt remove disableTLS. Or ignore this where the network is your own.",
-        "migration.tls of the policy and the rules; KubeVirt's migrations.disableTLS",
+        "Migrations send memory, and disks that are copied, over the network in the clear.",
+        "Set migration: {tls: true} (docs/security.md says which certificates QEMU needs), or"
+        " ignore this where the network is your own.",
+        "migration.tls of the policy and the rules",
     ),
     Check.CERTIFICATES: _new(
         *(_L, _NODE, _BLOCKER),
-        "Migrations are to be encrypted, and QEMU lacks a certificate for it there.",
-        "Put it there, readable by QEMU's user: docs/security.md.",
+        "The policy encrypts migrations, and QEMU lacks a certificate for that on a host.",
+        "Install it on that host, readable by QEMU's user: see docs/security.md.",
         "the files where qemu.conf says (migrate_tls_x509_cert_dir), listed by the role",
     ),
 }
@@ -178,14 +167,14 @@ _POLICY: dict[Check, CheckInfo] = {
     Check.EXTERNAL_OWNER: _new(
         *(_B, _VM, _WARNING),
         "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
-        "Tell the owner before the drain; see external_timeout.",
+        "Inform the owner before the drain, or raise external_timeout.",
         "the effective eviction strategy",
     ),
     Check.STAYS_OFF: _new(
         *(_B, _VM, _WARNING),
         "The drain stops this VM, and nothing starts it again before the node is restored.",
         "Run restore after the work, or start it elsewhere by hand.",
-        "the strategy; runStrategy or autostart",
+        "the strategy; autostart",
     ),
     Check.DISRUPTION_BUDGET: _from_reason(
         *(Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the pod"), also=(_POD,)
@@ -215,8 +204,8 @@ _PODS: dict[Check, CheckInfo] = {
     ),
     Check.UNMET_SETTINGS: _new(
         *(_K, _VM, _WARNING),
-        "A rule asks for migration settings, and KubeVirt migrates the VM with its own.",
-        "Make the MigrationPolicy that the message names, or leave the setting out of the rule.",
+        "A rule requires migration settings, and KubeVirt migrates the VM with its own.",
+        "Create the MigrationPolicy that the message names, or remove the setting from the rule.",
         "the rule's migration; KubeVirt's object and the MigrationPolicy that selects the VM",
     ),
 }
@@ -237,81 +226,79 @@ _BUSY: dict[Check, CheckInfo] = {
     ),
     Check.SNAPSHOT: _new(
         *(_K, _VM, _WARNING),
-        "A snapshot of the VM is being made.",
-        "Wait until it is done.",
+        "A snapshot of the VM is in progress.",
+        "Wait until it ends.",
         "VirtualMachine.status.snapshotInProgress",
     ),
     Check.UTILITY_VOLUMES: _from_reason(Reason.UTILITY_VOLUMES, _K, "VMI.spec.utilityVolumes"),
     Check.MANAGED_SAVE: _new(
         *(_L, _VM, _WARNING),
-        "The VM was saved to disk here: only this host can resume it.",
+        "The VM is saved to disk on this host: only this host can resume it.",
         "Resume it (virsh start) before the drain if it has to run during the work.",
         "the domain's managed save image",
     ),
     Check.IN_FLIGHT: _new(
         *(_B, _VM, _WARNING),
-        "A migration of the VM that is not ours is under way. The drain adopts it.",
-        "Wait, or end it if it is not wanted.",
-        "the domain's job; unfinished migration objects",
+        "A migration that this maintenance did not start is under way. The drain adopts it.",
+        "Wait until it ends, or abort it.",
+        "the domain's job",
     ),
-    Check.INBOUND: _from_reason(
-        Reason.INBOUND, _B, "claims on the host; target pods on the node", _NODE, _WARNING
-    ),
+    Check.INBOUND: _from_reason(Reason.INBOUND, _B, "claims on the host", _NODE, _WARNING),
     Check.STUCK: _new(
         *(_B, _CLUSTER, _BLOCKER),
-        "A migration that goes on no more holds a slot.",
-        "End it: delete the migration (and its target pod); on libvirt remove its slot volume.",
-        "the age of its phase and the state of its nodes; slots without a job",
+        "A migration that no longer continues holds a slot.",
+        "Remove the slot volume that the message names (virsh vol-delete).",
+        "slots without a job",
     ),
 }
 _OTHERS: dict[Check, CheckInfo] = {
     Check.LEFT_MARK: _new(
         *(_B, _VM, _WARNING),
-        "The VM carries an evacuation mark, and no maintenance of ours stands on the node.",
-        "Cancel it (evacuate/cancel; restore on libvirt) unless somebody evacuates the VM.",
-        "evacuationNodeName; the node's record",
+        "The VM carries an evacuation mark, and no maintenance of the node is under way.",
+        "Run restore, which removes the mark, unless someone evacuates the VM.",
+        "the domain's metadata; the host's record",
     ),
     Check.LEFT_CLAIM: _new(
         *(_L, _NODE, _WARNING),
-        "Claims of a run that is over are left on a host, and take room there.",
-        "Restore their host, which removes them; any drain does once their owner is proven dead;"
-        " else by hand: virsh vol-delete NAME --pool virtops on that host.",
-        "claims of this host without a record of it; claims of others of whom nothing is heard",
+        "A run that is over left claims on a host, and they take room there.",
+        "Restore their host, which removes them. Any drain does too, once their owner is proven"
+        " dead. By hand: virsh vol-delete NAME --pool virtops on that host.",
+        "claims of this host without its record; claims of other hosts that do not answer",
     ),
     Check.RECORD: _new(
         *(_B, _NODE, _WARNING),
-        "A maintenance of ours stands on the node.",
-        "A drain carries it on; restore ends it.",
+        "A maintenance of the node is under way.",
+        "Run the drain to continue it, or restore to end it.",
         "the node's record",
     ),
     Check.DRAIN_TAINT: _new(
         *(_K, _NODE, _BLOCKER),
-        "The node has KubeVirt's drain taint: it moves the VMs by itself, and refuses an abort.",
-        "Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured).",
+        CATALOGUE[Reason.DRAIN_TAINT].sentence,
+        CATALOGUE[Reason.DRAIN_TAINT].remedy,
         "the node's taints; nodeDrainTaintKey",
     ),
     Check.CORDONED: _new(
         *(_B, _NODE, _WARNING),
-        "The node is cordoned, and not by us: restore will leave it so.",
-        "Ask who did it. Uncordon it if nobody needs it.",
-        "spec.unschedulable and our annotation; the host's cordon volume",
+        "The node is cordoned, and not by this maintenance: restore leaves it cordoned.",
+        "Ask who cordoned it. Uncordon it if nobody needs the cordon.",
+        "the host's cordon volume",
     ),
     Check.OTHERS: _new(
         *(_K, _NODE, _BLOCKER),
-        "Somebody else has the node in maintenance.",
-        "Let that end first, or stop it there.",
+        "Another tool has the node in maintenance.",
+        "Wait until that maintenance ends, or end it with that tool.",
         "taints and annotations of other maintenance tools",
     ),
     Check.DESCHEDULER: _new(
         *(_K, _CLUSTER, _WARNING),
-        "A descheduler is at work: it moves VMs too, and takes slots.",
-        "Stop it for the time of the maintenance.",
+        "A descheduler is active: it moves VMs too, and takes slots.",
+        "Stop it during the maintenance.",
         "its pods; VMIs marked by it",
     ),
     Check.UPDATER: _new(
         *(_K, _CLUSTER, _WARNING),
         "KubeVirt's workload updater moves VMs now, and takes slots.",
-        "Wait until it is done; see workloadUpdateStrategy.",
+        "Wait until it ends; see workloadUpdateStrategy.",
         "migrations with its annotation; outdated VMIs",
     ),
 }
@@ -319,13 +306,13 @@ _PLATFORM: dict[Check, CheckInfo] = {
     Check.NODE_NOT_READY: _new(
         *(_K, _NODE, _BLOCKER),
         "The node is not Ready: migrations need its virt-handler.",
-        "Bring it back. If it is dead, fence it, then give it the out-of-service taint.",
+        "Restore the node. If it is dead, fence it, then give it the out-of-service taint.",
         "the node's condition Ready",
     ),
     Check.SILENT: _new(
         *(_K, _NODE, _BLOCKER),
-        "virt-handler of the node gives no sign of life.",
-        "Look at the virt-handler pod of the node.",
+        "virt-handler on the node sends no heartbeat.",
+        "Check the virt-handler pod on the node.",
         "kubevirt.io/schedulable and the heartbeat, against the other nodes' heartbeats",
     ),
     Check.PEER_UNREACHABLE: _new(
@@ -338,7 +325,7 @@ _PLATFORM: dict[Check, CheckInfo] = {
     Check.CAPACITY: _new(
         *(_L, _CLUSTER, _WARNING),
         "All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU.",
-        "Say how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve).",
+        "Set how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve).",
         "what the inventory says of the hosts that take VMs",
     ),
     Check.CLOCK_SKEW: _new(
@@ -350,7 +337,7 @@ _PLATFORM: dict[Check, CheckInfo] = {
     Check.UPGRADING: _new(
         *(_K, _CLUSTER, _BLOCKER),
         "KubeVirt is being upgraded.",
-        "Wait until its phase is Deployed and observed and target deployment are the same.",
+        "Wait until its phase is Deployed and its observed and target deployments are the same.",
         "KubeVirt.status",
     ),
     Check.UNHEALTHY: _new(
@@ -361,9 +348,9 @@ _PLATFORM: dict[Check, CheckInfo] = {
     ),
     Check.NO_CANCEL: _new(
         *(_K, _CLUSTER, _WARNING),
-        "This KubeVirt is older than 1.7: a mark for evacuation cannot be taken back.",
-        "Nothing for VMs that the drain moves: it makes migrations of its own. After an abort the "
-        "mark stays on VMs of strategy External; update KubeVirt to be rid of that.",
+        "This KubeVirt is older than 1.7: an evacuation mark cannot be withdrawn.",
+        "Nothing for VMs that the drain moves: it creates its own migrations. After an abort the "
+        "mark stays on VMs of strategy External; update KubeVirt to avoid that.",
         "KubeVirt.status.observedKubeVirtVersion",
     ),
     Check.WEBHOOK_UNAVAILABLE: _from_reason(
@@ -374,12 +361,12 @@ _PLATFORM: dict[Check, CheckInfo] = {
     ),
     Check.FORBIDDEN: _from_reason(Reason.FORBIDDEN, _K, "SelfSubjectAccessReview", _CLUSTER),
     Check.RUNS_THE_MAINTENANCE: _from_reason(
-        Reason.RUNS_THE_MAINTENANCE, _B, "our own pod; the guest that we run in", _NODE
+        Reason.RUNS_THE_MAINTENANCE, _B, "the guest in which Ansible runs", _NODE
     ),
     Check.NOT_CHECKED: _new(
         *(_B, _CLUSTER, _WARNING),
-        "Something could not be looked at.",
-        "Grant the right or give what the message names, to have it checked.",
+        "The preflight could not check everything.",
+        "Grant the right or provide what the message names, then run the preflight again.",
         "what could not be read",
     ),
 }

@@ -20,7 +20,7 @@ from ..model.policy import Policy, PolicyError
 from ..model.record import NodeRecord
 from .catalogue import CHECKS
 from .cluster import cluster_findings, node_findings
-from .codes import About, Check, Found, Severity
+from .codes import About, Check, CheckInfo, Found, Severity
 from .facts import Facts, VMSeen
 from .vm import inactive_findings, vm_findings
 
@@ -95,7 +95,10 @@ def severity_of(found: Found, wanted: Mapping[Check, Severity]) -> Severity:
 
 
 def rows(
-    facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
+    facts: Facts,
+    found: Sequence[Found],
+    wanted: Mapping[Check, Severity],
+    words: Mapping[Check, CheckInfo] = CHECKS,
 ) -> list[dict[str, Any]]:
     """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
     reported: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -103,7 +106,7 @@ def rows(
         severity = severity_of(one, wanted)
         if severity is Severity.IGNORE:
             continue
-        row = _row(facts, one, severity)
+        row = _row(facts, one, severity, words[one.check])
         reported.setdefault((row["code"], row["subject"], row["message"]), row)
     return sorted(
         reported.values(),
@@ -116,8 +119,7 @@ def rows(
     )
 
 
-def _row(facts: Facts, found: Found, severity: Severity) -> dict[str, Any]:
-    info = CHECKS[found.check]
+def _row(facts: Facts, found: Found, severity: Severity, info: CheckInfo) -> dict[str, Any]:
     decided = "; ".join(part for part in (found.decided_by, info.decides) if part)
     return {
         "code": found.check.value,
@@ -140,10 +142,13 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def result(
-    facts: Facts, found: Sequence[Found], wanted: Mapping[Check, Severity]
+    facts: Facts,
+    found: Sequence[Found],
+    wanted: Mapping[Check, Severity],
+    words: Mapping[Check, CheckInfo] = CHECKS,
 ) -> dict[str, Any]:
-    """What the modules return."""
-    listed = rows(facts, found, wanted)
+    """What the modules return. `words`: the catalogue, in those of the platform."""
+    listed = rows(facts, found, wanted, words)
     blockers = [row for row in listed if row["severity"] == Severity.BLOCKER.value]
     return {
         "node": facts.node,

@@ -30,7 +30,7 @@ def _d(sentence: str, remedy: str) -> ReasonInfo:
 
 CATALOGUE: dict[Reason, ReasonInfo] = {
     Reason.DISKS: _c(
-        "A disk is local and cannot be copied, or another host has other data in its place.",
+        "A disk is local and cannot be copied, or the target has different data at its path.",
         "Move the disk and its backing files to shared storage, or choose on_not_migratable.",
     ),
     Reason.INTERFACE: _c(
@@ -63,7 +63,7 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.HYPERV_PASSTHROUGH: _c(
         "The VM uses Hyper-V features in passthrough mode.",
-        "Name the features that it needs instead of passthrough.",
+        "Name the features that the VM needs instead of passthrough.",
     ),
     Reason.PERSISTENT_RESERVATION: _c(
         "A disk uses SCSI persistent reservations, which stay with the host.",
@@ -79,10 +79,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.EMULATOR: _c(
         "The target does not have the emulator that the VM's definition names.",
-        "Install it there under the same path, or choose another target.",
+        "Install it at the same path on the target, or choose another target.",
     ),
     Reason.GRAPHICS: _c(
-        "The VM's VNC or SPICE cannot listen on the target as it does here.",
+        "The VM's VNC or SPICE cannot listen on the target as it does on its host.",
         "Let it listen on 0.0.0.0 or a libvirt network, with autoport, or choose another target.",
     ),
     Reason.SHARED_MEMORY: _c(
@@ -90,15 +90,15 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Detach the device or give it role='master', or choose on_not_migratable.",
     ),
     Reason.LAUNCH_SECURITY: _c(
-        "The VM has a launch security of a type that is not known to migrate.",
+        "The VM has a type of launch security that is not known to migrate.",
         "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
     ),
     Reason.QEMU_COMMANDLINE: _c(
-        "The VM has QEMU arguments of its own, of which libvirt knows nothing.",
-        "If all that they name is the same on every host, declare qemuCommandLine portable.",
+        "The VM has its own QEMU arguments, and libvirt cannot check them.",
+        "If what they name is the same on every host, declare qemuCommandLine portable.",
     ),
     Reason.QEMU_BLOCKS: _c(
-        "QEMU does not migrate the VM as it runs now.",
+        "QEMU refuses to migrate the VM as it runs now.",
         "Detach the device or end the use that the message names, or choose on_not_migratable.",
     ),
     Reason.SNAPSHOTS: _c(
@@ -106,8 +106,8 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
     ),
     Reason.CHECKPOINTS: _c(
-        "The VM has checkpoints: libvirt forgets them when it moves, and the next backup fails.",
-        "Delete them (virsh checkpoint-delete); after the move begin with a full backup.",
+        "The VM has checkpoints: a migration loses them, and the next backup fails.",
+        "Delete them (virsh checkpoint-delete); make a full backup after the migration.",
     ),
     Reason.NAME_TAKEN: _c(
         "The target has another domain with the same name.",
@@ -135,7 +135,7 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.BLOCK_JOB: _c(
         "A block job (copy, commit, backup) is running on a disk of the VM.",
-        "Let the block job end or cancel it (virsh blockjob --abort).",
+        "Wait until the block job ends, or cancel it (virsh blockjob --abort).",
     ),
     Reason.TRANSIENT: _c(
         "The VM is transient: libvirt can neither save it nor keep its definition when it stops.",
@@ -146,32 +146,32 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
     ),
     Reason.NOT_RUNNING_NORMALLY: _c(
-        "The VM is paused, crashed or in another state that is not moved live.",
+        "The VM is paused, crashed or in another state that cannot migrate live.",
         "Resume or stop the VM by hand, then run again.",
     ),
     Reason.STOP_NOT_ALLOWED: _c(
-        "Emptying the node would stop this VM, and nothing allows that.",
+        "The drain has to stop this VM, and no option or rule allows that.",
         "Set allow_stop for this VM (option or rule), or stop it by hand.",
     ),
     Reason.EXTERNAL_TIMED_OUT: _c(
-        "The VM's owner was asked to move it (External) and did not in time.",
-        "Ask the owner of the VM, or raise external_timeout.",
+        "The VM's owner (strategy External) did not move it within external_timeout.",
+        "Ask the owner to move the VM, or raise external_timeout.",
     ),
     Reason.NOT_KNOWN_YET: _c(
         "Whether the VM can migrate is not known.",
-        "See the message for what could not be read, mend it, then run again.",
+        "See the message for what could not be read, fix it, then run again.",
     ),
     Reason.UNDECIDED: _c(
-        "A rule compared a value that is not known, so nothing was decided.",
+        "A rule compares a value that is not known, so nothing is decided.",
         "Give the rule an 'unknown' answer, or make the value known.",
     ),
     Reason.SKIPPED: _c(
-        "The policy says to leave this VM where it is.",
-        "The node cannot be certified as drained with this VM on it.",
+        "The policy leaves this VM on the node, so the node is not drained.",
+        "Move or stop the VM by hand, or choose another on_not_migratable.",
     ),
     Reason.HOOK_PENDING: _c(
-        "A hook of the VM's rule was not answered yet.",
-        "The roles drain and restore run it. Else run its tasks, then call with hooks_done.",
+        "A hook of the VM's rule has no answer yet.",
+        "Use the roles drain and restore, which run it; or run its tasks and pass hooks_done.",
     ),
     Reason.MIGRATION_FAILED: _d(
         "The migration failed; the VM runs on at the source.",
@@ -187,27 +187,27 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.ABORTED: _c(
         "The migration was aborted on request.",
-        "Run the drain again when it is wanted.",
+        "Run the drain again when the VM may move.",
     ),
     Reason.OUTCOME_LOST: _c(
-        "The process that watched the migration died; where the VM runs was read.",
-        "Nothing, if the VM runs. The reason stands in libvirtd's log.",
+        "The process that watched the migration died; where the VM runs is known.",
+        "Nothing, if the VM runs. libvirtd's log names the cause.",
     ),
     Reason.POSTCOPY_BROKEN: _d(
         "The link broke in post-copy. The VM's memory is on both hosts.",
-        "Mend the link and wait. Never destroy either domain: both are needed.",
+        "Fix the link and wait. Never destroy either domain: both are needed.",
     ),
     Reason.PEER_UNREACHABLE: _c(
-        "A host does not answer. It is no target, and a VM that may be there waits for it.",
+        "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",
     ),
     Reason.ATTEMPTS_USED_UP: _d(
         "All attempts to migrate failed.",
-        "See the message of the last attempt, mend the cause, then run again.",
+        "See the message of the last attempt, fix the cause, then run again.",
     ),
     Reason.DEADLINE: _c(
         "The node was not drained or restored within drain_timeout.",
-        "Run again to carry on, or raise drain_timeout.",
+        "Run again to continue, or raise drain_timeout.",
     ),
     Reason.SHUTDOWN_TIMED_OUT: _d(
         "The guest did not shut down within shutdown_timeout.",
@@ -215,35 +215,35 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.STOP_FAILED: _d(
         "The VM could not be stopped, saved or moved while off.",
-        "See the message, mend the cause, then run again.",
+        "See the message, fix the cause, then run again.",
     ),
     Reason.STOPPED_BY_ITSELF: _c(
-        "The VM was stopped by its guest or by someone else during the run.",
-        "Start it where it is defined if it should run.",
+        "The guest or someone else stopped the VM during the run.",
+        "Start it on the host that defines it, if it should run.",
     ),
     Reason.VANISHED: _c(
-        "The VM was undefined or destroyed by someone else during the run.",
-        "Its last definition is in the host's record.",
+        "Someone else undefined or destroyed the VM during the run.",
+        "Nothing, if that was intended. Its last definition is in the host's record.",
     ),
     Reason.VM_LOST: _d(
         "The VM is on no host, in two full reads of all hosts.",
-        "Its last definition is in the host's record and its copies. See libvirtd's logs.",
+        "See libvirtd's logs. The last definition is in the host's record and its copies.",
     ),
     Reason.RUNNING_TWICE: _d(
         "The VM runs on two hosts, in two full reads.",
-        "Stop one of the two by hand after checking which one is right. Nothing was touched.",
+        "Check which of the two is right, and stop the other by hand. Nothing was touched.",
     ),
     Reason.CRASHED: _d(
         "The VM crashed.",
-        "Look at the guest's console and QEMU's log.",
+        "Check the guest's console and QEMU's log.",
     ),
     Reason.CANNOT_START: _d(
-        "A VM that was stopped for the maintenance could not be started again.",
-        "See the message, mend the cause, then run restore again.",
+        "A VM that was stopped for the maintenance cannot be started again.",
+        "See the message, fix the cause, then run restore again.",
     ),
     Reason.QUOTA: _c(
         "A ResourceQuota of the namespace leaves no room for the target pod.",
-        "Raise the quota by one pod of this size, or end something in the namespace.",
+        "Raise the quota by one pod of this size, or remove something from the namespace.",
     ),
     Reason.TARGET_UNSCHEDULABLE: _c(
         "No node takes the target pod.",
@@ -251,7 +251,7 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.TARGET_PREPARATION: _c(
         "The target pod runs, but the target is not ready to receive.",
-        "Look at virt-handler on the target; deleting the target pod ends this attempt.",
+        "Check virt-handler on the target; deleting the target pod ends this attempt.",
     ),
     Reason.WAITING_FOR_SLOT: _c(
         "The migration waits for a slot within the cluster's limits.",
@@ -259,23 +259,23 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.RETRY_BACKOFF: _c(
         "The platform waits before it tries again.",
-        "Wait, or mend what made the earlier attempts fail.",
+        "Wait, or fix what made the earlier attempts fail.",
     ),
     Reason.BACKUP: _c(
         "A backup of the VM is under way.",
-        "Let the backup end, or abort it.",
+        "Wait until the backup ends, or abort it.",
     ),
     Reason.UTILITY_VOLUMES: _c(
         "Utility volumes are attached to the VM.",
-        "Detach them, or let what uses them end.",
+        "Detach them, or wait until what uses them ends.",
     ),
     Reason.DISRUPTION_BUDGET: _c(
         "A PodDisruptionBudget does not allow the eviction.",
-        "Change the budget: an integer minAvailable that leaves room; others are never computed.",
+        "Give the budget an integer minAvailable that leaves room for one eviction.",
     ),
     Reason.WEBHOOK_UNAVAILABLE: _c(
         "virt-api does not answer, so the API refuses what needs its webhooks.",
-        "Bring virt-api back, then run again.",
+        "Restore virt-api, then run again.",
     ),
     Reason.BUDGET_NOT_COMPUTED: _c(
         "A PodDisruptionBudget cannot be computed, so it never allows an eviction.",
@@ -286,32 +286,32 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Add a node with this CPU model, or give the VM a named model.",
     ),
     Reason.ADOPTED: _c(
-        "A migration that somebody else asked for is under way; it is waited for.",
-        "Nothing. It is left to those who asked for it, also by an abort.",
+        "A migration that someone else requested is under way. The drain waits for it.",
+        "Nothing. It belongs to its requester: an abort of the drain does not end it.",
     ),
     Reason.TWO_LOOPS: _c(
-        "Somebody else asks to move this VM too.",
-        "Pause the other one during the maintenance: the message names it.",
+        "Something else requests migrations of this VM too.",
+        "Pause it during the maintenance. The message names it.",
     ),
     Reason.POD_UNMANAGED: _c(
-        "A pod has no controller, so nothing would bring it back.",
-        "Set pods.force if it may go for good, or remove it by hand.",
+        "A pod has no controller, so nothing creates it again.",
+        "Set pods.force if the pod may be lost for good, or remove it by hand.",
     ),
     Reason.POD_LOCAL_DATA: _c(
-        "A pod has data in an emptyDir, which is lost when it goes.",
-        "Set pods.delete_emptydir_data if that may be.",
+        "A pod has data in an emptyDir, which is lost when the pod goes.",
+        "Set pods.delete_emptydir_data if the data may be lost.",
     ),
     Reason.POD_OF_DAEMONSET: _c(
-        "A pod belongs to a DaemonSet, which would bring it back at once.",
-        "Set pods.ignore_daemonsets to leave it; pods.force if its DaemonSet is gone.",
+        "A pod belongs to a DaemonSet, which creates it again at once.",
+        "Set pods.ignore_daemonsets to leave it; set pods.force if its DaemonSet is gone.",
     ),
     Reason.POD_TERMINATING: _c(
-        "A pod was asked to end and has not ended yet.",
-        "Wait for its grace period; then look at its finalizers and at the kubelet.",
+        "A pod is terminating and has not ended yet.",
+        "Wait for its grace period; then check its finalizers and the kubelet.",
     ),
     Reason.LAST_REPLICA: _c(
         "The VMs or the API need this pod, and no other replica is Ready elsewhere.",
-        "Scale its controller up, or bring the other replica back; then run again.",
+        "Scale its controller up, or restore the other replica; then run again.",
     ),
     Reason.FORBIDDEN: _c(
         "The account is not allowed to do this.",
@@ -319,54 +319,54 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
     ),
     Reason.API_ERROR: _c(
         "The API refused the request.",
-        "See the message.",
+        "Fix what the message names, then run again.",
     ),
     Reason.EVACUATION_NOT_STARTED: _c(
-        "The VM is marked for evacuation, and no migration of it is there.",
-        "KubeVirt goes on when the Node changes, some minutes at most; to end it, abort it.",
+        "The VM is marked for evacuation, and it has no migration.",
+        "Wait some minutes: KubeVirt continues when the Node changes. To end it, abort it.",
     ),
     Reason.TARGET_POD_NOT_READY: _c(
         "The target pod has a node and does not start.",
-        "Look at the events of the pod: image, init container, or the node's kubelet.",
+        "Check the events of the pod: image, init container, or the node's kubelet.",
     ),
     Reason.TARGET_POD_REFUSED: _c(
-        "KubeVirt may not create the target pod.",
-        "The message says who refuses it: the namespace's PodSecurity level, or a webhook.",
+        "The API server refuses the target pod that KubeVirt creates.",
+        "Change what the message names: the namespace's PodSecurity level, or a webhook.",
     ),
     Reason.STORAGE_NOT_READY: _c(
         "A volume of the target pod cannot be bound, attached or mounted.",
-        "Look at the claim and its storage; a volume for two nodes needs ReadWriteMany.",
+        "Check the claim and its storage; a volume for two nodes needs ReadWriteMany.",
     ),
     Reason.DRAIN_TAINT: _c(
-        "The node has KubeVirt's drain taint: it moves the VMs by itself, and refuses an abort.",
+        "The node has KubeVirt's drain taint: KubeVirt moves the VMs itself, and refuses an abort.",
         "Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured).",
     ),
     Reason.OBJECT_STAYS: _c(
         "The VM has moved; KubeVirt keeps the migration object open.",
-        "Nothing for the move. The object holds a slot until the condition it names is gone.",
+        "Nothing for the VM. The object holds a slot until the condition it names is gone.",
     ),
     Reason.TOO_LATE: _c(
-        "The VM runs on the target, or is in post-copy: nothing can be aborted any more.",
-        "Let it end; then migrate the VM to where it should be.",
+        "The VM runs on the target or is in post-copy: the migration cannot be aborted.",
+        "Wait until it ends, then migrate the VM to where it should run.",
     ),
     Reason.ABORT_UNANSWERED: _d(
-        "The migration was asked to abort and has not ended.",
-        "Look at virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
+        "The abort of the migration is requested, and the migration has not ended.",
+        "Check virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
     ),
     Reason.MARK_STAYS: _c(
-        "The request to move the VM could not be taken back; it still stands on the VM.",
-        "See the message. On KubeVirt a migration that succeeds takes it away.",
+        "The request to move the VM could not be withdrawn; the VM still carries it.",
+        "See the message. On KubeVirt a migration that succeeds removes it.",
     ),
     Reason.INBOUND: _c(
         "A migration to this node is under way or holds a reservation on it.",
-        "Let it end, or abort it on its source.",
+        "Wait until it ends, or abort it on its source.",
     ),
     Reason.NODE_UNREADABLE: _c(
         "The node or its record could not be read.",
-        "See the message, mend the cause, then run again.",
+        "See the message, fix the cause, then run again.",
     ),
     Reason.RUNS_THE_MAINTENANCE: _c(
-        "This VM runs the maintenance itself.",
-        "Run the maintenance from a place that is not on the node.",
+        "The maintenance itself runs in this VM or on this node.",
+        "Run the maintenance from a machine that is not on the node.",
     ),
 }

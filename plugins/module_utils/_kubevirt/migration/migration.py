@@ -19,7 +19,6 @@ from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError, KubernetesMissing, Superseded
 from ..drain.act import failure
 from ..objects import facts
-from ..objects.reason_texts import on_kubevirt
 from ..requests import migration_api
 from .decide import Do, Phase, Step, next_step
 from .model import (
@@ -187,8 +186,7 @@ class Migrator:
         asked = read_note(view.vmi, self._request.run_id) if view.vmi is not None else None
         moved = asked is not None and bool(view.node) and view.node != asked.source
         found = result(self._request, view, asked, step, first)
-        reported: dict[str, Any] = on_kubevirt({**found, "changed": self._changed or moved})
-        return reported
+        return {**found, "changed": self._changed or moved}
 
     def _asked(self, view: View) -> RequestNote | None:
         """Raises Superseded: a run that another one has taken over must stop."""

@@ -13,23 +13,20 @@ from ..._core.diff import diff
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.result import accounted
 from ..objects import facts
+from ..objects.reason_texts import on_kubevirt
 from ..objects.requesters import asked_by
 from .decide import Do, Phase, Step
 from .model import MigrationRequest, RequestNote, View, WantedState
 
 Obj = dict[str, Any]
-# The catalogue's remedies speak of libvirt where the reason is libvirt's too.
+# Of one VM's migration, where the remedy of a drain is another.
 _REMEDIES = {
     Reason.MIGRATION_FAILED: "See the message and the log of virt-launcher on both nodes.",
     Reason.CRASHED: "See kubectl describe vmi, and the log of virt-launcher.",
     Reason.VANISHED: "See kubectl get vm and its events; start it if it should run.",
     Reason.STOPPED_BY_ITSELF: "Start it if it should run.",
-    Reason.ABORTED: "Migrate it again when it is wanted.",
-    Reason.COMPLETION_TIMEOUT: "Allow post-copy or auto-converge by a MigrationPolicy, give it "
-    "more bandwidth, or more time (completionTimeoutPerGiB).",
-    Reason.NO_PROGRESS: "Allow post-copy or auto-converge by a MigrationPolicy; check the "
-    "migration network between the nodes.",
-    Reason.DEADLINE: "Migrate it again to carry on, or raise migration_timeout.",
+    Reason.ABORTED: "Migrate it again when it may move.",
+    Reason.DEADLINE: "Migrate it again to continue, or raise migration_timeout.",
 }
 _VERDICTS = {
     Phase.MIGRATED: "moved",
@@ -42,7 +39,7 @@ def finding_fields(finding: Finding | None) -> dict[str, str]:
     """reason, plane, message, remedy; empty texts where nothing is wrong."""
     if finding is None:
         return {"reason": "", "plane": "", "message": "", "remedy": ""}
-    row = finding.to_dict()
+    row = on_kubevirt(finding.to_dict())
     return {**row, "remedy": _REMEDIES.get(finding.reason, row["remedy"])}
 
 

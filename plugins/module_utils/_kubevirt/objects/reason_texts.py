@@ -46,7 +46,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "No other node emulates the VM's machine type.",
         "Give the VM a machine type that KubeVirt's configuration names.",
     ),
-    Reason.SNAPSHOTS: ("A snapshot of the VM is under way.", "Let it end, then run again."),
+    Reason.SNAPSHOTS: (
+        "A snapshot of the VM is in progress.",
+        "Wait until it ends, then run again.",
+    ),
     Reason.NAME_TAKEN: ("Another object has the name that is needed.", "Remove or rename it."),
     Reason.SECRET: (
         "A Secret that a volume of the VM needs is missing.",
@@ -56,7 +59,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "The state of the VM's persistent TPM is on a volume that cannot move.",
         "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",
     ),
-    Reason.BLOCK_JOB: ("A disk of the VM is being copied.", "Let the copy end, or cancel it."),
+    Reason.BLOCK_JOB: (
+        "A disk of the VM is being copied.",
+        "Wait until the copy ends, or cancel it.",
+    ),
     Reason.TRANSIENT: (
         "The VM has no VirtualMachine, so nothing starts it again.",
         "Create a VirtualMachine for it, or choose another on_not_migratable.",
@@ -69,44 +75,49 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "The migration failed; the VM runs on at the source.",
         "See the message, the events of the migration, and virt-handler's logs on both nodes.",
     ),
+    Reason.COMPLETION_TIMEOUT: (
+        "The migration took longer than completionTimeoutPerGiB allows.",
+        "Allow post-copy or auto-converge in a MigrationPolicy, give the migration more bandwidth, "
+        "or more time.",
+    ),
     Reason.NO_PROGRESS: (
         "The migration made no progress for progressTimeout.",
         "Allow post-copy or auto-converge in a MigrationPolicy; check the link between the nodes.",
     ),
     Reason.OUTCOME_LOST: (
-        "The migration object went before its end was read; where the VM runs was read.",
-        "Nothing, if the VM runs. Its events and virt-controller's log tell more.",
+        "The migration object is gone before its end was read; where the VM runs is known.",
+        "Nothing, if the VM runs. Its events and virt-controller's log name the cause.",
     ),
     Reason.POSTCOPY_BROKEN: (
         "The link broke in post-copy. The VM's memory is on both nodes.",
-        "Mend the link and wait. Delete neither of its pods: both are needed.",
+        "Fix the link and wait. Delete neither of its pods: both are needed.",
     ),
     Reason.PEER_UNREACHABLE: (
         "Where the VM runs could not be read.",
-        "See the message, mend the cause, then run again.",
+        "See the message, fix the cause, then run again.",
     ),
     Reason.STOPPED_BY_ITSELF: (
-        "The VM was stopped by its guest or by someone else during the run.",
+        "The guest or someone else stopped the VM during the run.",
         "Start it (virtctl start) if it should run.",
     ),
     Reason.VANISHED: (
-        "The VM was deleted by someone else during the run.",
-        "Nothing, if that was intended. The API server's audit log tells who did it.",
+        "Someone else deleted the VM during the run.",
+        "Nothing, if that was intended. The API server's audit log says who did it.",
     ),
     Reason.VM_LOST: (
         "The VM should run, and two full reads of the cluster find no instance of it.",
-        "Look at the events of its VirtualMachine and at virt-controller's log.",
+        "Check the events of its VirtualMachine and virt-controller's log.",
     ),
     Reason.RUNNING_TWICE: (
         "The VM runs on two nodes, in two full reads.",
-        "Stop one of the two by hand after checking which one is right. Nothing was touched.",
+        "Check which of the two is right, and stop the other by hand. Nothing was touched.",
     ),
-    Reason.CRASHED: ("The VM crashed.", "Look at the guest's console and its virt-launcher's log."),
+    Reason.CRASHED: ("The VM crashed.", "Check the guest's console and its virt-launcher's log."),
 }
 
 
 def on_kubevirt(found: Any) -> Any:
-    """A result with these words: of every part of it that tells a reason."""
+    """A result with these words: of every part of it that has a reason."""
     if isinstance(found, list):
         return [on_kubevirt(part) for part in found]
     if not isinstance(found, dict):

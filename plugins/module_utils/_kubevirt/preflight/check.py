@@ -32,6 +32,7 @@ from .dry_runs import missing_rights, try_evictions, webhook_trouble
 from .pods import other_pods
 from .read import ClusterObjects, read
 from .targets import MIB, Target, targets
+from .texts import CHECKS_ON_KUBEVIRT
 from .vm import Around, vm_of, vm_seen
 
 Obj = dict[str, Any]
@@ -45,7 +46,8 @@ def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str,
     client, rates = Client(request.auth), DirtyRates(request.metrics, request.node)
     try:
         found = gather(client, request, rates)
-        return {**result(found, check(found, request.policy), severity), **rates.result_fields}
+        reported = result(found, check(found, request.policy), severity, CHECKS_ON_KUBEVIRT)
+        return {**reported, **rates.result_fields}
     finally:
         client.close()
 

@@ -11,37 +11,54 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.result import (  # noqa: E501
+    finding_fields,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.reason_texts import (  # noqa: E501
     on_kubevirt,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.texts import (
+    CHECKS_ON_KUBEVIRT,
+)
 
-OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b")
+OF_HOSTS = re.compile(
+    r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b|(completion|progress)_timeout"
+)
 
 
-MODULE_UTILS = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[6] / "plugins" / "module_utils"
 
 
-def told_on_kubevirt() -> list[Reason]:
-    """KubeVirt's own, which come first, and those that the loop or this platform can tell."""
+def reported_on_kubevirt() -> list[Reason]:
+    """KubeVirt's own, which come first, and those that the loop or this platform can report."""
     parts = list((MODULE_UTILS / "_kubevirt").rglob("*.py"))
-    for name in ("decide", "follow", "moves", "stops", "bringback", "step", "engine", "place"):
-        parts += (MODULE_UTILS / "_core").rglob(f"{name}.py")
+    parts += [MODULE_UTILS / "_core" / "engine.py", *(MODULE_UTILS / "_core/decision").glob("*.py")]
     text = "".join(path.read_text(encoding="utf-8") for path in parts)
     named = set(re.findall(r"Reason\.([A-Z_]+)", text))
     own = list(Reason)[: list(Reason).index(Reason.PERSISTENT_RESERVATION) + 1]
     return [reason for reason in Reason if reason.name in named or reason in own]
 
 
-@pytest.mark.parametrize("reason", told_on_kubevirt())
+@pytest.mark.parametrize("reason", reported_on_kubevirt())
 def test_no_reason_speaks_of_hosts(reason: Reason) -> None:
     told = on_kubevirt({"vms": [Finding(reason).to_dict()]})["vms"][0]
     words = f"{told['message']} {told['remedy']}".replace("host-model", "")
     assert OF_HOSTS.findall(words) == []
     assert told["reason"] == reason.value and told["message"] and told["remedy"]
+    of_one_vm = "{message} {remedy}".format(**finding_fields(Finding(reason)))
+    assert OF_HOSTS.findall(of_one_vm.replace("host-model", "")) == []
+
+
+@pytest.mark.parametrize("check", CHECKS_ON_KUBEVIRT)
+def test_no_code_of_the_preflight_speaks_of_hosts(check: Check) -> None:
+    info = CHECKS_ON_KUBEVIRT[check]
+    words = f"{info.sentence} {info.remedy} {info.decides}".replace("host-model", "")
+    assert OF_HOSTS.findall(words) == []
 
 
 def test_a_message_of_its_own_stays() -> None:
