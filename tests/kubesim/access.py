@@ -15,8 +15,16 @@ from .store import Obj
 from .world import World
 
 ADMIN_TOKEN = "admin"
+ANONYMOUS = "system:anonymous"
+AUTHENTICATED = "system:authenticated"  # the group of all who are known
 RBAC = "rbac.authorization.k8s.io"
 Rules = list[dict[str, Any]]
+_ASKED_OF_ONESELF = {("authorization.k8s.io", "selfsubjectaccessreviews")}
+# What KubeVirt binds to everybody who is known.
+READ = [
+    {"apiGroups": ["kubevirt.io"], "resources": ["kubevirts"], "verbs": ["get", "list"]},
+    {"apiGroups": ["subresources.kubevirt.io"], "resources": ["version"], "verbs": ["get"]},
+]
 
 
 class Access:
@@ -29,7 +37,7 @@ class Access:
     def __init__(self, world: World) -> None:
         self.users: dict[str, str] = {}
         self.expired: set[str] = set()
-        self.rules: MutableMapping[str, Rules] = _Bound(world)
+        self.rules = _Bound(world)
 
     def user(self, header: str) -> str:
         token = header.removeprefix("Bearer ").strip()
@@ -37,7 +45,9 @@ class Access:
 
     def who(self, header: str) -> str:
         """The user. Raises ApiError 401."""
-        token, user = header.removeprefix("Bearer ").strip(), self.user(header)
+        token, user = header.removeprefix("Bearer").strip(), self.user(header)
+        if not token:
+            return ANONYMOUS
         if token in self.expired or (user != ADMIN_TOKEN and user not in self.rules):
             raise status(401, "Unauthorized", "Unauthorized")
         return user
@@ -45,12 +55,14 @@ class Access:
     def allowed(self, user: str, verb: str, group: str, resource: str, name: str = "") -> bool:
         if user == ADMIN_TOKEN:
             return True
+        if user != ANONYMOUS and (group, resource) in _ASKED_OF_ONESELF:
+            return True
         return any(
             _has(rule.get("verbs"), verb)
             and _has(rule.get("apiGroups"), group)
             and _has(rule.get("resources"), resource)
             and (not rule.get("resourceNames") or name in rule["resourceNames"])
-            for rule in self.rules.get(user, [])
+            for rule in self.rules.of(user)
         )
 
     def check(self, user: str, verb: str, group: str, resource: str, name: str, space: str) -> None:
@@ -90,6 +102,12 @@ class _Bound(MutableMapping[str, Rules]):
             if any(_same(subject, user) for subject in binding.get("subjects") or [])
         ]
 
+    def of(self, user: str) -> Rules:
+        """With what it may do as one of those who are known."""
+        own = self.get(user, [])
+        everybody = self.get(AUTHENTICATED, []) if user != ANONYMOUS else []
+        return [*own, *everybody]
+
     def __getitem__(self, user: str) -> Rules:
         return self._world.do(lambda: self._read(user))
 
@@ -104,7 +122,8 @@ class _Bound(MutableMapping[str, Rules]):
         """One role of the user's name, bound to it."""
         role: Obj = {"metadata": {"name": user}, "rules": rules}
         ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": user}
-        subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+        kind = "Group" if user == AUTHENTICATED else "User"
+        subject = {"apiGroup": RBAC, "kind": kind, "name": user}
         binding: Obj = {"metadata": {"name": user}, "roleRef": ref, "subjects": [subject]}
         self._world.do(lambda: self._put(CLUSTER_ROLES, role))
         self._world.do(lambda: self._put(CLUSTER_ROLE_BINDINGS, binding))
@@ -133,7 +152,7 @@ class _Bound(MutableMapping[str, Rules]):
 def _same(subject: Obj, user: str) -> bool:
     if subject.get("kind") == "ServiceAccount":
         return user == f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
-    return subject.get("kind") == "User" and bool(subject["name"] == user)
+    return subject.get("kind") in ("User", "Group") and bool(subject["name"] == user)
 
 
 def _has(values: list[str] | None, wanted: str) -> bool:

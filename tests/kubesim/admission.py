@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from . import words
+from . import validation, words
 from .answers import ApiError, denied, internal, invalid, status
 from .budgets import assess, selects
-from .kinds import PDBS, PODS, VMIMS, VMIS, Kind
+from .kinds import PDBS, PODS, POLICIES, VMIMS, VMIS, Kind
 from .store import Obj, Store
 from .world import World
 
@@ -17,6 +17,8 @@ EVICTION = "virt-launcher-eviction-interceptor.kubevirt.io"
 HOTPLUG = "hotplug-pod-eviction-interceptor.kubevirt.io"
 MIGRATION = "migration-create-validator.kubevirt.io"
 MIGRATION_UPDATE = "migration-update-validator.kubevirt.io"
+VMI = "virtualmachineinstances-mutator.kubevirt.io"
+POLICY = "migration-policy-validator.kubevirt.io"
 DESCHEDULER = "sigs.k8s.io/descheduler"
 
 
@@ -31,9 +33,9 @@ def webhook_down(name: str, path: str) -> ApiError:
 def evict(world: World, namespace: str, name: str, body: Obj, dry: bool) -> None:
     """The eviction subresource. Raises ApiError for everything but 201."""
     store = world.store
-    pod = store.get(PODS, namespace, name)
     if body.get("metadata", {}).get("name", name) != name:
         raise status(400, "name in URL does not match name in Eviction object", "BadRequest")
+    pod = store.get(PODS, namespace, name)
     dry = dry or "All" in (body.get("deleteOptions", {}).get("dryRun") or [])
     _webhook(world, pod, body, dry)
     if words.final(pod) or pod["metadata"].get("deletionTimestamp"):
@@ -136,29 +138,47 @@ def _budget(store: Store, pdb: Obj) -> None:
         )
 
 
-def create(world: World, kind: Kind, obj: Obj, strict: bool) -> None:
-    """What admission changes in, or refuses of, a new object."""
-    if kind is VMIMS:
-        _new_migration(world, obj, strict)
-    elif kind is VMIS:
-        obj["spec"].setdefault("evictionStrategy", world.config().get("evictionStrategy", "None"))
-
-
-def _new_migration(world: World, obj: Obj, strict: bool) -> None:
-    if world.virt_api_down:
-        raise webhook_down("migrations-mutator.kubevirt.io", "migration-mutate-create")
-    spec, meta = obj.setdefault("spec", {}), obj["metadata"]
+def older(world: World, kind: Kind, obj: Obj, how: str) -> list[str]:
+    """Warnings of fields that this version does not know yet; they are taken out."""
+    if kind is not VMIMS:
+        return []
+    spec = obj.get("spec") or {}
     unknown = sorted(set(spec) - _fields(world.version))
-    if unknown and strict:
-        text = (
-            'VirtualMachineInstanceMigration in version "v1" cannot be handled as a '
-            "VirtualMachineInstanceMigration: strict decoding error: "
-            f'unknown field "spec.{unknown[0]}"'
-        )
-        raise status(400, text, "BadRequest")
     for key in unknown:
         del spec[key]
-    obj.pop("status", None)
+    return validation.unknown(kind, [f"spec.{key}" for key in unknown], how)
+
+
+def mutate(world: World, kind: Kind, obj: Obj) -> None:
+    """What admission changes in a new object."""
+    if kind is VMIMS:
+        if world.virt_api_down:
+            raise webhook_down("migrations-mutator.kubevirt.io", "migration-mutate-create")
+        obj.pop("status", None)
+        if obj.setdefault("spec", {}).get("vmiName"):
+            admit_migration(obj)
+    elif kind is VMIS:
+        obj["spec"].setdefault("evictionStrategy", world.config().get("evictionStrategy", "None"))
+    elif kind is PODS:
+        obj["status"] = {"phase": "Pending"}
+
+
+def create(world: World, kind: Kind, obj: Obj) -> None:
+    """What admission refuses of a new object."""
+    if kind is VMIMS:
+        _new_migration(world, obj)
+    elif kind is POLICIES:
+        _policy(obj)
+
+
+def _policy(obj: Obj) -> None:
+    for name in ("bandwidthPerMigration", "completionTimeoutPerGiB"):
+        if str(obj["spec"].get(name, "")).startswith("-"):
+            raise invalid(POLICY, "must not be negative", f"spec.{name}", "FieldValueInvalid")
+
+
+def _new_migration(world: World, obj: Obj) -> None:
+    spec, meta = obj["spec"], obj["metadata"]
     vmi_name = spec.get("vmiName") or ""
     if not vmi_name:
         raise invalid(MIGRATION, "vmiName is missing", "spec.vmiName", "FieldValueRequired")
@@ -166,7 +186,6 @@ def _new_migration(world: World, obj: Obj, strict: bool) -> None:
         text = "Migration priority queue, only virt-controller is allowed to set priority field"
         raise invalid(MIGRATION, text, "spec.migrationPriority", "FieldValueForbidden")
     check_vmi(world, meta["namespace"], vmi_name)
-    admit_migration(obj)
 
 
 def _fields(version: tuple[int, int]) -> set[str]:

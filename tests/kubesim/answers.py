@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from .kinds import Kind
@@ -78,24 +77,6 @@ def denied(webhook: str, text: str, code: int = 400, **more: Any) -> ApiError:
 def invalid(webhook: str, text: str, field: str, cause: str) -> ApiError:
     causes = [{"reason": cause, "message": text, **({"field": field} if field else {})}]
     return denied(webhook, text, 422, reason="Invalid", details={"causes": causes})
-
-
-_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-
-
-def check_name(kind: Kind, name: str) -> None:
-    """Raises ApiError 422 for what is no name."""
-    if re.fullmatch(_NAME, name):
-        return
-    text = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
-        "or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
-        "regex used for validation is "
-        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-    )
-    whole = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    full = f'{whole} "{name}" is invalid: metadata.name: Invalid value: "{name}": {text}'
-    raise status(422, full, "Invalid", {"name": name, "group": kind.group, "kind": kind.kind})
 
 
 def internal(text: str) -> ApiError:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import ssl
 import threading
@@ -17,13 +18,13 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from . import certs, templates, words
-from .access import ADMIN_TOKEN
+from . import certs, templates, validation, words
+from .access import ADMIN_TOKEN, AUTHENTICATED, READ
 from .budgets import BudgetController, QuotaController
 from .clock import Clock
 from .evacuation import EvacuationController
 from .handler import Handler
-from .kinds import BY_PLURAL, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, VMS, Kind
+from .kinds import BY_PLURAL, KUBEVIRTS, NAMESPACES, NODES, PODS, VMIMS, VMIS, VMS, Kind
 from .metrics import PREFIX
 from .migrations import MigrationController
 from .nodelife import NodeLifecycle
@@ -35,6 +36,7 @@ from .vms import VMController, VMIController
 from .world import World
 
 T = TypeVar("T")
+PATIENCE = 120.0  # seconds
 
 
 class Kubesim:
@@ -62,21 +64,30 @@ class Kubesim:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubesim", daemon=True)
         self._ready = threading.Event()
+        self._trouble: Exception | None = None
 
     def __enter__(self) -> Kubesim:
         self._thread.start()
-        if not self._ready.wait(20):
-            raise RuntimeError("the simulator did not start")
+        # A busy machine is slow; what goes wrong is told at once.
+        if not self._ready.wait(PATIENCE) or self._trouble is not None:
+            raise RuntimeError("the simulator did not start") from self._trouble
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise RuntimeError("the simulator did not end")
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        runner = self._loop.run_until_complete(self._start())
-        self._ready.set()
+        try:
+            runner = self._loop.run_until_complete(self._start())
+        except Exception as exc:  # it is raised where the simulator is started
+            self._trouble = exc
+            return
+        finally:
+            self._ready.set()
         self._loop.run_forever()
         if self.server is not None:
             self.server.end()
@@ -93,17 +104,25 @@ class Kubesim:
         # Those that are still shaking hands have no handler yet (Python 3.13 knows them).
         if hasattr(self._listener, "abort_clients"):
             self._listener.abort_clients()
+        # Closed, not only told to: what the loop leaves behind speaks up in some later test.
+        for _turn in range(500):
+            await asyncio.sleep(0.01)
+            if not self._transports:  # a handler lets go of its own as it is lost
+                break
         await asyncio.sleep(0.02)
 
     async def _start(self) -> web.AppRunner:
         self.server = Server(self.world)
         self.world.bind(self._loop)
+        self.server.access.rules[AUTHENTICATED] = READ
         for part in (VMController, VMIController, EvacuationController, MigrationController):
             part(self.world)
         for part in (NodeLifecycle, BudgetController, QuotaController):
             part(self.world)
         for agent in (Scheduler, NodeAgent, Handler):
             agent(self.world)
+        for name in ("default", "kube-system", "kubevirt"):
+            self._namespace(name)
         self.world.store.create(
             KUBEVIRTS,
             {
@@ -201,7 +220,25 @@ class Kubesim:
         self.call(lambda: self.world.advance(self.world.clock.at + seconds))
 
     def add(self, plural: str, obj: Obj) -> Obj:
-        return self.call(lambda: self.world.store.create(BY_PLURAL[plural], obj))
+        """As the API takes it, but that its status stays. A namespace that is missing is made."""
+        kind = BY_PLURAL[plural]
+        obj = {"apiVersion": kind.api_version, "kind": kind.kind, **copy.deepcopy(obj)}
+        return self.call(lambda: self._add(kind, obj))
+
+    def _add(self, kind: Kind, obj: Obj) -> Obj:
+        namespace = obj["metadata"].get("namespace") or "default"
+        if kind.namespaced:
+            self._namespace(namespace)
+        found = validation.decode(kind, obj, "Strict")[1]
+        validation.place(self.world.store, kind, obj, namespace)
+        validation.check(kind, obj, found)
+        return self.world.store.create(kind, obj)
+
+    def _namespace(self, name: str) -> None:
+        if self.world.store.find(NAMESPACES, "", name) is None:
+            labels = {"kubernetes.io/metadata.name": name}
+            meta = {"name": name, "labels": labels}
+            self.world.store.create(NAMESPACES, {"metadata": meta, "status": {"phase": "Active"}})
 
     def find(self, kind: Kind, name: str, namespace: str = "default") -> Obj | None:
         space = namespace if kind.namespaced else ""

@@ -65,9 +65,14 @@ KINDS = (
 BY_PATH = {(k.group, k.version, k.plural): k for k in KINDS}
 BY_PLURAL = {k.plural: k for k in KINDS}
 NODES, PODS, EVENTS = BY_PLURAL["nodes"], BY_PLURAL["pods"], BY_PLURAL["events"]
+NAMESPACES, CLAIMS = BY_PLURAL["namespaces"], BY_PLURAL["persistentvolumeclaims"]
 QUOTAS, PDBS = BY_PLURAL["resourcequotas"], BY_PLURAL["poddisruptionbudgets"]
 CLUSTER_ROLES = BY_PLURAL["clusterroles"]
 CLUSTER_ROLE_BINDINGS = BY_PLURAL["clusterrolebindings"]
 KUBEVIRTS, VMS = BY_PLURAL["kubevirts"], BY_PLURAL["virtualmachines"]
 VMIS = BY_PLURAL["virtualmachineinstances"]
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
+POLICIES = BY_PLURAL["migrationpolicies"]
+# No resources of their own: bodies of a subresource, and of a question.
+EVICTION = Kind("policy", "v1", "pods/eviction", "Eviction")
+REVIEW = Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview")

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from . import words
+from . import policies, words
+from .admission import VMI, webhook_down
 from .answers import ApiError
 from .clock import parse
 from .kinds import PODS, QUOTAS, VMIMS, VMIS
@@ -78,7 +79,9 @@ class MigrationController:
             self._finish(migration)
             return
         vmi = self._store.find(VMIS, namespace, migration["spec"]["vmiName"])
-        if vmi is None or words.final(vmi):
+        began = words.phase(migration) not in ("", "Pending")
+        # One of the same name that runs nowhere yet is another one.
+        if vmi is None or words.final(vmi) or (began and not vmi["status"].get("nodeName")):
             self._fail(migration, _SHUT_DOWN)
             return
         if migration["metadata"].get("deletionTimestamp") and self._cancel(migration, vmi):
@@ -143,7 +146,7 @@ class MigrationController:
         meta = migration["metadata"]
         again = (self.reconcile, meta["namespace"], meta["name"])
         if self.target_pod(migration) is not None:
-            self._condition_gone(migration)
+            self._condition(migration, "migrationRejectedByResourceQuota", None)
             self._enter(migration, "Scheduling")
             return
         live = [p for p in self._world.pods_of(vmi) if words.live_pod(p)]
@@ -170,9 +173,6 @@ class MigrationController:
         text = f"Created migration target pod {pod['metadata']['name']}"
         self._world.event(migration, "SuccessfulCreate", text)
         self._enter(migration, "Scheduling")
-
-    def _condition_gone(self, migration: Obj) -> None:
-        self._condition(migration, "migrationRejectedByResourceQuota", None)
 
     def _backoff(self, migration: Obj) -> float:
         """Seconds still to wait; only migrations that KubeVirt itself made wait."""
@@ -230,7 +230,7 @@ class MigrationController:
             self._fail(migration, "Migration target pod was removed during active migration.")
             return
         if words.is_true(migration, "migrationRejectedByResourceQuota"):
-            self._condition_gone(migration)
+            self._condition(migration, "migrationRejectedByResourceQuota", None)
         if words.final(pod):
             self._fail(migration, "target pod shutdown during migration")
         elif words.phase(pod) == "Running":
@@ -272,7 +272,7 @@ class MigrationController:
             "sourcePod": self._source(vmi),
             "targetNode": pod["spec"]["nodeName"],
             "targetPod": pod["metadata"]["name"],
-            "migrationConfiguration": self._world.migrations_config(),
+            **policies.settings(self._world, vmi),
         }
 
         def edit(obj: Obj) -> None:
@@ -336,12 +336,25 @@ class MigrationController:
             self._condition(migration, _ABORT, "True")
         state = vmi["status"].get("migrationState") or {}
         if words.phase(migration) == "Running" and not state.get("abortRequested"):
-
-            def edit(obj: Obj) -> None:
-                obj["status"]["migrationState"]["abortRequested"] = True
-
-            self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+            self._signal(migration, vmi)
         return False
+
+    def _signal(self, migration: Obj, vmi: Obj) -> None:
+        """Its virt-handler shall abort. A write of the VMI needs virt-api."""
+        if self._world.virt_api_down:
+            why = text_of(webhook_down(VMI, "virtualmachineinstances-mutate"))
+            text = f"failed to set MigrationState in VMI status. :{why}"
+            self._world.event(migration, "FailedAbortMigration", text, "Warning")
+            meta = migration["metadata"]
+            self._world.later(1.0, self.reconcile, meta["namespace"], meta["name"])
+            return
+
+        def edit(obj: Obj) -> None:
+            obj["status"]["migrationState"]["abortRequested"] = True
+
+        self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+        text = "Migration is ready to be canceled by virt-handler."
+        self._world.event(migration, "SuccessfulAbortMigration", text)
 
     def _finish(self, migration: Obj) -> None:
         meta = migration["metadata"]

@@ -186,7 +186,7 @@ class NodeAgent:
                     lambda o: words.enter(o, phase, stamp),
                 )
                 # The guest has ended; its pod stays a moment longer.
-                linger = float(words.knob("linger-seconds", "0.1", vmi))
+                linger = float(words.knob("linger-seconds", "0.5", vmi))
                 self._world.agent(linger, self._removed, namespace, name)
                 return
         self._removed(namespace, name)

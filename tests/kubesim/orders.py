@@ -4,7 +4,8 @@
 
 """The order in which a VMI and a migration change, in a form that two clusters can be compared by.
 
-Of a VMI: where it is, its mark, and the condition EvictionRequested. Of a migration: its phase and
+Of a VMI: where it is, its mark, the condition EvictionRequested, and the policy that its last
+migration got, with the bandwidth of it. Of a migration: its phase and
 its conditions. One text for each state, none twice in a row. Nodes are letters, in the order in
 which the VM came to them: which of several free nodes a scheduler picks is no matter of order.
 """
@@ -35,6 +36,10 @@ class Orders:
         for kind, value in _conditions(status):
             if kind == "EvictionRequested":
                 text += f" {kind}={value}"
+        moving = status.get("migrationState") or {}
+        if moving.get("migrationPolicyName"):
+            bandwidth = (moving.get("migrationConfiguration") or {}).get("bandwidthPerMigration")
+            text += f" policy={moving['migrationPolicyName']}:{bandwidth}"
         _add(self._vmis, name, obj, GONE if gone else text)
 
     def migration(self, obj: Obj, gone: bool = False) -> None:

@@ -37,7 +37,7 @@ class Process:
         environment = {**os.environ, "PYTHONPATH": str(TESTS)}
         # A Ctrl-C is for the one who started it; it is ended by us, after its log is read.
         self._process = subprocess.Popen(self._command, env=environment, start_new_session=True)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (self.directory / "pid").exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self._process.kill()

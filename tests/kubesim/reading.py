@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import words
+from . import templates, words
 from .cluster import Kubesim
 from .kinds import NODES, VMIS
 
@@ -46,10 +46,16 @@ def add_pod(
     meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
     if owner:
         kind, _slash, controller = owner.partition("/")
-        reference = {"kind": kind, "name": controller, "uid": owner, "controller": True}
+        reference = {"apiVersion": "apps/v1", "kind": kind, "name": controller}
+        reference.update(uid=owner, controller=True)
         meta["ownerReferences"] = [reference]
     volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
-    spec = {"nodeName": node, "volumes": volumes, "containers": [{"name": "app"}], **more}
+    spec = {
+        "nodeName": node,
+        "volumes": volumes,
+        "containers": [templates.container("app")],
+        **more,
+    }
     ready = [{"type": "Ready", "status": "True"}]
     sim.add(
         "pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from . import templates
 from .cluster import Kubesim
 from .kinds import NODES, PODS, VMIMS, VMIS
 from .orders import Lists, Orders
@@ -124,7 +125,7 @@ class Replay:
             if "at" not in vm and not slow and not off:
                 self.sim.until(lambda name=name: self.sim.running(name, self.namespace))
         if self.name.startswith("13"):
-            spec = {"nodeName": f"{self.prefix}sim1"}
+            spec = {"nodeName": f"{self.prefix}sim1", "containers": [templates.container()]}
             meta = {"name": "plain", "namespace": self.namespace}
             pod = {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
             self.sim.add("pods", pod)
@@ -164,6 +165,8 @@ class Replay:
     def _beat(self, name: str) -> None:
         notes = {"kubevirt.io/heartbeat": self.sim.world.clock.stamp()}
         store = self.sim.world.store
+        if store.find(NODES, "", name) is None:
+            return
         store.change(NODES, "", name, lambda o: o["metadata"]["annotations"].update(notes))
 
     def steps(self) -> Iterator[tuple[float, Callable[[], None]]]:
@@ -201,7 +204,9 @@ class Replay:
         text = re.sub(r"<migration (\S+) (\d+)>", migration, text)
         space = self.namespace
         text = text.replace("/ns/", f"/{space}/").replace('"ns"', f'"{space}"')
-        return text.replace('\\"ns/', f'\\"{space}/')
+        text = text.replace("<pool>", f"{self.prefix}{space}")
+        text = text.replace(":ns:", f":{space}:")
+        return text.replace('\\"ns/', f'\\"{space}/').replace('\\"ns\\"', f'\\"{space}\\"')
 
     def _request(self, step: dict[str, Any]) -> None:
         try:
@@ -214,7 +219,9 @@ class Replay:
             url += "?" + urlencode(step["query"])
         sub = "subresources.kubevirt.io" in url
         accept = step.get("accept") or ("*/*" if sub else "application/json")
-        headers = {"Authorization": "Bearer admin", "Accept": accept}
+        headers = {"Accept": accept}
+        if step.get("as", "admin"):
+            headers["Authorization"] = f"Bearer {step.get('as', 'admin')}"
         data = None
         if step["method"] in ("POST", "PUT", "PATCH"):
             data = json.dumps(step.get("body", {})).encode()
@@ -228,7 +235,7 @@ class Replay:
         self._compare(step, *answer)
 
     def _compare(self, step: dict[str, Any], status: int, raw: bytes, headers: Any) -> None:
-        text, reason = raw.decode().strip(), None
+        text, reason, body = raw.decode().strip(), None, {}
         if text.startswith("{"):
             body = json.loads(text)
             text, reason = body.get("message", ""), body.get("reason")
@@ -241,6 +248,8 @@ class Replay:
             self.wrong.append(f"{where}:\n      {text}\n  not {want}")
         elif status >= 300 and reason != step.get("reason"):
             self.wrong.append(f"{where}: reason {reason}, not {step.get('reason')}")
+        elif "allowed" in step and body["status"]["allowed"] is not step["allowed"]:
+            self.wrong.append(f"{where}: allowed {body['status']['allowed']}")
         elif headers.get("Retry-After") != step.get("retry"):
             self.wrong.append(f"{where}: Retry-After {headers.get('Retry-After')}")
 

@@ -11,21 +11,24 @@ import base64
 import json
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from . import admission, discovery, metrics, virtapi, watching
-from .access import Access
-from .answers import ApiError, check_name, expired, status
+from . import admission, discovery, metrics, validation, virtapi, watching
+from .access import ANONYMOUS, Access
+from .answers import ApiError, expired, status
 from .faults import Faults
-from .kinds import BY_PATH, PODS, Kind
+from .kinds import BY_PATH, EVICTION, PODS, REVIEW, Kind
 from .patching import apply_patch
 from .selectors import make_test
 from .store import Obj
 from .world import World
 
+# What the answer to the request under way says besides.
+_WARNINGS: ContextVar[list[str]] = ContextVar("warnings")
 _CALLS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -77,6 +80,7 @@ class Server:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         began = time.monotonic()
+        _WARNINGS.set([])
         if self.faults.latency:
             await asyncio.sleep(self.faults.latency)
         try:
@@ -86,6 +90,8 @@ class Server:
                 response = web.Response(status=exc.code, text=exc.body, headers=exc.headers)
             else:
                 response = web.json_response(exc.body, status=exc.code, headers=exc.headers)
+        for text in _WARNINGS.get():
+            response.headers.add("Warning", "299 - " + json.dumps(text))
         if not isinstance(response, watching.Stream):
             self._log(request, response.status, began)
         return response
@@ -111,6 +117,8 @@ class Server:
         self.faults.check(request.method, request.path)
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == [metrics.PREFIX]:
+            if user == ANONYMOUS:  # Prometheus knows nobody of that name
+                raise status(401, "Unauthorized", "Unauthorized")
             return self.metrics.answer(parts[1:], request.query.get("query", ""))
         if parts[:1] == ["apis"] and parts[1:2] == ["subresources.kubevirt.io"]:
             return await self._subresource(request, user, parts[3:])
@@ -132,6 +140,8 @@ class Server:
         return web.Response(body=json.dumps(body).encode(), headers={"Content-Type": kind})
 
     def _review(self, user: str, body: Obj) -> web.Response:
+        found = validation.decode(REVIEW, body, "")[1]
+        validation.check(REVIEW, {**body, "metadata": {"name": "review"}}, found)
         asked = body["spec"].get("resourceAttributes") or {}
         resource = asked.get("resource", "")
         if asked.get("subresource"):
@@ -151,6 +161,7 @@ class Server:
         if parts == ["version"] and request.method == "GET":
             if self.world.virt_api_down:
                 raise virtapi.unreachable()
+            self.access.check(user, "get", "subresources.kubevirt.io", "version", "", "")
             major, minor = self.world.version
             return web.json_response({"gitVersion": f"v{major}.{minor}.0"})
         if len(parts) < 5 or parts[0] != "namespaces" or request.method != "PUT":
@@ -192,6 +203,7 @@ class Server:
         body = await request.json()
         dry = request.query.get("dryRun") == "All"
         if place.sub == "eviction" and method == "POST":
+            validation.decode(EVICTION, body, request.query.get("fieldValidation", ""))
             admission.evict(self.world, place.namespace, place.name, body, dry)
             ok = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             return web.json_response({**ok, "code": 201}, status=201)
@@ -202,12 +214,14 @@ class Server:
         return self._change(request, place, body, dry)
 
     def _create(self, request: web.Request, place: Place, body: Obj, dry: bool) -> web.Response:
-        if place.kind.namespaced:
-            body.setdefault("metadata", {})["namespace"] = place.namespace
-        if body.get("metadata", {}).get("name"):
-            check_name(place.kind, body["metadata"]["name"])
-        strict = request.query.get("fieldValidation") == "Strict"
-        admission.create(self.world, place.kind, body, strict)
+        how = request.query.get("fieldValidation", "")
+        warnings, found = validation.decode(place.kind, body, how)
+        _WARNINGS.get().extend(warnings)
+        _WARNINGS.get().extend(admission.older(self.world, place.kind, body, how))
+        validation.place(self.world.store, place.kind, body, place.namespace)
+        admission.mutate(self.world, place.kind, body)
+        validation.check(place.kind, body, found)
+        admission.create(self.world, place.kind, body)
         return web.json_response(self.world.store.create(place.kind, body, dry), status=201)
 
     def _change(self, request: web.Request, place: Place, body: Any, dry: bool) -> web.Response:
@@ -218,9 +232,13 @@ class Server:
         else:
             kind_of_patch = request.headers.get("Content-Type", "")
             new = apply_patch(place.kind, json.loads(json.dumps(old)), body, kind_of_patch)
-        for fixed in ("uid", "creationTimestamp"):
-            new["metadata"][fixed] = old["metadata"][fixed]
+        how = request.query.get("fieldValidation", "")
+        patched = request.method == "PATCH"
+        warnings, found = validation.decode(place.kind, new, how, patched)
+        _WARNINGS.get().extend(warnings)
+        validation.same(place.kind, old, new)
         admission.update(self.world, place.kind, old, new)
+        validation.check(place.kind, new, found)
         if dry:
             return web.json_response(new)
         return web.json_response(store.replace(place.kind, old, new))

@@ -109,3 +109,20 @@ def kubeconfig(url: str, token: str, ca: str = "") -> Obj:
         "clusters": [{"name": "sim", "cluster": cluster}],
         "users": [{"name": "sim", "user": {"token": token}}],
     }
+
+
+def container(name: str = "c", **requests: str) -> Obj:
+    found: Obj = {"name": name, "image": "none"}
+    return {**found, "resources": {"requests": requests}} if requests else found
+
+
+def daemon_set(name: str) -> Obj:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def claim(name: str, *modes: str) -> Obj:
+    spec = {"accessModes": [*modes], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}

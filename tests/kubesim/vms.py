@@ -168,18 +168,21 @@ class VMController:
         if vm is None:
             return
         uid = vm["metadata"]["uid"]
-        if vmi is None or words.final(vmi):
+        state = ((vmi or {}).get("status") or {}).get("migrationState") or {}
+        moving = "startTimestamp" in state and "endTimestamp" not in state
+        ending = vmi is not None and vmi["metadata"].get("deletionTimestamp")
+        if vmi is not None and words.final(vmi) and ending and moving:
+            shown = "Migrating"  # once more, until the instance is gone
+        elif vmi is None or words.final(vmi):
             later = self._not_before.get(uid, 0.0) > self._world.clock.now()
             shown = "CrashLoopBackOff" if later else "Stopped"
         elif vm["metadata"].get("deletionTimestamp"):
             shown = "Terminating"
-        elif vmi["metadata"].get("deletionTimestamp"):
+        elif ending:
             shown = "Stopping"
         elif words.phase(vmi) != "Running":
             shown = "Starting"
         else:
-            state = vmi["status"].get("migrationState") or {}
-            moving = "startTimestamp" in state and "endTimestamp" not in state
             shown = "Migrating" if moving else "Running"
 
         def edit(obj: Obj) -> None:

@@ -65,7 +65,7 @@ class World:
         async def run() -> T:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(120)
 
     def enqueue(self, what: Callable[..., None], *args: Hashable) -> None:
         """Do it soon; the same work that waits already is not queued twice."""

@@ -44,9 +44,13 @@ class Still:
         run_strategy = more.get("run_strategy", "Always")
         owner: list[dict[str, Any]] = []
         if run_strategy:
-            vm = {"metadata": dict(meta), "spec": {"runStrategy": run_strategy}, "status": {}}
+            template = {"spec": {"domain": {"devices": {}}}}
+            spec = {"runStrategy": run_strategy, "template": template}
+            vm = {"metadata": dict(meta), "spec": spec, "status": {}}
             made = self.sim.add("virtualmachines", merged(vm, more.get("vm", {})))
-            owner = [{"kind": "VirtualMachine", "name": name, "uid": made["metadata"]["uid"]}]
+            uid = made["metadata"]["uid"]
+            head = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"}
+            owner = [{**head, "name": name, "uid": uid}]
         vmi = {
             "metadata": {
                 **meta,
@@ -55,7 +59,11 @@ class Still:
             },
             "spec": {
                 "evictionStrategy": more.get("strategy", "LiveMigrate"),
-                "domain": {"memory": {"guest": "1Gi"}, "cpu": {"model": "host-model"}},
+                "domain": {
+                    "devices": {},
+                    "memory": {"guest": "1Gi"},
+                    "cpu": {"model": "host-model"},
+                },
             },
             "status": {
                 "phase": "Running",
@@ -80,7 +88,13 @@ class Still:
             "spec": {
                 "nodeName": node,
                 "nodeSelector": {"kubevirt.io/schedulable": "true"},
-                "containers": [{"name": "compute", "resources": {"requests": requests}}],
+                "containers": [
+                    {
+                        "name": "compute",
+                        "image": "virt-launcher",
+                        "resources": {"requests": requests},
+                    }
+                ],
             },
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -239,3 +240,39 @@ def test_in_post_copy_nothing_is_aborted(sim, operator) -> None:
     assert row(found, "vm")["verdict"] == "moved" and sim.node_of("vm") in ("n2", "n3")
     assert sim.requests("DELETE", "virtualmachineinstancemigrations") == []
     assert clean(sim)
+
+
+def test_what_waits_for_a_slot_never_begins_while_the_node_is_aborted(sim, operator) -> None:
+    """An aborted migration frees a slot at once. One that took it, and whose target is being
+    prepared, would be aborted only when it runs."""
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 2})
+    for name in ("a", "b", "c", "d", "e"):
+        sim.add_vm(name, "n1", migrate_seconds="600", abort_seconds="0")
+    operator.slice(Intent.DRAINED, 1.0, run_id="one")
+    queued = {m["metadata"]["name"] for m in sim.until(lambda: waiting(sim), 60.0)}
+    begun: set[str] = set()
+
+    def look(change) -> None:
+        phase = change.obj.get("status", {}).get("phase", "")
+        if change.kind is VMIMS and phase not in ("", "Pending", "Failed"):
+            begun.add(change.obj["metadata"]["name"])
+
+    sim.call(lambda: sim.world.on_change(look))
+    send = Client._send
+
+    def slowly(client, *args):  # a server that takes its time
+        time.sleep(0.15)
+        return send(client, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "_send", slowly)
+        assert operator.restore()["phase"] == "Active"
+    assert queued and not queued & begun
+    assert clean(sim)
+
+
+def waiting(sim) -> list:
+    """The migrations in the queue, as soon as two run. Only on the cluster's thread."""
+    found = list(sim.world.store.all(VMIMS))
+    running = [m for m in found if m.get("status", {}).get("phase") == "Running"]
+    return [m for m in found if m["status"]["phase"] == "Pending"] if len(running) == 2 else []

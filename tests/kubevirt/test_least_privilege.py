@@ -44,7 +44,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import (
     COUNT,
     drains_elsewhere,
 )
-from kubesim import Kubesim
+from kubesim import Kubesim, templates
 from kubesim.kinds import BY_PLURAL, VMIS
 from kubesim.reading import add_pod, evictions, row
 
@@ -106,7 +106,7 @@ def _from_a_pod(scene: Scene) -> str:
 
 def _agent(scene: Scene) -> str:
     """A pod whose DaemonSet is there stays; one whose DaemonSet is gone is in the way."""
-    scene.sim.add("daemonsets", {"metadata": {"name": "agent", "namespace": "default"}})
+    scene.sim.add("daemonsets", templates.daemon_set("agent"))
     add_pod(scene.sim, "agent-x", "n1", owner="DaemonSet/agent")
     return _refusal(lambda: scene.operator.slice(Intent.DRAINED, 2.0))
 
@@ -114,8 +114,7 @@ def _agent(scene: Scene) -> str:
 def _claims(scene: Scene) -> str:
     """What to expect of a VM of which KubeVirt has not said whether it can migrate."""
     sim = scene.sim
-    meta = {"name": "disk", "namespace": "default"}
-    sim.add("persistentvolumeclaims", {"metadata": meta, "spec": {"accessModes": [ONE_NODE]}})
+    sim.add("persistentvolumeclaims", templates.claim("disk", ONE_NODE))
     sim.add_vm("vm", "n1", wait=False, start_seconds="1000")
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is not None)
     disk = {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}

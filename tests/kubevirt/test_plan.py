@@ -38,7 +38,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pref
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
-from kubesim import Kubesim
+from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, VMIS
 from kubesim.reading import row
 
@@ -114,8 +114,7 @@ def test_what_other_pods_request_is_not_free(sim, operator) -> None:
     small(sim, "n1", "n2", "n3")
     sim.add_vm("vm", "n1", memory="512Mi")
     for node in ("n2", "n3"):
-        asked = {"resources": {"requests": {"memory": "600Mi"}}, "name": "c"}
-        spec = {"nodeName": node, "containers": [asked]}
+        spec = {"nodeName": node, "containers": [templates.container(memory="600Mi")]}
         pod = {"metadata": {"name": f"other-{node}", "namespace": "default"}, "spec": spec}
         sim.add("pods", {**pod, "status": {"phase": "Running"}})
     found = read_fleet(operator.auth)

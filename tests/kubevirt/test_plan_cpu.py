@@ -38,8 +38,7 @@ def cpus(sim: Kubesim, name: str, count: str, *names: str) -> None:
 
 def busy(sim: Kubesim, node: str, cpu: str) -> None:
     """Another pod there."""
-    asked = {"resources": {"requests": {"cpu": cpu}}, "name": "c"}
-    spec = {"nodeName": node, "containers": [asked]}
+    spec = {"nodeName": node, "containers": [templates.container(cpu=cpu)]}
     pod = {"metadata": {"name": f"busy-{node}", "namespace": "default"}, "spec": spec}
     sim.add("pods", {**pod, "status": {"phase": "Running"}})
 

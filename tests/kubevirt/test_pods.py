@@ -18,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
+from kubesim import templates
 from kubesim.kinds import NODES, PDBS, PODS
 from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row
 
@@ -65,7 +66,7 @@ def test_what_kubectl_refuses_is_told_before_anything_is_asked_for(
     sim, operator, pod, options, reason
 ) -> None:
     sim.add_vm("vm", "n1")
-    sim.add("daemonsets", {"metadata": {"name": "agent", "namespace": "default"}})
+    sim.add("daemonsets", templates.daemon_set("agent"))
     add_pod(sim, "odd", "n1", **pod)
     found = operator.drain(pods=PodOptions(**options))
     assert (found["phase"], found["changed"]) == ("Blocked", False)
@@ -89,7 +90,7 @@ def test_what_a_flag_allows_goes(sim, operator, pod, options) -> None:
 
 
 def test_what_stays_says_why(sim, operator) -> None:
-    sim.add("daemonsets", {"metadata": {"name": "agent", "namespace": "default"}})
+    sim.add("daemonsets", templates.daemon_set("agent"))
     add_pod(sim, "agent-x", "n1", owner="DaemonSet/agent")
     add_pod(sim, "static", "n1", owner="")
     note = {"kubernetes.io/config.mirror": "x"}
@@ -172,7 +173,12 @@ def test_an_attachment_pod_goes_with_its_vm(sim, operator) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="10")
     launcher = next(p for p in sim.all(PODS))
     add_pod(sim, "hp-volume-x", "n1", owner="", labels={"kubevirt.io": "hotplug-disk"})
-    owner = {"kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": launcher["metadata"]["name"],
+        "controller": True,
+    }
     owner["uid"] = launcher["metadata"]["uid"]
     sim.edit(
         PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default"

@@ -30,6 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
+from kubesim import templates
 from kubesim.kinds import PODS, VMIS
 from kubesim.reading import add_budget, add_pod
 
@@ -163,7 +164,8 @@ def inbound(still: Still) -> None:
     labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": uid}
     labels["kubevirt.io/migrationJobUID"] = "m"
     meta = {"name": "virt-launcher-vm-y", "namespace": "default", "labels": labels}
-    spec, status = {"nodeName": "n1"}, {"phase": "Running"}
+    spec = {"nodeName": "n1", "containers": [templates.container()]}
+    status = {"phase": "Running"}
     still.sim.add("pods", {"metadata": meta, "spec": spec, "status": status})
 
 
@@ -183,7 +185,8 @@ def record(still: Still) -> None:
 def descheduler(still: Still) -> None:
     still.vm()
     meta = {"name": "d", "namespace": "kube-system", "labels": {"app": "descheduler"}}
-    still.sim.add("pods", {"metadata": meta, "spec": {}, "status": {"phase": "Running"}})
+    spec = {"containers": [templates.container()]}
+    still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
 
 
 def updater(still: Still) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
+from kubesim import templates
 from kubesim.kinds import VMIS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -42,7 +43,7 @@ def test_a_pod_that_wants_to_be_alone_is_asked_too(still) -> None:
     still.vm(vmi={"metadata": {"labels": {"kind": "db"}}})
     for node in ("n2", "n3"):
         meta = {"name": f"alone-{node}", "namespace": "default"}
-        spec = {**apart()["spec"], "nodeName": node}
+        spec = {**apart()["spec"], "nodeName": node, "containers": [templates.container()]}
         still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
     assert "pod default/alone-n2" in still.told()[Check.NO_TARGET]["message"]
 
@@ -53,7 +54,7 @@ def test_the_vms_own_target_pod_is_not_in_its_way(still) -> None:
     uid = still.sim.find(VMIS, "vm")["metadata"]["uid"]
     labels = {"kind": "db", "kubevirt.io/created-by": uid, "kubevirt.io": "virt-launcher"}
     meta = {"name": "virt-launcher-vm-y", "namespace": "default", "labels": labels}
-    spec = {**apart()["spec"], "nodeName": "n2"}
+    spec = {**apart()["spec"], "nodeName": "n2", "containers": [templates.container()]}
     still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
     assert Check.NO_TARGET not in still.told()
 
@@ -94,6 +95,8 @@ def volume(still: Still, *zones: str) -> None:
     wanted = {"key": ZONE, "operator": "In", "values": list(zones)}
     terms = [{"matchExpressions": [wanted]}]
     spec = {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "1Gi"},
         "claimRef": {"namespace": "default", "name": "root"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
     }

@@ -263,8 +263,7 @@ def test_a_mark_for_which_no_migration_is_made_is_told_and_taken_back(sim, opera
 
 
 def test_what_the_claims_let_expect_is_told_while_the_condition_is_missing(sim, operator) -> None:
-    claim = {"metadata": {"name": "disk", "namespace": "default"}}
-    sim.add("persistentvolumeclaims", {**claim, "spec": {"accessModes": ["ReadWriteOnce"]}})
+    sim.add("persistentvolumeclaims", templates.claim("disk", "ReadWriteOnce"))
     sim.add_vm("vm", "n1", wait=False, start_seconds="1000")
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is not None)
     volume = {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}
@@ -295,14 +294,24 @@ def test_the_settings_that_apply_stand_with_each_vm(sim, operator) -> None:
     assert len(sim.requests("GET", "/migrationpolicies")) == 1  # once a run, not once a slice
 
 
+def test_a_limit_below_zero_is_said_to_let_none_begin(sim, operator) -> None:
+    sim.configure(migrations={"parallelMigrationsPerCluster": -1})
+    sim.add_vm("vm", "n1")
+    vm = row(operator.slice(Intent.DRAINED, 3.0), "vm")
+    assert "The limit of migrations of the cluster is -1, so none begins." in vm["message"]
+
+
 def test_settings_that_may_not_be_read_end_no_drain(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     rules = sim.api.access.rules["maintenance"]
     sim.api.access.rules["maintenance"] = [
         r for r in rules if "migrationpolicies" not in r["resources"]
     ]
-    found = operator.drain()
-    assert found["phase"] == "Drained" and row(found, "vm")["settings"] == {}
+    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    found = operator.slice(Intent.DRAINED, 1.0)
+    assert row(found, "vm")["settings"] == {}
+    sim.configure(migrations={"parallelMigrationsPerCluster": 5})
+    assert operator.drain()["phase"] == "Drained"
 
 
 def test_without_a_limit_of_bandwidth_no_vm_is_too_big(sim, operator) -> None:

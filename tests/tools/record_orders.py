@@ -46,7 +46,14 @@ def orders(recording: Path) -> Orders:
         if event["kind"] != "watch" or event["resource"] not in _WATCHED:
             continue
         key = (event["resource"], event["name"])
-        obj = event["object"] if "object" in event else merged(state[key], event["patch"])
+        if event["type"] == "DELETED":  # some recordings leave out what it was meant to be
+            obj = {**state.get(key, {}), **event["object"]}
+        elif event["type"] == "ADDED":
+            obj = event["object"]
+            if event["resource"] == _WATCHED[0]:  # some begin where it runs already
+                found.vmi({**obj, "status": {}})
+        else:
+            obj = merged(state[key], event["patch"])
         state[key] = obj
         look = found.vmi if event["resource"] == _WATCHED[0] else found.migration
         look(obj, gone=event["type"] == "DELETED")

@@ -159,6 +159,15 @@ def test_rights(sim: Kubesim) -> None:
     assert ask(sim, "GET", "/api/v1/nodes", token="nobody")[0] == 401
 
 
+def test_everybody_who_is_known_reads_kubevirt(sim: Kubesim) -> None:
+    """And nobody else: without a token it is forbidden, with a wrong one nobody is known."""
+    rule = {"apiGroups": [""], "resources": ["none"], "verbs": ["get"]}
+    sim.api.access.rules["known"] = [rule]
+    for path in ("/apis/kubevirt.io/v1/kubevirts", "/apis/subresources.kubevirt.io/v1/version"):
+        codes = [ask(sim, "GET", path, token=token)[0] for token in ("known", "", "unknown")]
+        assert codes == [200, 403, 401]
+
+
 def test_a_token_that_has_expired(sim: Kubesim) -> None:
     sim.api.access.rules["short-lived"] = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kubesim import Kubesim, words
+from kubesim import Kubesim, templates, words
 from kubesim.kinds import EVENTS, NODES, PDBS, PODS, QUOTAS, VMIMS, VMIS, VMS
 from kubesim.store import Obj
 
@@ -36,6 +36,7 @@ def sim() -> Iterator[Kubesim]:
 def pod(sim: Kubesim, name: str, **spec: Any) -> None:
     """A pod of nobody's."""
     meta = {"name": name, "namespace": "default", "labels": {"app": name.partition("-")[0]}}
+    spec.setdefault("containers", [templates.container()])
     sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
 
 
@@ -102,7 +103,7 @@ def test_selectors_and_required_affinity(sim: Kubesim) -> None:
 def test_memory_that_is_declared_is_not_given_twice(sim: Kubesim) -> None:
     for name in ("big-1", "big-2", "big-3", "big-4"):
         asked = {"requests": {"memory": "200Gi"}}
-        pod(sim, name, containers=[{"name": "c", "resources": asked}])
+        pod(sim, name, containers=[{**templates.container(), "resources": asked}])
     places = {place(sim, name) for name in ("big-1", "big-2", "big-3")}
     assert places == {"n1", "n2", "n3"}
     assert place(sim, "big-4") == "0/3 nodes are available: 3 Insufficient memory."
@@ -189,6 +190,8 @@ def test_a_target_can_be_chosen_from_1_6_on(version: tuple[int, int], kept: bool
         sim.add_node("n1")
         sim.add_vm("vm", "n1")
         body = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstanceMigration",
             "metadata": {"name": "m", "namespace": "default"},
             "spec": {"vmiName": "vm", "addedNodeSelector": {"a": "b"}},
         }

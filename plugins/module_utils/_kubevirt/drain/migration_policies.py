@@ -54,10 +54,20 @@ class MigrationPolicies:
 def note_settings(
     policies: MigrationPolicies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
 ) -> None:
-    """Put it with each VM that has not been told yet. It stands in the record, so once a run."""
+    """Put it with each VM that has not been told yet. It stands in the record, so once a run.
+
+    KubeVirt takes the policy as it hands a migration over, so what it took then replaces that.
+    """
     for vmi in vmis:
         found = known.get(facts.identity(vmi))
-        if found is None or found.settings:
+        if found is None:
+            continue
+        taken = migration_policy.taken(vmi)
+        if taken is not None:
+            applies, name = taken
+            warning = migration_policy.too_slow(vmi, applies)
+            found.settings = migration_policy.result_form(applies, name, warning)
+        if found.settings:
             continue
         try:
             policy = policies.of(vmi)

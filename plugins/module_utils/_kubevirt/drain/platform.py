@@ -21,6 +21,7 @@ from ..api.client import Client
 from ..api.cluster import Cluster
 from ..api.errors import KubeError, NodeUnknown
 from ..api.metrics import Source
+from ..objects import facts
 from ..records import lease_notes
 from ..records.lease import Lock
 from ..records.node_record import Instance, Records
@@ -241,9 +242,19 @@ class KubeVirtPlatform:
         own = migration_progress(self.observer, self._record, wanted)
         return self.turns.may_begin(wanted, own, cluster, self.observer.waits.free(cluster))
 
+    def _frees_a_slot(self, action: Action) -> bool:
+        """What has a slot is aborted last, or another one that is to go takes it at once.
+
+        KubeVirt then prepares its target, and aborts it only when it runs.
+        """
+        if action.do not in (Do.ABORT, Do.UNMARK):
+            return False
+        moving = self.observer.unfinished(action.vm)
+        return any(facts.phase(m) not in ("", "Pending") for m in moving)
+
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         wrong: dict[str, Finding] = {}
-        for action in actions:
+        for action in sorted(actions, key=self._frees_a_slot):
             finding = self._actor.apply(action, record)
             if finding is not None:
                 wrong[action.vm] = finding

@@ -63,6 +63,15 @@ def _score(vmi: Obj, namespace: Mapping[str, str], policy: Obj) -> tuple[int, in
     return len(of_vm) + len(of_namespace), len(of_vm)
 
 
+def taken(vmi: Obj) -> tuple[dict[str, Any], str] | None:
+    """What applies to the migration under way, and the policy's name; None: none is, or not yet."""
+    state = facts.status(vmi).get("migrationState") or {}
+    found = state.get("migrationConfiguration")
+    if not found or state.get("endTimestamp"):
+        return None
+    return settings(found, None), str(state.get("migrationPolicyName") or "")
+
+
 def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
     """The bandwidth that is allowed does not suffice for the time that is; empty if it does."""
     speed = facts.mib(applies.get("bandwidthPerMigration"))
