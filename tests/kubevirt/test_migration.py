@@ -101,7 +101,7 @@ def test_what_is_under_way_is_taken_over(sim, one) -> None:
     foreign(sim)
     found = one.migrate()
     assert found["phase"] == "Migrated" and found["changed"]
-    assert vm(found)["requested_by"].startswith("somebody else")
+    assert vm(found)["requested_by"].startswith("someone else")
     assert sim.requests("POST", "virtualmachineinstancemigrations") == []
 
 

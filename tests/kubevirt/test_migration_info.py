@@ -76,7 +76,7 @@ def test_what_moves_waits_for_nothing(sim, operator) -> None:
     (row,) = found["migrations"]
     assert (row["phase"], row["source"], row["findings"]) == ("Running", "n1", [])
     assert row["target"] in ("n2", "n3") and row["target_pod"]
-    assert row["requested_by"].startswith("somebody else") and found["not_read"] == []
+    assert row["requested_by"].startswith("someone else") and found["not_read"] == []
 
 
 def test_slots_are_counted_and_their_holders_named(sim, operator) -> None:
@@ -238,7 +238,7 @@ def test_two_loops_on_one_vm_are_told(sim, operator) -> None:
     sim.edit(VMIS, "vm", lambda o: o["metadata"].update(annotations=notes), "default")
     found = first(operator)
     assert (found["where"], found["code"]) == ("migration", "TwoLoops")
-    assert "m-vm of somebody else" in found["sentence"]
+    assert "m-vm of someone else" in found["sentence"]
     assert "descheduler (eviction from n1) asks to move it too" in found["sentence"]
 
 

@@ -86,7 +86,7 @@ def test_an_uncordon_of_others_is_not_undone_in_silence(sim, operator) -> None:
         sim.edit(NODES, "n1", lambda o: o["spec"].pop("unschedulable"))
         found = operator.slice(Intent.DRAINED, 1.0, run_id="mine")
         assert sim.find(NODES, "n1")["spec"]["unschedulable"]
-        assert any(f"somebody else uncordoned it {times}" in text for text in found["warnings"])
+        assert any(f"someone else uncordoned it {times}" in text for text in found["warnings"])
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 

@@ -210,7 +210,7 @@ class Checker:
         inside = STRING if where.name == "string" else (where.items or ANY)
         if "any" not in (where.name, inside.name, wanted.name) and inside.name != wanted.name:
             raise ExpressionError(
-                f"{show(node)} looks for {wanted.text} where each item is {inside.text}"
+                f"{show(node)} searches for {wanted.text} where each item is {inside.text}"
             )
 
 

@@ -169,7 +169,7 @@ class DirtyRates:
             self._pause = AGAIN
             self.warning = (
                 f"The metrics server {self._source.url} {exc}. The dirty_rate of a VM of which it "
-                "told nothing before is not known, so a rule that compares it goes by `unknown`."
+                "has reported nothing yet is not known: a rule that compares it goes by `unknown`."
             )
             return
         self._pause, self.warning, self.answered = FRESH, "", now

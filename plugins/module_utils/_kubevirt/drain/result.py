@@ -39,7 +39,7 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     if again:
         times = "once" if again == 1 else f"{again} times"
         found.append(
-            f"{record.node}: somebody else uncordoned it {times} during the maintenance; it was "
+            f"{record.node}: someone else uncordoned it {times} during the maintenance; it was "
             "cordoned again. To stop the maintenance, restore the node."
         )
     return found

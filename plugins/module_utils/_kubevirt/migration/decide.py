@@ -253,7 +253,7 @@ def _how_it_ended(view: View, asked: RequestNote) -> Finding | None:
     """None: it was never made, because we were killed between note and request."""
     last = view.by_uid(asked.work) if asked.work else None
     if last is None and asked.work:
-        return Finding(Reason.ABORTED, "Its migration object is gone: somebody deleted it.")
+        return Finding(Reason.ABORTED, "Its migration object is gone: someone deleted it.")
     if last is None:
         return None
     if facts.phase(last) == "Succeeded":

@@ -159,12 +159,12 @@ class Migrator:
         made = max((str(m["metadata"].get("creationTimestamp", "")) for m in mine), default="")
         if self._uid == vmi["metadata"]["uid"] or (not self._uid and made and made >= born):
             raise Superseded(
-                f"Somebody has taken the request of this run ({self._request.run_id}) from VM "
+                f"Someone has removed the request of this run ({self._request.run_id}) from VM "
                 f"{self._request.vm}, which runs on {view.node or 'no node'}. This run has "
                 "stopped; nothing was undone."
             )
         text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile"
-        text += "." if self._uid or made else ", or somebody has taken this run's request from it."
+        text += "." if self._uid or made else ", or someone has removed this run's request from it."
         return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
 
     def plan(self) -> dict[str, Any]:

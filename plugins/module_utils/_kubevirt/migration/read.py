@@ -93,7 +93,7 @@ class Reader:
             return
         if (0, 0) < version < TARGET_SINCE:
             raise MigrationRefused(
-                f"KubeVirt {version[0]}.{version[1]} cannot be told where to migrate a VM "
+                f"KubeVirt {version[0]}.{version[1]} cannot be given a target for a VM "
                 "(addedNodeSelector came with 1.6). Leave target and added_node_selector out, or "
                 "cordon the nodes that shall not get it. Nothing was changed."
             )
@@ -112,8 +112,8 @@ class Reader:
         label = facts.labels(node).get("kubernetes.io/hostname", "")
         if not label:
             raise MigrationRefused(
-                f"Node {name} (target) has no label kubernetes.io/hostname, by which KubeVirt is "
-                "told of it. Use added_node_selector with labels that it has."
+                f"Node {name} (target) has no label kubernetes.io/hostname, by which it is "
+                "selected. Use added_node_selector with labels that it has."
             )
         return label
 

@@ -89,7 +89,7 @@ def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | No
     elif ours:
         return None
     else:
-        who = asked_by(None, migration) if names.REQUEST in notes else "somebody"
+        who = asked_by(None, migration) if names.REQUEST in notes else "someone"
     if asked:
         text = f"{who} asks to move it ({name}), and so does this run."
         return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])
@@ -108,4 +108,4 @@ def asked_by(vmi: Obj | None, migration: Obj) -> str:
         return "KubeVirt's workload updater"
     if _VOLUME_UPDATE in facts.labels(migration):
         return "a volume update"
-    return "somebody else (virtctl migrate, or by hand)"
+    return "someone else (virtctl migrate, or by hand)"

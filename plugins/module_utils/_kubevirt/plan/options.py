@@ -54,5 +54,5 @@ def warnings(given: Policy) -> list[str]:
         return []
     return [
         f"Migration settings of rules ({names}): KubeVirt migrates with its own, and so does the "
-        "plan. kubevirt_node_info tells for which VMs they differ."
+        "plan. kubevirt_node_info reports for which VMs they differ."
     ]

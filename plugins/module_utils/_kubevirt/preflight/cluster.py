@@ -45,7 +45,7 @@ def node_seen(
     drain = (config.get("migrations") or {}).get("nodeDrainTaintKey") or "kubevirt.io/drain"
     taints = [taint["key"] for taint in spec.get("taints") or []]
     up = ready.get("status") == "True"
-    reported = f"Ready is {ready.get('status', 'not told')}: {ready.get('message', '')}".rstrip(
+    reported = f"Ready is {ready.get('status', 'not reported')}: {ready.get('message', '')}".rstrip(
         ": "
     )
     return NodeSeen(
@@ -123,7 +123,7 @@ def _versions(status: Obj) -> str:
 
 def _unhealthy(obj: Obj) -> str:
     if facts.phase(obj) != "Deployed":
-        return f"Its phase is {facts.phase(obj) or 'not told'}."
+        return f"Its phase is {facts.phase(obj) or 'not reported'}."
     for kind, bad in (("Available", "False"), ("Degraded", "True")):
         condition = facts.condition(obj, kind)
         if condition is not None and condition.get("status") == bad:

@@ -56,7 +56,7 @@ def _all(group: str, resource: str, verbs: str, why: str) -> tuple[Right, ...]:
 
 # docs/kubevirt-clusterrole.yml grants them; a unit test compares the two.
 RIGHTS: tuple[Right, ...] = (
-    *_all("", "nodes", "get list watch", "to look at the node and at the others"),
+    *_all("", "nodes", "get list watch", "to read the node and the others"),
     *_all("", "nodes", "patch", "to cordon the node and to keep the record on it"),
     *_all("", "pods", "list watch", "to see which launcher pods are on the node"),
     *_all(_KV, "kubevirts", "list", "to read KubeVirt's limits and version"),
@@ -64,7 +64,7 @@ RIGHTS: tuple[Right, ...] = (
     *_all(_KV, "virtualmachineinstancemigrations", "list watch", "to follow migrations"),
     Right("", "pods/eviction", "create", "to ask VMs to leave"),
     Right("", "pods", "deletecollection", "to remove launcher pods that have ended"),
-    Right("", "events", "create", "to tell on a VM who asked"),
+    Right("", "events", "create", "to write on a VM who requested its migration"),
     Right("coordination.k8s.io", "leases", "get", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "create", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "update", "to work one run at a time"),

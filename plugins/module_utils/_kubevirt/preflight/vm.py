@@ -84,7 +84,7 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
     found, key = around.found, facts.key(vmi)
     vm = found.vms.get(key) if facts.owner(vmi) is not None else None
     if facts.phase(vmi) in _STARTING:
-        return VMSeen(starting=facts.phase(vmi) or "not told")
+        return VMSeen(starting=facts.phase(vmi) or "not reported")
     paused, soft = _paused(vmi)
     copied = facts.status(vmi).get("migrationMethod") == "BlockMigration"
     quotas = found.quotas.get(key[0], ())

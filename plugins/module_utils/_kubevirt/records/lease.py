@@ -87,7 +87,7 @@ class Lock:
         try:
             if not self._kept():
                 raise Superseded(
-                    f"Another run has taken the Lease {self.name}, or somebody removed it: this "
+                    f"Another run has taken the Lease {self.name}, or someone removed it: this "
                     f"run did not renew it in {self._seconds} s. It has stopped, and has undone "
                     "nothing."
                 )

@@ -55,7 +55,7 @@ def record_from_lease(
 def message(node: str) -> str:
     """The reason that ends a run on a Node that is gone."""
     return (
-        f"There is no Node {node}: somebody deleted it. Its record is kept on the Lease "
+        f"There is no Node {node}: someone deleted it. Its record is kept on the Lease "
         f"{names.LEASE}{node}; marks and migrations are left as they are. Once the node is "
         "registered again, drain or restore it: that goes on with this record."
     )

@@ -243,7 +243,7 @@ class Job:
         copied = self.order.method is MigrationMethod.BLOCK and not self.order.foreign
         self._prepared = copied and self.probe.seen
         self.began = time.monotonic() - self.probe.sample.elapsed
-        text = "the process that asked for the migration died; libvirt's log has the reason"
+        text = "the process that requested the migration died; libvirt's log has the reason"
         return self._end(settled, Reason.OUTCOME_LOST, text)
 
     def _end(self, settled: FinalPlace, reason: Reason, error: str) -> AttemptEnd:

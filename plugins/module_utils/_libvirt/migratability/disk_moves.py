@@ -97,7 +97,7 @@ def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
         return view.unsafe
     if view.source_shared is None:
         return view.doubt or (
-            "may be shared or local, which cannot be told from here: if every host reaches the"
+            "may be shared or local, which is not known: if every host reaches the"
             " same data there, name the path in shared_paths"
         )
     return _copyable(disk) or ("" if block_migration else "is local, and copying is not allowed")

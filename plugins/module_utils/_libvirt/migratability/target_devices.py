@@ -62,7 +62,7 @@ def _graphics(
     name = graphics.type.upper()
     for port in graphics.ports:
         if port in taken:
-            text = f"Its {name} asks for port {port}, which {taken[port]} has on {target.name}."
+            text = f"Its {name} requires port {port}, which {taken[port]} has on {target.name}."
             yield Finding(Reason.GRAPHICS, text)
     for network in graphics.networks:
         if target.networks is not None and network not in target.networks:

@@ -44,7 +44,7 @@ def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_
     source = claim.source
     by_hand = f"on {target}: virsh vol-delete --pool virtops {format_name(claim)}"
     if found is ClaimState.QUIET:
-        return f"{who}: nothing is heard of its drain; after {DEAD_AFTER:.0f} s a drain removes it"
+        return f"{who}: its drain does not answer; after {DEAD_AFTER:.0f} s a drain removes it"
     if found is ClaimState.HALF_MOVED:
         return (
             f"{who}: it is switched off, half-way from {source} to {target}, and its drain is dead."
@@ -52,7 +52,7 @@ def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_
         )
     if found is ClaimState.WITHOUT_ID:
         return (
-            f"{who}: nothing is heard of its drain, and an older version made its claim, so it is"
+            f"{who}: its drain does not answer, and an older version made its claim, so it is"
             f" not removed by itself. Run the drain of {source} again, or {by_hand}"
         )
     if found is ClaimState.UNREADABLE:

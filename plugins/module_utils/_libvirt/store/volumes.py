@@ -154,7 +154,7 @@ class Store:
     def ensure(self) -> None:
         """Define, start and autostart the pool where that is missing. Safe against others."""
         if not self._acts:
-            raise StoreError(f"the storage pool {self._name} is only looked at")
+            raise StoreError(f"the storage pool {self._name} is only read")
         for left in reversed(range(RETRIES)):
             try:
                 self._handle = self._ensure_once()
@@ -186,7 +186,7 @@ class Store:
         if int(mode, 8) & stat.S_IWOTH:
             raise StoreError(
                 f"the directory of the storage pool {self._name} may be written by every user (mode"
-                f" {mode}), so what it holds cannot be trusted. Look at what is in it, then: chmod"
+                f" {mode}), so what it holds cannot be trusted. Check what is in it, then: chmod"
                 f" 0700 on its path, virsh pool-refresh {self._name}"
             )
         return pool

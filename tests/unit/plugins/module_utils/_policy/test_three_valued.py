@@ -249,7 +249,7 @@ def test_answer(text: str, told: bool | None, lacks: str | None) -> None:
         ("memory_mib > '5'", "only numbers have an order"),
         ("eviction_strategy == 'Livemigrate'", "did you mean 'LiveMigrate'"),
         ("'Block' == migration_method", "never 'Block'"),
-        ("contains(reasons, `5`)", "looks for a number"),
+        ("contains(reasons, `5`)", "searches for a number"),
         ("starts_with(vcpus, '1')", r"starts_with\(\) takes a string"),
         ("lenght(volumes) > `1`", r"did you mean length\(\)"),
         ("sort_by(volumes, &target)", "not among the functions"),

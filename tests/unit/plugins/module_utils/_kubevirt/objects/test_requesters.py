@@ -159,4 +159,4 @@ def test_a_vm_that_was_started_anew_has_no_note() -> None:
     before = migration("mine", born="2025-12-31T23:59:59Z")
     for step in (next_step("old"), next_step("", before)):
         assert step.finding.message == "It was stopped and started anew on n1 meanwhile."
-    assert "or somebody has taken" in next_step("").finding.message  # not known
+    assert "or someone has removed" in next_step("").finding.message  # not known

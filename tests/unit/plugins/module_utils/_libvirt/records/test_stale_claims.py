@@ -176,7 +176,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_what_a_dead_drain_holds_is_named_and_removed(world: World) -> None:
-    assert str(world.look()).startswith(f"{WHO}: nothing is heard of its drain")
+    assert str(world.look()).startswith(f"{WHO}: its drain does not answer")
     world.wait(DEAD_AFTER - 1)
     world.look()
     assert world.stands
@@ -278,7 +278,7 @@ def test_a_claim_of_an_older_version_is_named_and_stays(world: World) -> None:
     claim = world.look()
     assert old in world.hosts["b"].volumes
     assert claim.stuck
-    assert "web-3 from a: nothing is heard of its drain, and an older version made" in str(claim)
+    assert "web-3 from a: its drain does not answer, and an older version made" in str(claim)
     assert f"virsh vol-delete --pool virtops {old}" in str(claim)
 
 
@@ -492,7 +492,7 @@ def test_what_another_host_wrote_is_shown_as_plain_text(world: World) -> None:
     assert len(text) < 600
     for content in (b"[]", b"null", b"\xff", b"", b"{}"):
         world.hosts["b"].volumes[CLAIM] = content
-        assert str(world.look(world.new())).startswith("web-3 from a: nothing is heard")
+        assert str(world.look(world.new())).startswith("web-3 from a: its drain does not answer")
 
 
 def test_the_holder_does_not_begin_without_its_claim(
