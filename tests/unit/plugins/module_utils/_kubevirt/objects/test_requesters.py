@@ -149,7 +149,7 @@ def next_step(uid: str, *migrations: Any) -> Any:
 
 
 def test_a_note_that_another_run_took_away_is_no_restart() -> None:
-    with pytest.raises(Superseded, match="taken the request of this run"):
+    with pytest.raises(Superseded, match="removed the request of this run"):
         next_step("v1")
     with pytest.raises(Superseded):
         next_step("", migration("mine"))
