@@ -171,11 +171,12 @@ class Placement:
         refusing = _refusing(vm, cold)
         if refusing.get(node.name):
             return refusing[node.name]
-        text = ""
+        text, reason = "", Reason.NO_TARGET
         if node.taints or vm.constraints is not NO_CONSTRAINTS:
             text = unsatisfied(vm.constraints, node.labels, node.taints)
         if not text and not cold:
             text = self._older(vm, node)
+            reason = Reason.NEWER_TO_OLDER if text else reason
         if (
             not text
             and self._placement_policy.require_anti_affinity
@@ -183,7 +184,7 @@ class Placement:
             and self._same(vm, node)
         ):
             text = f"runs a VM of the group {vm.group}"
-        return (Finding(Reason.NO_TARGET, f"{node.name} {text}."),) if text else ()
+        return (Finding(reason, f"{node.name} {text}."),) if text else ()
 
     def _older(self, vm: VM, node: Node) -> str:
         """Its state is not understood by a hypervisor older than the one that it runs on."""
@@ -214,6 +215,12 @@ class Placement:
                     found.setdefault(finding.reason, finding)
                     typed.add(name)
         if len(typed) < len(self._nodes):
+            rest = [node for node in self._nodes if node.name not in typed]
+            older = [f"{n.name} {text}" for n in rest if (text := self._older(vm, n))]
+            if len(older) == len(rest) and not cold:  # room on them would not help
+                text = f"{'; '.join(older[:_NAMED])}. {self._left_out}".rstrip()
+                found[Reason.NEWER_TO_OLDER] = Finding(Reason.NEWER_TO_OLDER, text)
+                return tuple(found.values())
             needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
             text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
             text = text.rstrip()

@@ -115,11 +115,18 @@ _TARGETS: dict[Check, CheckInfo] = {
         "Free memory on the other nodes, add one, or let policy stop some of the VMs.",
         "the sum of the free places on the targets",
     ),
-    Check.NEWER_TO_OLDER: _new(
-        *(_L, _NODE, _BLOCKER),
-        "A target runs an older QEMU or libvirt: a migration to it is not supported.",
-        "Update the target first, or keep a host of the same version as a target.",
+    Check.NEWER_TO_OLDER: _from_reason(
+        Reason.NEWER_TO_OLDER,
+        _L,
         "the versions that libvirt reports on both hosts",
+        _NODE,
+        also=(_VM,),
+    ),
+    Check.COMPRESSION: _new(
+        *(_L, _NODE, _BLOCKER),
+        "A rule or option sets compression mt, which QEMU on the host no longer has.",
+        "Remove mt from migration.compression; xbzrle stays available.",
+        "the version of QEMU that libvirt reports: 9.1 removed it",
     ),
     Check.QUOTA: _from_reason(
         Reason.QUOTA, _K, "ResourceQuota: hard less used, against the pod's size"

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
+from ..reasons.reason import Reason
 from .codes import LISTED, About, Check, Found, Platform, listed
 from .facts import Facts, HostSeen
 from .tls import tls_findings
 
 # Seconds. The clocks are read one after the other, over connections that take a second each.
 SKEW = 5.0
+# QEMU: deprecated in 8.2, removed in 9.1.
+_NO_MT_AS_OF = 9001000
 
 
 def cluster_findings(facts: Facts) -> Iterator[Found]:
@@ -83,9 +86,11 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield Found(Check.LAST_NODE, subject)
     elif moving:
         yield from _room(facts, moving)
-        yield from _versions(facts)
+        yield from _compression(facts, choices)
         yield from _post_copy(facts, choices)
         yield from tls_findings(facts, choices)
+    if moving or any(_met_only_older(choice) for choice in choices.values()):
+        yield from _versions(facts)
     yield from _capacity(facts)
     yield from _clocks(facts)
 
@@ -140,6 +145,23 @@ def _versions(facts: Facts) -> Iterator[Found]:
     older = {peer.name: text for peer in peers if (text := _older(own, peer))}
     for name, text in older.items():
         yield Found(Check.NEWER_TO_OLDER, f"host {name}", text, soft=len(older) < len(peers))
+
+
+def _met_only_older(choice: Choice) -> bool:
+    """Placement refused all targets for their version, so the VM is not among those that move."""
+    return any(finding.reason is Reason.NEWER_TO_OLDER for finding in choice.findings)
+
+
+def _compression(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """Both ends need it. Nothing tells of this capability but QEMU's version, unless a guest's
+    monitor is asked. Placement does not know of it, so one target that lacks it fails VMs."""
+    migrated = (choice for choice in choices.values() if choice.way is Way.MIGRATE)
+    if not any("mt" in choice.migration.compression for choice in migrated):
+        return
+    for host in facts.hosts:
+        version = host.hypervisor_version
+        if host.name in (facts.node, *facts.targets) and version >= _NO_MT_AS_OF:
+            yield Found(Check.COMPRESSION, f"host {host.name}", f"QEMU is {_version(version)}.")
 
 
 def _older(own: HostSeen, peer: HostSeen) -> str:

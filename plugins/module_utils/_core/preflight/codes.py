@@ -83,7 +83,8 @@ class Check(str, Enum):
     NOT_TOLERATED = "NoTargetTolerated"
     LAST_NODE = "LastSchedulableNode"
     FLEET_TOO_FULL = "FleetTooFull"
-    NEWER_TO_OLDER = "NewerToOlder"
+    NEWER_TO_OLDER = Reason.NEWER_TO_OLDER.value
+    COMPRESSION = "CompressionNotSupported"
     QUOTA = Reason.QUOTA.value
     STORAGE_HERE = "StorageOnlyHere"
     LOCAL_MEDIUM = "LocalMedium"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from ..decision.strategy import Choice, Way
 from ..model.observation import VM, State
 from ..reasons.reason import Reason
-from .codes import Check, Found, Platform
+from .codes import About, Check, Found, Platform
 from .facts import Facts, VMSeen
 
 _STOPS = frozenset({Way.SHUTDOWN, Way.SAVE})
@@ -35,7 +35,7 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
     by = f"strategy {choice.strategy.value} ({choice.decided_by})"
 
     def report(check: Check, message: str = "", soft: bool = False) -> Found:
-        return Found(check, f"VM {vm.name}", message, soft, by)
+        return Found(check, f"VM {vm.name}", message, soft, by, _about(check))
 
     if seen.starting:
         # It has no say yet in whether it can migrate.
@@ -62,6 +62,11 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
     if seen.tried is not None:
         check, text = seen.tried
         yield report(check, text, check is Check.DISRUPTION_BUDGET and choice.way not in _STOPS)
+
+
+def _about(check: Check) -> About | None:
+    """Of a host the same code says that it is older, of a VM that all its targets are."""
+    return About.VM if check is Check.NEWER_TO_OLDER else None
 
 
 def inactive_findings(vm: VM) -> Iterator[Found]:

@@ -145,6 +145,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
         "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
     ),
+    Reason.NEWER_TO_OLDER: _c(
+        "A target runs an older QEMU or libvirt: a migration to it is not supported.",
+        "Update the target first, or keep a host of the same version as a target.",
+    ),
     Reason.NOT_RUNNING_NORMALLY: _c(
         "The VM is paused, crashed or in another state that cannot migrate live.",
         "Resume or stop the VM by hand, then run again.",

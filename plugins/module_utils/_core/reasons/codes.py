@@ -54,6 +54,7 @@ class Reason(str, Enum):
     BLOCK_JOB = "BlockJobRunning"
     TRANSIENT = "TransientDomain"
     NO_TARGET = "NoTargetWithCapacity"
+    NEWER_TO_OLDER = "NewerToOlder"
     NOT_RUNNING_NORMALLY = "StateNotLiveMigratable"
     # Policy.
     STOP_NOT_ALLOWED = "StopNotAllowed"

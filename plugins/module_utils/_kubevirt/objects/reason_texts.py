@@ -71,6 +71,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "No other node takes this VM: none that is schedulable has room and meets its needs.",
         "Free memory on another node, uncordon one, add one, or choose on_not_migratable.",
     ),
+    Reason.NEWER_TO_OLDER: (
+        "Every other node runs an older hypervisor: a migration to it is not supported.",
+        "Update another node first, or choose on_not_migratable.",
+    ),
     Reason.MIGRATION_FAILED: (
         "The migration failed; the VM runs on at the source.",
         "See the message, the events of the migration, and virt-handler's logs on both nodes.",

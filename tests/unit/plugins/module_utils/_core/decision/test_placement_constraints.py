@@ -27,6 +27,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     PolicyError,
     Profile,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CATALOGUE,
+    Reason,
+)
 
 GIB = 1024
 
@@ -97,6 +101,25 @@ def test_never_to_an_older_hypervisor() -> None:
     assert picks(vm(), old, same, version=(9, 1, 0)) == "same"
     assert picks(vm(), old, version=(9, 1, 0)) is None
     assert picks(vm(), old, version=()) == "old"
+
+
+@pytest.mark.parametrize(
+    ("others", "reason", "named"),
+    [
+        ({"old": (8, 2, 0), "older": (7, 2, 0)}, Reason.NEWER_TO_OLDER, ("old has", "older has")),
+        ({"old": (8, 2, 0), "small": (9, 1, 0)}, Reason.NO_TARGET, ("old has", "small has room")),
+    ],
+)
+def test_where_every_host_is_older_that_is_the_reason(
+    others: dict[str, tuple[int, ...]], reason: Reason, named: tuple[str, ...]
+) -> None:
+    """More memory on them would not help."""
+    nodes = [node(n, 0 if n == "small" else 99, version=v) for n, v in others.items()]
+    obs = Observation({n.name: n for n in (node("src", version=(9, 1, 0)), *nodes)}, {})
+    (why,) = Placement(obs, frozenset({"src"}), Limits()).refusals(vm())
+    assert why.reason is reason
+    assert all(text in why.message for text in named), why.message
+    assert ("Free memory" in CATALOGUE[why.reason].remedy) is (reason is Reason.NO_TARGET)
 
 
 def test_groups_apart_if_required() -> None:

@@ -54,6 +54,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 GIB = 1024
 PKI = "/etc/pki/qemu"
 POLICY = Policy(migration=MigrationSettings(tls=True))
+MT = Policy(migration=MigrationSettings(tls=True, compression=("mt",)))
 STOPS = Policy(default_strategy=EvictionStrategy.NONE, allow_stop=True)
 
 
@@ -246,6 +247,7 @@ PLANTS: dict[Check, Plant] = {
     Check.LAST_NODE: whole(K, targets=()),
     Check.FLEET_TOO_FULL: whole(L, room_mib=100),
     Check.NEWER_TO_OLDER: hosts(hypervisor_version=6000000),
+    Check.COMPRESSION: hosts(MT, hypervisor_version=10000000),
     Check.QUOTA: seen(K, quotas=(QuotaLeft("q", "pods", 0, 1),)),
     Check.STORAGE_HERE: seen(L, local_disks=("vda (/images/a)",)),
     Check.LOCAL_MEDIUM: a_medium,

@@ -15,9 +15,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
     PlacementPolicy,
     Policy,
     Rule,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
+    check,
+    result,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
@@ -29,6 +34,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+    PLANTS,
     POLICY,
     STOPS,
     STUCK,
@@ -93,6 +99,46 @@ def test_one_older_peer_of_two_is_a_warning() -> None:
     row = found(replace(facts, hosts=(*facts.hosts[:2], old)))[Check.NEWER_TO_OLDER]
     assert (row["severity"], row["subject"]) == ("warning", "host c")
     assert "8.0.0 there and 9.0.0 on a" in row["message"]
+
+
+def test_where_every_peer_is_older_the_hosts_and_the_vm_are_named() -> None:
+    """As the observation has it: placement refuses all of them before the preflight asks."""
+    facts, _policy = PLANTS[Check.NEWER_TO_OLDER]()
+    for name, version in (("a", (7, 2, 0)), ("b", (6, 0, 0)), ("c", (6, 0, 0))):
+        node = facts.observation.nodes.get(name) or facts.observation.nodes["b"]
+        facts.observation.nodes[name] = replace(node, name=name, version=version)
+    rows = result(facts, check(facts, POLICY), {})["findings"]
+    told = {row["subject"]: row for row in rows if row["code"] == Check.NEWER_TO_OLDER.value}
+    assert set(told) == {"host b", "host c", "VM vm0", "VM vm1"}
+    assert {row["severity"] for row in told.values()} == {"blocker"}
+    assert told["VM vm0"]["about"] == "vm" and told["host b"]["about"] == "node"
+    assert "b has an older hypervisor (6.0.0, not 7.2.0)" in told["VM vm0"]["message"]
+    assert Check.NO_TARGET.value not in {row["code"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("versions", "severity", "subjects"),
+    [
+        ({"a": 7002000, "b": 9000000, "c": 9000002}, "", set()),
+        ({"a": 7002000, "b": 9001000, "c": 7002000}, "blocker", {"host b"}),
+        ({"a": 7002000, "b": 9001000, "c": 10000000}, "blocker", {"host b", "host c"}),
+        ({"a": 10000000, "b": 10000000, "c": 10000000}, "blocker", {"host a", "host b", "host c"}),
+        ({"a": 7002000, "b": 0, "c": 0}, "", set()),
+    ],
+)
+def test_a_compression_that_qemu_has_no_more_names_the_hosts(
+    versions: dict[str, int], severity: str, subjects: set[str]
+) -> None:
+    facts = clean(L)
+    hosts = tuple(replace(h, hypervisor_version=versions[h.name]) for h in facts.hosts)
+    facts = replace(facts, hosts=hosts)
+    policy = Policy(migration=MigrationSettings(tls=True, compression=("xbzrle", "mt")))
+    rows = result(facts, check(facts, policy), {})["findings"]
+    told = [row for row in rows if row["code"] == "CompressionNotSupported"]
+    assert {row["subject"] for row in told} == subjects
+    assert {row["severity"] for row in told} == ({severity} if severity else set())
+    other = Policy(migration=MigrationSettings(tls=True, compression=("xbzrle",)))
+    assert "CompressionNotSupported" not in {check.value for check in found(facts, other)}
 
 
 def test_a_vm_without_its_condition_yet_is_waited_for() -> None:

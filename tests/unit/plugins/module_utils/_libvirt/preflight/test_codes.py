@@ -193,6 +193,12 @@ def _stopped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
     return fleet.look(Policy(allow_stop=True))
 
 
+def _compressed(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    for name in "abc":
+        fleet.facts[name] = HostFacts(libvirt_version=11003000, hypervisor_version=10000000)
+    return fleet.look(Policy(migration=MigrationSettings(tls=True, compression=("mt",))))
+
+
 BARE = tuple(Measured(name, 0.1, None, PKI, ["server-cert.pem"]) for name in "abc")
 
 # These need an option as well.
@@ -204,6 +210,7 @@ WITH: dict[Check, Look] = {
     Check.POST_COPY: lambda fleet: fleet.look(POST_COPY, CLOSED),
     Check.IN_THE_CLEAR: lambda fleet: fleet.look(Policy()),
     Check.CERTIFICATES: lambda fleet: fleet.look(measured=BARE),
+    Check.COMPRESSION: _compressed,
     Check.CLOCK_SKEW: lambda fleet: fleet.look(measured=SKEWED),
     Check.NOT_CHECKED: lambda fleet: fleet.look(POST_COPY),
 }
