@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -16,6 +16,7 @@ from .decision.certificate import Certificate, certify
 from .decision.decide import IN_FLIGHT, decide
 from .decision.stops import ASK_AGAIN_SECONDS
 from .decision.verdict import Situation
+from .decision.which_hosts import was_enough
 from .model.observation import Observation
 from .model.policy import Limits, Policy
 from .model.record import Attempt, Ending, Intent, NodeRecord, VMRecord
@@ -94,13 +95,15 @@ class Engine:
         seen: Observation | None = None,
         saved: tuple[str, float] = ("", float("-inf")),
         carried: bool = False,
+        read_all: Callable[[], None] | None = None,
     ) -> None:
         """`save_every`: seconds between two writes of the record while nothing is to be done.
 
         Before an act it is always written. What it then lacks after a kill is what is read again.
         `seen`: a full read of an empty node, as the first of the two that a certificate needs.
         `saved`: the record as it was last written, and when. `carried`: the next slice is handed
-        the record, so that it is not written only because time is up.
+        the record, so that it is not written only because time is up. `read_all`: from now on no
+        host is left out of what is observed.
         """
         self._save_every = save_every
         self._platform = platform
@@ -108,6 +111,7 @@ class Engine:
         self._record = record
         self.saved = saved
         self._carried = carried
+        self._read_all = read_all
         self._before: Mapping[str, Situation] | None = None
         self._empty = seen
         self._refused: dict[str, set[str]] = {}  # UUID -> targets whose claim was refused
@@ -156,10 +160,9 @@ class Engine:
 
     def step(self) -> Slice:
         """One round. At most one record write before the acts, and one after."""
-        obs = self._platform.observe(self._record)
-        self._first = self._first or obs
         node = self._record.node
-        decision = decide(obs, {node: self._record}, self._policy, self._before, self._refused)
+        obs, decision = self._observe_and_decide()
+        self._first = self._first or obs
         self._before = decision.situations if obs.full else None
         self._record = decision.records[node]
         phase = decision.phases[node]
@@ -191,6 +194,19 @@ class Engine:
         return Slice(
             ended, phase, self._record, obs, decision, certificate, findings, done, self._first
         )
+
+    def _observe_and_decide(self) -> tuple[Observation, Decision]:
+        """On the hosts that can matter; on all of them where those do not settle it."""
+        records = {self._record.node: self._record}
+        obs = self._platform.observe(self._record)
+        decision = decide(obs, records, self._policy, self._before, self._refused)
+        if not obs.not_asked or self._read_all is None:
+            return obs, decision
+        if self._refused or not was_enough(obs, decision, self._record.node, self._policy):
+            self._read_all()
+            obs = self._platform.observe(self._record)
+            decision = decide(obs, records, self._policy, self._before, self._refused)
+        return obs, decision
 
     def _take_refusals(self, actions: list[Action], refused: Mapping[str, Finding]) -> None:
         """Why acts were refused goes into the record: of a VM, or of the node."""

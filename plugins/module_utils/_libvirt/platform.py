@@ -25,6 +25,7 @@ from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
 from .observe.holder_status import note_saves, note_silence, note_stops
 from .observe.host import Host, HostConfig
+from .observe.last_read import ReadOfFew
 from .observe.observe import Observer
 from .observe.peers import open_peer
 from .records import history
@@ -84,6 +85,7 @@ class LibvirtPlatform:
             SILENT if acts else "",
         )
         self.stale_claims = StaleClaims(self.hosts, own.name, self.quorum_hosts, self.now, acts)
+        self.few = ReadOfFew(self.observer, self.peers, self.quorum_hosts)
         self._written = Written(self.source, self._prefix)
         self._copies = Copies(own.name, self.peers, self._prefix)
         self._definitions = Definitions(self.source, self._written, self._copies)
@@ -214,7 +216,8 @@ class LibvirtPlatform:
         elif self._acts:
             self._stamp_copies(held)
             self._forget_dead_holder()
-        self.stale_claims.check(self.observer.reads, obs)
+        if not obs.not_asked:  # else whose claims they are is not known
+            self.stale_claims.check(self.observer.reads, obs)
         return obs
 
     def release_left(self) -> None:
@@ -295,13 +298,14 @@ class LibvirtPlatform:
                 continue  # the holder died while writing: the outcome is lost, the VM is read
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
+        self.few.claimed.update(action.target for action in wanted)
         return self._claims.claim(wanted, limits)
 
     def _claim_owner_note(self) -> dict[str, str]:
         return {**self._owner_note, "at": self.wall()}
 
     def _unreachable(self) -> list[str]:
-        return [name for name, read in self.observer.reads.items() if read.error]
+        return [name for name, r in self.observer.reads.items() if r.error and not r.not_asked]
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         not_kept = self._keep_definitions(actions, record)

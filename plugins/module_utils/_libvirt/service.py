@@ -126,7 +126,9 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         fresh=not request.begun,
     )
     hooks.record_answers(record, request.hooks_done)  # its first step writes them
-    engine = Engine(platform, request.policy, record)
+    drains = request.intent is Intent.DRAINED and not request.only
+    platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
+    engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
     outcome = engine.run(platform.now() + request.seconds)
     warnings = platform.warnings  # before they go with the record
     if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
@@ -136,6 +138,8 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         action.do is Do.FORGET for action in outcome.actions_done
     ):
         platform.renew_copies(outcome.record)
+    if drains and outcome.ended is not SliceEnd.FINAL:
+        platform.few.end(outcome.observation, outcome.record)
     reported = result(outcome, request)
     return {**reported, "warnings": warnings} if warnings else reported
 

@@ -34,12 +34,12 @@ def may_have(obs: Observation, node: str, entry: VMRecord, here: VM | None) -> l
     `here`: the VM as it was read on the node; None: it is not there.
     """
     unread = unread_hosts(obs, node)
-    sent = _sent_to(entry) if unread else set()
+    sent = may_have_been_sent(entry) if unread else set()
     there = [name for name in unread if name in sent]
     return there or (unread if _left_unexplained(obs, entry, here) else [])
 
 
-def _sent_to(entry: VMRecord) -> set[str]:
+def may_have_been_sent(entry: VMRecord) -> set[str]:
     """Hosts to which our record says that it went, or may have gone."""
     last = entry.last
     return {entry.at, entry.cold_target} | {

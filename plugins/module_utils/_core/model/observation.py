@@ -300,6 +300,7 @@ class Observation:
     `complete`: what is in no list does not exist, so no node is missing from what was read.
     `ended`: what others did to a VM that is off or gone (stopped it, deleted it), by UUID.
     `ending`: VMs on the draining nodes that others are ending right now, and how, by UUID.
+    `not_asked`: hosts that were left out (see `which_hosts`); for all else they did not answer.
     """
 
     nodes: dict[str, Node]
@@ -320,3 +321,4 @@ class Observation:
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True
     now: float = 0.0
+    not_asked: frozenset[str] = frozenset()

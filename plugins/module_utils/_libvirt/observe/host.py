@@ -78,7 +78,7 @@ class DomainNow:
 
 @dataclass
 class HostNow:
-    """One read of one host. `error` is not empty: it could not be read."""
+    """One read of one host. `error` is not empty: it could not be read, or was `not_asked`."""
 
     name: str
     domains: dict[str, DomainNow] = field(default_factory=dict)
@@ -89,6 +89,7 @@ class HostNow:
     identity: str = ""
     version: tuple[int, ...] = ()  # of the hypervisor
     error: str = ""
+    not_asked: bool = False
     unread: dict[str, str] = field(default_factory=dict)  # domains, why their jobs were not read
 
 

@@ -48,6 +48,7 @@ class Observer:
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
         self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
         self._asked = Peers(self._peers, noted)
+        self._only: frozenset[str] | None = None
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
 
@@ -65,9 +66,14 @@ class Observer:
         facts = self._vm_facts.get((uuid, True))
         return facts.copied if facts else ()
 
+    def leave_out_all_but(self, names: frozenset[str] | None) -> None:
+        """Which peers are read from now on; None: all. One that was silent is always asked, so
+        that nobody else waits for it."""
+        self._only = None if names is None else names | self._asked.known_silent
+
     def read_hosts(self) -> dict[str, HostNow]:
-        """One read of every host, the peers at the same time."""
-        self._asked.ask()
+        """One read of every host that is not left out, the peers at the same time."""
+        self._asked.ask(self._only)
         reads = [self._source.read(True), *self._asked.answers().values()]
         known: dict[str, str] = {}
         for read in reads:
@@ -95,6 +101,7 @@ class Observer:
             held=held,
             full=not mine.error and not any(_lacks(read, mine, wanted) for read in reads.values()),
             now=now,
+            not_asked=frozenset(name for name, read in reads.items() if read.not_asked),
         )
         for host in [self._source, *self._peers]:
             obs.nodes[host.name] = self._node(host, reads[host.name])

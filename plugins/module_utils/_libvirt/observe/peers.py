@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -120,6 +120,7 @@ class Peers:
         self._patience = patience
         self._threads = Threads()
         self._asked: dict[str, Task] = {}
+        self._names: Collection[str] = ()
         self._tries: dict[str, Task] = {}  # connections that are tried in the background
         self._known = self._read_note()
         for host in self._hosts.values():
@@ -129,12 +130,18 @@ class Peers:
         self._threads.close()
         self._write_note()
 
-    def ask(self) -> None:
-        """Begin one read of each peer; `answers` gives them."""
+    @property
+    def known_silent(self) -> frozenset[str]:
+        """Peers that did not answer in the slice before. Asked again they hold up nobody."""
+        return frozenset(self._known)
+
+    def ask(self, names: Collection[str] | None = None) -> None:
+        """Begin one read of each peer, or of these; `answers` gives them."""
+        self._names = self._hosts.keys() if names is None else names
         self._asked = {
             name: self._threads.submit(lambda host=host: host.read(True))  # type: ignore[misc]
             for name, host in self._hosts.items()
-            if self._is_back(host)
+            if name in self._names and self._is_back(host)
         }
 
     def answers(self) -> dict[str, HostNow]:
@@ -147,7 +154,9 @@ class Peers:
             else:
                 self._hosts[name].away = f"did not answer within {patience:g} s"
         for name, host in self._hosts.items():
-            if name not in reads:
+            if name not in self._names:
+                reads[name] = HostNow(name, error="not asked in this slice", not_asked=True)
+            elif name not in reads:
                 reads[name] = HostNow(name, error=f"{host.config.uri}: {host.away}")
             elif not reads[name].error:
                 self._known.pop(name, None)

@@ -102,7 +102,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs
     )
     engine = SimpleNamespace(run=lambda _until: outcome)
-    monkeypatch.setattr(service, "Engine", lambda *_args: engine)
+    monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
     monkeypatch.setattr(service, "begin", lambda *_args, **_more: None)
     monkeypatch.setattr(service, "result", lambda *_args: {})
     old = None if before is None else record(before)
@@ -113,6 +113,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         boot_id="boot",
         told=[],
         observer=SimpleNamespace(read_hosts=dict),
+        few=SimpleNamespace(begin=lambda *_of: None, read_all=None, end=lambda *_of: None),
         warnings=["web has 0 of 2 copies"],
         forget=lambda kept: (platform.told.append(("forget", _endings_of(kept))), forgot()),
     )
