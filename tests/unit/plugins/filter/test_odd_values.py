@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.filter.plan_cluster import 
 from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import plan_fleet
 
 ROOT = Path(__file__).resolve().parents[4]
-ROLE = ROOT / "roles" / "drain" / "tasks" / "main.yml"
+ROLE = ROOT / "roles" / "drain" / "tasks" / "after.yml"
 MARK = "evil-has-run"
 ODD = (
     f"{{{{ lookup('pipe', 'touch {MARK}') }}}}",
