@@ -215,10 +215,12 @@ class Placement:
                     found.setdefault(finding.reason, finding)
                     typed.add(name)
         if len(typed) < len(self._nodes):
-            rest = [node for node in self._nodes if node.name not in typed]
-            older = [f"{n.name} {text}" for n in rest if (text := self._older(vm, n))]
-            if len(older) == len(rest) and not cold:  # room on them would not help
-                text = f"{'; '.join(older[:_NAMED])}. {self._left_out}".rstrip()
+            rest = (node for node in self._nodes if node.name not in typed)
+            if not cold and all(self._older(vm, node) for node in rest):
+                # Room on them would not help.
+                some = islice((n for n in self._nodes if n.name not in typed), _NAMED)
+                older = "; ".join(f"{node.name} {self._older(vm, node)}" for node in some)
+                text = f"{older}. {self._left_out}".rstrip()
                 found[Reason.NEWER_TO_OLDER] = Finding(Reason.NEWER_TO_OLDER, text)
                 return tuple(found.values())
             needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
