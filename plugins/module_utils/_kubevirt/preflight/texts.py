@@ -42,7 +42,9 @@ _REMEDIES: dict[Check, str] = {
     Check.IN_THE_CLEAR: "Remove disableTLS from KubeVirt's migration configuration, or ignore this"
     " where the network is your own.",
     Check.STUCK: "Delete the migration (and its target pod).",
-    Check.LEFT_MARK: "Cancel it (virtctl evacuate-cancel vmi), unless someone evacuates the VM.",
+    # virtctl evacuate-cancel sends an empty node up to KubeVirt 1.9.0, and fails.
+    Check.LEFT_MARK: "Cancel it (PUT evacuate/cancel of the VirtualMachineInstance, with its"
+    " evacuationNodeName), unless someone evacuates the VM.",
 }
 
 
