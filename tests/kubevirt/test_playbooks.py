@@ -205,7 +205,7 @@ def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:
     assert done.returncode != 0
     text = " ".join(done.stdout.split())
     assert text.index("BLOCKER HostDevice") < text.index("WARNING CordonedByOthers node n1")
-    assert "VM default/stuck" in text and "-> Detach the device" in text
+    assert "VM default/stuck" in text and "-> Remove the device from the VM" in text
     assert "n1 is not ready" in text
     assert sim.node_of("well") == "n1"
     # Told to be no blocker, and the drain says the rest.

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
 from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets import ready
-from kubesim.kinds import VMIS, VMS
+from kubesim.kinds import NODES, VMIS, VMS
 from kubesim.reading import evictions, row
 
 
@@ -166,9 +166,16 @@ def test_of_settings_that_may_not_be_read_it_is_said(sim, operator) -> None:
         r for r in rights if "migrationpolicies" not in r["resources"]
     ]
     sim.add_vm("db", "n1", labels={"tier": "db"})
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda node: node["spec"].update(unschedulable=True))
+    found = operator.slice(Intent.DRAINED, 2.0, rules=[SLOWED])
+    assert unmet(found, "db")[0] == ("auto_converge", "true", "not known")
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda node: node["spec"].pop("unschedulable"))
     found = operator.drain(rules=[SLOWED])
     assert found["phase"] == "Drained"
-    assert unmet(found, "db")[0] == ("auto_converge", "true", "not known")
+    # At the hand-off KubeVirt writes what it took into the VMI, which may be read.
+    assert unmet(found, "db")[0] == ("auto_converge", "true", "false")
 
 
 def test_wrong_settings_of_a_rule_are_an_error() -> None:
