@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What KubeVirt wrote into a VMI about the settings of its migration."""
+
+from __future__ import annotations
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (  # noqa: E501
+    taken,
+)
+
+STATE = {"migrationConfiguration": {"allowAutoConverge": True}, "migrationPolicyName": "fast"}
+
+
+def test_what_a_migration_took_holds_until_it_ends() -> None:
+    found = taken({"status": {"migrationState": STATE}})
+    assert found is not None
+    settings, policy = found
+    assert settings["allowAutoConverge"] is True and policy == "fast"
+    ended = {**STATE, "endTimestamp": "2026-11-01T10:00:00Z"}
+    assert taken({"status": {"migrationState": ended}}) is None, "the next one reads them anew"
+    assert taken({"status": {}}) is None
