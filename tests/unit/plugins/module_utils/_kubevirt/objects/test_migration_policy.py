@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (  # noqa: E501
+    applying,
     taken,
 )
 
@@ -21,3 +22,24 @@ def test_what_a_migration_took_holds_until_it_ends() -> None:
     ended = {**STATE, "endTimestamp": "2026-11-01T10:00:00Z"}
     assert taken({"status": {"migrationState": ended}}) is None, "the next one reads them anew"
     assert taken({"status": {}}) is None
+
+
+def test_a_policy_applies_to_the_vms_that_it_selects() -> None:
+    """The one with most labels, then the lower name (KubeVirt's MatchPolicy)."""
+    big = {"metadata": {"labels": {"size": "big", "tier": "db"}}}
+    small = {"metadata": {"labels": {"size": "small"}}}
+
+    def policy(name: str, **labels: str) -> dict:
+        selectors = {"virtualMachineInstanceSelector": labels}
+        return {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+
+    policies = [
+        policy("b", size="big"),
+        policy("a", size="big"),
+        policy("z", size="big", tier="db"),
+    ]
+    found = applying(big, {}, policies)
+    assert found is not None and found["metadata"]["name"] == "z"
+    found = applying(big, {}, policies[:2])
+    assert found is not None and found["metadata"]["name"] == "a"
+    assert applying(small, {}, policies) is None
