@@ -162,14 +162,19 @@ def main() -> int:
     if red := red_without_a_fault(trees.queue[0], every):
         print(f"sabotage: the tests are red without any fault: {red}")
         return 1
-    caught = 0
+    missed = []
     with ThreadPoolExecutor(TREES) as pool:
         for fault, by in zip(chosen, pool.map(work, chosen), strict=True):
-            caught += bool(by)
-            print(
-                f"{fault.name}: {'caught by ' + by if by else 'NOT CAUGHT'} ({fault.why})",
-                flush=True,
-            )
+            missed += [] if by else [fault]
+            if by:
+                print(f"{fault.name}: caught by {by} ({fault.why})", flush=True)
+    caught = len(chosen) - len(missed)
+    for fault in missed:
+        # Some tests watch a race, which a crowded machine decides otherwise: a second try alone.
+        by = plant(trees.queue[0], fault)
+        caught += bool(by)
+        how = f"caught when planted alone, by {by}" if by else "NOT CAUGHT"
+        print(f"{fault.name}: {how} ({fault.why})", flush=True)
     print(f"sabotage: planted={len(chosen)} caught={caught}")
     return 0 if caught == len(chosen) else 1
 
