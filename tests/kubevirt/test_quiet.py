@@ -1,0 +1,22 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a roll that goes well prints by Ansible's own callback: its VMs can be seen in it."""
+
+from __future__ import annotations
+
+# Of each host, with tasks that are skipped and without blank lines. It was 107 once.
+LINES = 56
+
+
+def test_a_roll_that_goes_well_prints_few_lines_for_each_host(sim, plays) -> None:
+    for name in ("n1", "n2", "n3"):
+        sim.add_vm(f"vm-{name}", name, migrate_seconds="5")
+    done = plays.own("rolling_maintenance", maintenance_reboot=False, maintenance_hosts="all")
+    assert done.returncode == 0, done.stdout
+    _variables, *hosts = done.stdout.split("PLAY [Rolling maintenance]")
+    assert len(hosts) == 3
+    for host in hosts:
+        lines = [line for line in host.partition("PLAY RECAP")[0].splitlines() if line.strip()]
+        assert len([line for line in lines if not line.startswith("default/vm-")]) <= LINES
