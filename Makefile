@@ -70,18 +70,42 @@ $(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
 $(LINK)/galaxy.yml:
 	@mkdir -p $(dir $(LINK)) && ln -sfn ../../../.. $(LINK)
 
-deps: venv ## Debian packages of the lab (when root) and everything of `venv`
+# Both at once: one waits for a mirror while the other unpacks. find_python first, it may install too.
+deps: ## Debian packages of the lab (when root) and everything of `venv`
+	@$(TOOLS)/find_python >/dev/null
+	@$(MAKE) --no-print-directory --jobs=2 venv debs
+
+debs:
 	@$(TOOLS)/apt_install $(wildcard tests/lab/packages.txt)
 
 ##@ Checks
 
-# The parts after one another, each timed; some share the two cores, where one of them leaves some.
-# What they need is installed before, so that no two of them do it.
-TEST_PARTS ?= "lint sanity unit" kubevirt "integration sabotage"
-test: deps ## all of them: lint, sanity, unit, kubevirt, integration, sabotage (TEST_PARTS="unit" for a part)
+# Two tiers. `make test` leaves out what is marked `full` and what costs more than it finds; a part by
+# itself and `make test-all` leave out nothing. The parts run after one another, those in one pair of
+# quotes at the same time. Nothing runs beside the lab. What they need is installed before.
+QUICK := $(filter quick,$(TIER))
+NOT_FULL := $(if $(QUICK), and not full)
+TEST_PARTS ?= "lint sanity unit" "kubevirt molecule-kubevirt sabotage" integration molecule-lab
+test: export TIER := quick
+test: deps ## the quick tier, what CI runs: a quarter of an hour (TEST_PARTS="unit" for a part of it)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
-LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences lint-importer
+ALL_PARTS ?= "lint sanity" unit kubevirt molecule-kubevirt integration molecule-lab sabotage
+test-all: deps ## everything, an hour; before an issue is called resolved
+	@$(PY) $(TOOLS)/run_parts.py $(ALL_PARTS)
+
+gate: ## CI's run on a clone of HEAD in build/gate; build/gate.json says what came of it
+	@python=$$($(TOOLS)/find_python) && "$$python" $(TOOLS)/gate.py
+
+RUNS ?= 5
+steady: ## the gate RUNS times; beside the last two one process keeps a core busy
+	@python=$$($(TOOLS)/find_python) && "$$python" $(TOOLS)/gate.py --runs $(RUNS) --busy 2
+
+tiers: venv ## how many tests of each file are in the quick tier, and how many only in the full one
+	@$(RUN) $(TOOLS)/tiers.py
+
+LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences tiers \
+	$(if $(QUICK),,lint-importer)
 lint: venv ## style, types, layers, the map, YAML, roles, docs, licences, and what Galaxy checks on import
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
@@ -135,22 +159,38 @@ format: venv ## let ruff put the Python files in order
 	ruff check --fix-only --quiet . || true
 	ruff format .
 
+# The quick tier has what takes seconds, and imports modules on the oldest Python alone (unit tests run
+# on the newest). Left out: pylint (half of the time) and what `lint` runs by the same tools.
+QUICK_SANITY := action-plugin-docs compile empty-init ignores line-endings no-assert no-get-exception \
+	no-illegal-filenames no-smart-quotes replace-urlopen runtime-metadata shebang symlinks \
+	use-argspec-type-path use-compat-six validate-modules
 sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test pylint" for a part)
+ifdef QUICK
+	$(TOOLS)/sanity $(QUICK_SANITY:%=--test %)
+	$(TOOLS)/sanity --test import --python 3.9
+else
 	$(TOOLS)/sanity $(SANITY_ARGS)
+endif
 
 unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 2 -m "not lab" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
+	$(PYTEST) -n 2 -m "not lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
 
 # Two runs of molecule: within one, either all scenarios share the lab of `default`, or none does.
 SCENARIOS := $(notdir $(patsubst %/molecule.yml,%,$(sort $(wildcard extensions/molecule/*/molecule.yml))))
 SCENARIOS_SIMULATOR := $(filter kubevirt_%,$(SCENARIOS))
 SCENARIOS_LAB := $(filter-out default $(SCENARIOS_SIMULATOR),$(SCENARIOS))
+# A restore's scenario drains first: one for each platform has both, and their idempotence.
+RUN_SIMULATOR := $(if $(QUICK),kubevirt_restore,$(SCENARIOS_SIMULATOR))
+RUN_LAB := $(if $(QUICK),restore,$(SCENARIOS_LAB))
 
 kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 4 --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) tests/kubevirt tests/kubesim/tests
-	molecule test $(SCENARIOS_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
+	$(PYTEST) -n $(if $(QUICK),6 -m "not full",4) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) \
+		tests/kubevirt tests/kubesim/tests
+
+molecule-kubevirt: venv ## the roles by molecule, on the simulator
+	molecule test $(RUN_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 
 # A cluster for tests: nodes n1, n2 and n3 (for the scenarios the three of VIRTOPS_NODES), no VMs of
 # others on them. What needs the simulator, agents that obey knobs (VIRTOPS_KNOBS=1) or a real guest
@@ -165,16 +205,18 @@ integration-kubevirt: venv ## the same checks against any cluster: make integrat
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
 		$(PYTEST_ARGS) tests/kubevirt
 
-# Two files of tests at a time, each with its own lab: one waits for guests and links where the other one works.
-integration: deps ## pytest and molecule on the lab's real libvirt hosts
+# One worker: what beside it takes the cores, a migration does not have.
+integration: deps ## pytest on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m lab --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
+	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
+
+molecule-lab: deps ## the roles by molecule, on the lab
 	@if lacking=$$($(RUN) -m lab missing) || [ "$${VIRTOPS_REQUIRE_LAB:-}" = 1 ]; then \
-		molecule test $(SCENARIOS_LAB:%=-s %) --no-command-borders $(MOLECULE_ARGS); \
-	else echo "skipped: the molecule scenarios $(SCENARIOS_LAB): the lab cannot run here: $$lacking"; fi
+		molecule test $(RUN_LAB:%=-s %) --no-command-borders $(MOLECULE_ARGS); \
+	else echo "skipped: the molecule scenarios $(RUN_LAB): the lab cannot run here: $$lacking"; fi
 
 sabotage: deps ## plant faults in the product and the lab; each must be caught by a test
-	nice -n 10 env $(RUN) tests/sabotage/run.py $(SABOTAGE_ARGS)
+	nice -n 10 env $(RUN) tests/sabotage/run.py $(if $(QUICK),--changed) $(SABOTAGE_ARGS)
 
 ##@ The lab
 
@@ -226,5 +268,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps test lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
 	lab-up lab-down test-kill test-fleet test-predict bench-libvirt bench-plan bench-slice bench-kubevirt integration-kubevirt golden dist clean help

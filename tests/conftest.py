@@ -2,13 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For all tests: a busy machine is slow, and that is no fault of what Hypothesis looks at."""
+"""For all tests: what Hypothesis tries.
+
+A busy machine is slow, and that is no fault of what is looked at. In the quick tier the examples
+are the same in each run; elsewhere each run has new ones.
+"""
 
 from __future__ import annotations
+
+import os
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("any machine")
+settings.register_profile(
+    "quick", settings.get_profile("any machine"), derandomize=True, database=None
+)
+settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")

@@ -143,7 +143,7 @@ class Bench:
     def prepare(self) -> None:
         for guest in self.scenario.guests:
             self.lab.run(self.here, guest)
-        self.lab.wait_ticking([g.name for g in self.scenario.guests], 180)
+        self.lab.wait_ticking([g.name for g in self.scenario.guests])
         self.shape(self.scenario.mbit)
 
     def shape(self, mbit: float | None) -> None:
@@ -172,7 +172,7 @@ class Bench:
 
     def settle(self) -> None:
         """Until every guest has filled its memory and ticks where it is."""
-        self.lab.wait_ticking([g.name for g in self.scenario.guests], 120)
+        self.lab.wait_ticking([g.name for g in self.scenario.guests])
 
     def timed(self, client: str, act: Callable[[], float]) -> None:
         self.settle()

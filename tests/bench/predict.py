@@ -74,7 +74,7 @@ class Predict:
     def prepare(self, mix: Mix) -> None:
         for guest in mix.guests:
             self.lab.run(HOSTS[0], guest)
-        self.lab.wait_ticking([guest.name for guest in mix.guests], 240)
+        self.lab.wait_ticking([guest.name for guest in mix.guests])
         for host in HOSTS:
             self.lab.shape(host, mix.mbit)
 

@@ -61,7 +61,7 @@ def guests(lab: Lab) -> None:
         xml = re.sub(r"<(kernel|initrd|cmdline)>.*?</\1>", "", lab.xml(spec))
         host.virsh("define", "/dev/stdin", stdin=xml)
         host.virsh("start", spec.name)
-    lab.wait_ticking([spec.name for spec in long], 240)
+    lab.wait_ticking([spec.name for spec in long])
 
 
 def install(lab: Lab) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import Lab
-from lab.procs import start_time
+from lab.procs import PATIENCE, start_time
 
 CONFIG = Path(__file__).with_name("ansible.cfg")
 ANSIBLE_PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
@@ -72,9 +72,12 @@ class Play:
     def text(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
 
-    def wait(self, timeout: float = 300, show: Callable[[str], None] | None = None) -> Ended:
-        """Wait for its end; `show` gets each line as it comes. Past the time it is killed."""
-        end = self.began + timeout
+    def wait(self, timeout: float = PATIENCE, show: Callable[[str], None] | None = None) -> Ended:
+        """Wait for its end; `show` gets each line as it comes. Past the time it is killed.
+
+        `timeout`: seconds from this call on, however long the play has been running.
+        """
+        end = time.monotonic() + timeout
         with open(self.output, encoding="utf-8", errors="replace") as stream:
             rest = ""
             while True:
@@ -145,7 +148,9 @@ def run(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> E
     return watch(Play(lab, playbook, variables, *words))
 
 
-def watch(play: Play, show: Callable[[str], None] | None = None, timeout: float = 300) -> Ended:
+def watch(
+    play: Play, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
+) -> Ended:
     """Wait for it; whatever ends the waiting ends the play too."""
     try:
         return play.wait(timeout, show)

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lab import checker
+from lab import checker, rawlog
 from lab.names import REPO
 
 from .plays import Ended
@@ -40,8 +39,8 @@ HURT = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unrea
 
 
 def check(raw: Path, drained: set[str]) -> dict[str, Any]:
-    """The checker's report of now. Its heartbeat comes once a second: one is waited for."""
-    time.sleep(1.2)
+    """The checker's report of now: the collector's next heartbeat is waited for."""
+    rawlog.wait_for_heartbeat(raw)
     return checker.check(raw, drained)
 
 

@@ -147,13 +147,13 @@ def left_behind(lab: Lab) -> list[str]:
 
 def demo(lab: Lab) -> int:
     names = guests.start(lab)
-    lab.wait_ticking(names, 120)
+    lab.wait_ticking(names)
     say(f"{len(names)} VMs run and tick")
     first, wrong = blocked_first(lab)
     second, more = roll(lab)
     wrong += more
     try:
-        lab.wait_ticking(names, 60)
+        lab.wait_ticking(names)
     except LabError as error:
         say(str(error))
     wrong += left_behind(lab)

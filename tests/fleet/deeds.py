@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from demo import plays
 
-from lab import GuestSpec, Lab, LabError
+from lab import GuestSpec, Lab, LabError, rawlog
 from lab.procs import wait_for
 
 from . import evidence, scene
@@ -41,9 +40,8 @@ def roll(lab: Lab, which: Scene, say: Say) -> list[str]:
     wrong += _restore(lab, which)
     say("restored")
     evidence.survey(lab, "restored")
-    lab.wait_ticking([name for name in which.homes if name not in which.doomed], 60)
-    # The collector's heartbeat, once a second, is the end of the log.
-    time.sleep(1.2)
+    lab.wait_ticking([name for name in which.homes if name not in which.doomed])
+    rawlog.wait_for_heartbeat(lab.paths.raw)
     return wrong
 
 

@@ -92,6 +92,6 @@ def start(lab: Lab, scene: Scene) -> None:
         lab.host(host).add_network(PAIR)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: lab.run(*one), scene.guests))
-    lab.wait_ticking(list(scene.homes), 120)
+    lab.wait_ticking(list(scene.homes))
     lab.shape(DIES, MBIT)
     lab.kill(OFF)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import Lab
+from lab.procs import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ansible_collections.virtops.maintenance.plugins.module_utils._libvirt"
@@ -22,9 +23,11 @@ from {PACKAGE}.store import copied_disks
 from {PACKAGE}.host.connection import open_connection
 from {PACKAGE}.holder.client import HolderClient, HolderError, ensure_holder
 from {PACKAGE}.store.volumes import Store
-def until(client, uuids, seconds=90):
-    left, told, end = set(uuids), {{}}, time.monotonic() + seconds
-    while left and time.monotonic() < end:
+def until(client, uuids):
+    left, told, end = set(uuids), {{}}, time.monotonic() + {PATIENCE}
+    while left:
+        if time.monotonic() > end:
+            raise TimeoutError(f"the holder says nothing of {{left}}; it said {{told}}")
         for event in client.wait(1.0):
             if event["event"] == "over":
                 told[event["job"]["uuid"]] = event["outcome"]
@@ -39,5 +42,5 @@ def on(lab: Lab, host: str, code: str, **values: Any) -> Any:
         f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items()
     )
     text += code + "\nprint(json.dumps(result))\n"
-    done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text, timeout=180)
+    done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text)
     return json.loads(done.stdout.splitlines()[-1])

@@ -21,7 +21,7 @@ from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 from lab.procs import wait_for
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 HERE = {"maintenance_hosts": "host-a"}
 OPERATING = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
@@ -38,7 +38,7 @@ def lab() -> Iterator[Lab]:
         lab = Lab.up(name, 2)
         for guest in ("trial", "web"):
             lab.run("host-a", GuestSpec(guest, fill_mib=32, autostart=True))
-        lab.wait_ticking(["trial", "web"], 240)
+        lab.wait_ticking(["trial", "web"])
         yield lab
     finally:
         Lab.down(name)
@@ -100,18 +100,18 @@ def test_a_vm_that_vanishes_while_the_host_is_drained(lab: Lab) -> None:
     """It waits for its turn. Told as gone; the others are moved, and nothing of it is left."""
     host = lab.host("host-a")
     lab.run("host-a", GuestSpec("brief"))
-    lab.wait_ticking(["brief"], 120)
+    lab.wait_ticking(["brief"])
     lab.shape("host-a", 8)
     first = {"name": "first", "when": "name == 'web'", "priority": 10}
     one = {"cluster": 1, "outbound": 1, "inbound": 1}
     drain = plays.Play(lab, "drain", {**HERE, "drain_rules": [*STOP, first], "drain_limits": one})
     try:
-        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False), 90)
+        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False))
         assert moving, drain.text
         host.virsh("undefine", "brief")
         host.virsh("destroy", "brief")
         lab.unshape("host-a")
-        ended = drain.wait(180)
+        ended = drain.wait()
     finally:
         lab.unshape("host-a")
         if drain.running:
@@ -172,7 +172,7 @@ def test_an_unreadable_record_and_the_recipe_for_it(lab: Lab) -> None:
         for name in records if "record.N" in line else ["trial"]:
             source.exec(line.replace("record.N", name).replace("VM", name, 1))
     assert traces.running(source) == traces.autostarted(source) == ["trial"]
-    lab.wait_ticking(["trial"], 60)
+    lab.wait_ticking(["trial"])
     again = plays.run(lab, "drain", {**HERE, "drain_rules": STOP})
     assert again.code == 0, again.text
     assert not again.last["cordoned_by_others"]

@@ -26,7 +26,7 @@ from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 from lab.procs import wait_for
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 GUESTS = [GuestSpec(name, memory_mib=192, fill_mib=96) for name in ("web-1", "web-2")]
 NAMES = [guest.name for guest in GUESTS]
@@ -56,7 +56,7 @@ def lab() -> Iterator[Lab]:
         made = Lab.up(name, 3)
         for guest in GUESTS:
             made.run("host-c", guest)
-        made.wait_ticking(NAMES, 240)
+        made.wait_ticking(NAMES)
         yield made
     finally:
         Lab.down(name)
@@ -78,14 +78,14 @@ def die(lab: Lab) -> None:
         told = [source.virsh("domjobinfo", name, check=False) for name in NAMES]
         return all("Unbounded" in text for text in told)
 
-    assert wait_for(moving, 90), play.text
+    assert wait_for(moving), play.text
     play.kill()
     _kill(victims._modules(source))  # it may be between two slices, then there is none
     _kill(victims._holders(source))
     for name in NAMES:
         source.virsh("domjobabort", name, check=False)
     lab.unshape("host-c")
-    assert wait_for(lambda: not moving() and not _holds(lab), 30)
+    assert wait_for(lambda: not moving() and not _holds(lab))
 
 
 def _kill(pids: list[int]) -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from demo import plays, report, traces
+from demo import plays, traces
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab
 
 pytestmark = pytest.mark.lab
 
@@ -24,21 +23,14 @@ GUESTS = ("web", "ops")
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def lab(shared: Callable[[int], Lab]) -> Lab:
     """Two guests on host-a; host-c has lost its power. What ran stays so to the end."""
-    need_lab()
-    name = f"{lab_name()[:20]}-deadpeer"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 3)
-        for guest in GUESTS:
-            lab.run("host-a", GuestSpec(guest, memory_mib=128, fill_mib=32))
-        lab.wait_ticking(list(GUESTS), 240)
-        lab.kill("host-c")
-        yield lab
-        assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
-    finally:
-        Lab.down(name)
+    lab = shared(3)
+    for guest in GUESTS:
+        lab.run("host-a", GuestSpec(guest, memory_mib=128, fill_mib=32))
+    lab.wait_ticking(list(GUESTS))
+    lab.kill("host-c")
+    return lab
 
 
 def module(
@@ -61,6 +53,7 @@ def module(
     return result
 
 
+@pytest.mark.full
 def test_the_preflight_names_it_and_blocks_nothing(lab: Lab, tmp_path: Path) -> None:
     told = module(lab, tmp_path, "virt_preflight")
     named = [row for row in told["findings"] if row["code"] == "PeerUnreachable"]
@@ -68,6 +61,7 @@ def test_the_preflight_names_it_and_blocks_nothing(lab: Lab, tmp_path: Path) -> 
     assert told["node_blockers"] == []
 
 
+@pytest.mark.full
 def test_the_dead_host_as_the_named_target_is_refused_at_once(lab: Lab, tmp_path: Path) -> None:
     """In check mode with the same words."""
     options = {"name": "web", "target": "host-c"}

@@ -14,7 +14,7 @@ from demo import plays, traces
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 HERE = {"maintenance_hosts": "host-a"}
 WRITES, REGION, SECONDS = 12, 64, 2  # MiB/s, MiB, and how long QEMU measures
@@ -35,7 +35,7 @@ def lab() -> Iterator[Lab]:
         busy = GuestSpec("busy", memory_mib=256, dirty_mib_s=WRITES, dirty_region_mib=REGION)
         lab.run("host-a", busy)
         lab.run("host-a", GuestSpec("quiet", memory_mib=256, fill_mib=32))
-        lab.wait_ticking(["busy", "quiet"], 120)
+        lab.wait_ticking(["busy", "quiet"])
         yield lab
     finally:
         Lab.down(name)

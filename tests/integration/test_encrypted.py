@@ -22,7 +22,7 @@ from demo import plays, preflights, traces
 from lab import GuestSpec, Lab, names, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 HERE = {"maintenance_hosts": "host-a"}
 GUEST = GuestSpec("web", fill_mib=8)
@@ -79,7 +79,7 @@ def lab() -> Iterator[Lab]:
     try:
         lab = Lab.up(name, 2)
         lab.run("host-a", GUEST)
-        lab.wait_ticking(["web"], 180)
+        lab.wait_ticking(["web"])
         yield lab
     finally:
         Lab.down(name)

@@ -16,7 +16,7 @@ from fleet.count import count
 from lab import Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 def test_drains_go_on_with_a_host_that_is_off_and_one_that_dies() -> None:

@@ -30,7 +30,7 @@ from lab.hostfiles import GUEST_IMAGE
 from lab.procs import run, wait_for
 from lab.storage import PORT
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 IMAGES = "/var/lib/libvirt/images"
 MINE, OTHERS = 0xA, 0xB  # whose disk it is: what host-a has, and what host-b has
@@ -172,7 +172,7 @@ def place() -> Iterator[Place]:
                 xml = lab.xml(spec).replace(f"{GUEST_IMAGE}/vmlinuz", f"{IMAGES}/kernel-of-a")
                 lab.host("host-a").virsh("define", "/dev/stdin", stdin=xml)
             lab.start("host-a", spec.name)
-        lab.wait_ticking([spec.name for spec in specs], 300)
+        lab.wait_ticking([spec.name for spec in specs])
         yield place
     finally:
         Lab.down(name)
@@ -250,9 +250,7 @@ def test_it_is_known_before_anything_moves(place: Place, seen: Seen, case: Case)
         return
     assert answer == ""
     wrong = [
-        disk
-        for disk in case.foreign
-        if not wait_for(lambda d=disk: _foreign(lab, case.guest, d), 30)
+        disk for disk in case.foreign if not wait_for(lambda d=disk: _foreign(lab, case.guest, d))
     ]
     assert wrong == []
 
@@ -275,9 +273,9 @@ def test_what_this_host_serves_itself_stays_on_it(place: Place) -> None:
     """It did move, and its data did not: nothing but the host under maintenance has them."""
     lab = place.lab
     assert "served" in traces.running(lab.host("host-b"))
-    assert wait_for(lambda: _reads(lab, "host-b", "served", "vdc"), 30)
+    assert wait_for(lambda: _reads(lab, "host-b", "served", "vdc"))
     lab.host("host-a").exec(f"kill $(cat {IMAGES}/own.raw.pid)")
-    assert wait_for(lambda: "err" in " ".join(said(lab.paths.raw, "host-b", "served", "vdc")), 60)
+    assert wait_for(lambda: "err" in " ".join(said(lab.paths.raw, "host-b", "served", "vdc")))
 
 
 def _reads(lab: Lab, host: str, guest: str, disk: str) -> bool:
@@ -307,8 +305,8 @@ def test_what_is_copied_is_its_own_there(place: Place, seen: Seen) -> None:
     ended = _migrate(place, "copied")
     assert ended.code == 0, ended.text
     assert "copied" in traces.running(lab.host("host-b"))
-    assert wait_for(lambda: _reads(lab, "host-b", "copied", "vda"), 30)
-    assert wait_for(lambda: _reads(lab, "host-b", "copied", "vdb"), 30)
+    assert wait_for(lambda: _reads(lab, "host-b", "copied", "vda"))
+    assert wait_for(lambda: _reads(lab, "host-b", "copied", "vdb"))
 
 
 def _migrate(place: Place, guest: str) -> plays.Ended:
@@ -341,4 +339,4 @@ def test_a_declared_file_moves_while_it_is_off(place: Place) -> None:
     ended = plays.run(lab, "drain", here)
     assert ended.vm("declared")["verdict"] == "cold_moved", ended.text
     assert "declared" in traces.running(lab.host("host-b"))
-    assert wait_for(lambda: _reads(lab, "host-b", "declared", "vda"), 60)
+    assert wait_for(lambda: _reads(lab, "host-b", "declared", "vda"))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,20 +12,15 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.integration.on_host import on
-from lab import GuestSpec, Lab, need_lab
+from lab import GuestSpec, Lab, network
 from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
-LAB_NAME = os.environ.get("VIRTOPS_LAB", "lab")[:20] + "-holder"
-
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    need_lab()
-    Lab.down(LAB_NAME)
-    yield Lab.up(LAB_NAME, hosts=2)
-    Lab.down(LAB_NAME)
+def lab(shared: Callable[[int], Lab]) -> Lab:
+    return shared(2)
 
 
 @pytest.fixture
@@ -38,7 +32,7 @@ def guest(lab: Lab) -> Iterator[Callable[..., dict[str, Any]]]:
         spec = GuestSpec(name, **fields)
         made.append(name)
         lab.run("host-a", spec)
-        lab.wait_ticking([name], 120)
+        lab.wait_ticking([name])
         return {
             "order": "migrate",
             "uuid": lab.host("host-a").virsh("domuuid", name),
@@ -56,6 +50,7 @@ def guest(lab: Lab) -> Iterator[Callable[..., dict[str, Any]]]:
     yield make
     for host in lab.hosts.values():
         lab.unshape(host)
+        lab.let_go(host)
     for name in made:
         lab.remove_guest(name)
 
@@ -99,7 +94,7 @@ def test_moves_and_writes_the_outcome(lab: Lab, guest: Callable[..., dict[str, A
     info = lab.host("host-b").virsh("dominfo", "keeps")
     assert "Autostart:      enable" in info
     assert "Persistent:     no" in lab.host("host-b").virsh("dominfo", "passing")
-    lab.wait_ticking(["keeps", "passing"], 60)
+    lab.wait_ticking(["keeps", "passing"])
 
 
 def test_the_unsafe_flag_is_never_set_and_the_refusal_told(
@@ -128,7 +123,7 @@ def test_a_local_disk_is_copied_and_nothing_is_left_when_that_fails(
     assert told["ok"], told["message"]
     assert "copied-vda" in target.virsh("vol-list", "default")
     assert "made." not in target.virsh("vol-list", "virtops")
-    lab.wait_ticking(["copied"], 60)
+    lab.wait_ticking(["copied"])
 
 
 def test_a_strangers_file_is_not_written_over(
@@ -144,6 +139,7 @@ def test_a_strangers_file_is_not_written_over(
         lab.host("host-b").virsh("vol-delete", "clash-vda.qcow2", "default")
 
 
+@pytest.mark.full
 def test_what_a_killed_holder_did_not_note_is_noted_later(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:
@@ -177,9 +173,10 @@ def test_what_a_killed_holder_did_not_note_is_noted_later(
     on(lab, "host-a", stamp, **notes)
     told = on(lab, "host-b", MOVE, orders=[{**back, "attempt": 2}])[0]
     assert told["ok"], told["message"]
-    lab.wait_ticking(["orphan"], 60)
+    lab.wait_ticking(["orphan"])
 
 
+@pytest.mark.full
 def test_a_disk_that_was_left_is_replaced_unless_it_is_another_one_by_now(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:
@@ -203,7 +200,7 @@ def test_a_disk_that_was_left_is_replaced_unless_it_is_another_one_by_now(
     home.virsh("vol-delete", file, "default")
     told = on(lab, "host-b", MOVE, orders=[{**back, "attempt": 3}])[0]
     assert told["ok"], told["message"]
-    lab.wait_ticking(["returns"], 60)
+    lab.wait_ticking(["returns"])
 
 
 def test_an_abort_leaves_the_vm_at_the_source(
@@ -228,9 +225,10 @@ result = [answer, told, client.abort(order["uuid"])]
     assert told["at"] == "host-a"
     assert again["result"] == "none"
     assert lab.where("stays") == {"stays": [("host-a", "running")]}
-    lab.wait_ticking(["stays"], 60)
+    lab.wait_ticking(["stays"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("measure", ["abort", "pause", "post_copy"])
 def test_a_deadline_is_enforced(
     lab: Lab, guest: Callable[..., dict[str, Any]], measure: str
@@ -254,7 +252,7 @@ def test_a_deadline_is_enforced(
         assert lab.where("late") == {"late": [("host-b", "running")]}
     lab.unshape("host-a")
     lab.unshape("host-b")
-    lab.wait_ticking(["late"], 60)
+    lab.wait_ticking(["late"])
 
 
 def test_killed_holder_is_followed_by_one_that_watches(
@@ -264,7 +262,7 @@ def test_killed_holder_is_followed_by_one_that_watches(
     for host in lab.hosts:
         lab.shape(host, 200)
     start = """
-import os, signal
+import os, signal, subprocess
 client = ensure_holder()
 client.subscribe(0.1)
 for order in orders:
@@ -273,23 +271,27 @@ seen = {}
 while sum(bool(v) for v in seen.values()) < 3:
     for event in client.wait(2):
         seen.update({j["uuid"]: j["processed"] for j in event.get("jobs", [])})
+subprocess.run(["ip", "rule", "add", *held], check=True)
 os.kill(client._ask({"order": "status"})["pid"], signal.SIGKILL)
-time.sleep(0.5)
-result = [client.status(), HolderClient.connect() is None]
+while HolderClient.connect() is not None:
+    time.sleep(0.01)
+result = client.status()
 """
-    gone = on(lab, "host-a", start, orders=orders)
-    assert gone == [[], True]
+    gone = on(lab, "host-a", start, orders=orders, held=network.HELD)
+    assert gone == []
     # With settings: ours to carry on. The bandwidths that the killed one set are still in force.
     watches = [{**order, "order": "watch", "settings": {}} for order in orders]
+    lab.let_go("host-a")
     told = on(lab, "host-a", MOVE, orders=watches)
     assert len(told) == 3
     assert all(o["ok"] for o in told), told
     assert all(outcome(lab, order)["ok"] for order in orders)
     names = [order["name"] for order in orders]
     assert all(lab.where(name) == {name: [("host-b", "running")]} for name in names)
-    lab.wait_ticking(names, 60)
+    lab.wait_ticking(names)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("late", [False, True])
 def test_a_vm_that_a_killed_holder_suspended_runs_on(
     lab: Lab, guest: Callable[..., dict[str, Any]], late: bool
@@ -306,19 +308,20 @@ def test_a_vm_that_a_killed_holder_suspended_runs_on(
         "c = ensure_holder(); c.order(order); result = c._ask({'order': 'status'})['pid']",
         order=order,
     )
-    assert wait_for(lambda: source.virsh("domstate", "asleep") == "paused", 60)
+    assert wait_for(lambda: source.virsh("domstate", "asleep") == "paused")
     source.exec(f"kill -KILL {pid}")
     source.virsh("domjobabort", "asleep")
-    assert wait_for(lambda: "None" in source.virsh("domjobinfo", "asleep"), 30)
+    assert wait_for(lambda: "None" in source.virsh("domjobinfo", "asleep"))
     if late:
         source.virsh("suspend", "asleep")
     watch = {**order, "order": "watch", "settings": {}}
     told = on(lab, "host-a", MOVE, orders=[watch])[0]
     assert (told["at"], told["paused"]) == ("host-a", False), told
     assert lab.where("asleep") == {"asleep": [("host-a", "running")]}
-    lab.wait_ticking(["asleep"], 60)
+    lab.wait_ticking(["asleep"])
 
 
+@pytest.mark.full
 def test_a_migrate_order_for_a_job_under_way_adopts_it(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:
@@ -352,6 +355,7 @@ result = pids
     assert len(set(pids)) == 1
 
 
+@pytest.mark.full
 def test_it_ends_when_there_is_nothing_to_do(lab: Lab) -> None:
     on(lab, "host-a", "ensure_holder(); result = 1")
     end = time.monotonic() + 30

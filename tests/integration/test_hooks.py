@@ -17,7 +17,7 @@ from demo import plays, report, traces
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 READ = {
     "name": "Is it on the source?",
@@ -43,7 +43,7 @@ def lab() -> Iterator[Lab]:
         lab = Lab.up(name, 2)
         lab.run("host-a", GuestSpec("web", labels={"tier": "web"}, autostart=True))
         lab.run("host-a", GuestSpec("db"))
-        lab.wait_ticking(["web", "db"], 120)
+        lab.wait_ticking(["web", "db"])
         yield lab
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
     finally:
@@ -83,7 +83,7 @@ def test_hooks_are_run_around_the_move_and_again_where_they_failed(
     assert traces.running(lab.host("host-a")) == []
     assert traces.running(lab.host("host-b")) == ["db", "web"]
     assert traces.autostarted(lab.host("host-b")) == ["web"]
-    lab.wait_ticking(["web", "db"], 60)
+    lab.wait_ticking(["web", "db"])
 
     again = plays.run(lab, "drain", drain)
     assert again.code == 0 and not again.last["changed"]

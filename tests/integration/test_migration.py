@@ -21,7 +21,7 @@ from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 from lab.procs import wait_for
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 # Idle, and one that writes more than the slow link carries.
 IDLE = GuestSpec("web", memory_mib=192, fill_mib=112, autostart=True)
@@ -39,7 +39,7 @@ def _up() -> Iterator[str]:
         lab = Lab.up(name, 2)
         for spec in (IDLE, BUSY):
             lab.run("host-a", spec)
-        lab.wait_ticking(["web", "late"], 240)
+        lab.wait_ticking(["web", "late"])
         yield name
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
     finally:
@@ -97,7 +97,7 @@ def migration(start: Start) -> Start:
 
 
 def info(start: Start, name: str) -> dict[str, Any]:
-    ended = start("virt_migration_info").wait(60)
+    ended = start("virt_migration_info").wait()
     assert ended.code == 0, ended.text
     told = ended.last
     assert told["counts"]["total"] == len(told["migrations"])
@@ -109,7 +109,7 @@ def info(start: Start, name: str) -> dict[str, Any]:
 def moves(lab: Lab, name: str, play: plays.Play) -> None:
     """Wait until its memory goes over."""
     host = lab.host("host-a")
-    seen = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", name, check=False), 60)
+    seen = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", name, check=False))
     assert seen, play.text
 
 
@@ -124,7 +124,7 @@ def test_a_migration_is_told_while_it_runs_and_after(
     assert (row["verdict"], row["mode"], row["target"]) == ("pending", "PreCopy", "host-b")
     assert (row["requested_by"], row["end"]) == ("alice@ctl", "")
     assert row["start"]
-    ended = play.wait(120)
+    ended = play.wait()
     assert ended.code == 0, ended.text
     assert (ended.last["phase"], ended.last["vm"]) == ("Migrated", "web")
     assert (ended.last["counts"]["moved"], ended.last["certificate"]) == (1, None)
@@ -137,7 +137,7 @@ def test_a_migration_is_told_while_it_runs_and_after(
     assert over["duration"] > 5
     lab.wait_ticking(["web"])
     # It is there: an abort that is asked for now has come too late, and says so.
-    late = migration(name="web", state="aborted").wait(60)
+    late = migration(name="web", state="aborted").wait()
     assert late.code != 0
     said = " ".join(late.text.split())
     assert "VM web is Blocked, not Active." in said
@@ -149,10 +149,10 @@ def test_an_abort_in_pre_copy(lab: Lab, start: Start, migration: Start) -> None:
     lab.shape("host-a", SLOW)
     play = migration(name="late")
     moves(lab, "late", play)
-    aborted = migration(name="late", state="aborted").wait(120)
+    aborted = migration(name="late", state="aborted").wait()
     assert aborted.code == 0, aborted.text
     assert (aborted.last["phase"], aborted.last["changed"]) == ("Active", True)
-    first = play.wait(60)
+    first = play.wait()
     assert first.code != 0
     assert first.last.get("error") == "Superseded", first.text
     assert traces.running(lab.host("host-a")) == ["late", "web"]
@@ -160,7 +160,7 @@ def test_an_abort_in_pre_copy(lab: Lab, start: Start, migration: Start) -> None:
     assert (row["verdict"], row["phase"]) == ("restored", "Failed")
     assert row["abort_status"] == "Succeeded"
     lab.wait_ticking(["late"])
-    again = migration(name="late", state="aborted").wait(60)
+    again = migration(name="late", state="aborted").wait()
     assert again.code == 0, again.text
     assert not again.last["changed"]
 
@@ -174,9 +174,9 @@ def test_an_abort_in_post_copy_says_that_the_vm_moves(lab: Lab, migration: Start
     )
     assert switched, play.text
     abort = migration(name="late", state="aborted")
-    said = wait_for(lambda: "post-copy runs. It moves to host-b." in abort.text, 60)
+    said = wait_for(lambda: "post-copy runs. It moves to host-b." in abort.text)
     lab.unshape("host-a")
-    ended = abort.wait(120)
+    ended = abort.wait()
     assert said, ended.text
     assert ended.code != 0
     text = " ".join(ended.text.split())
@@ -191,17 +191,17 @@ def test_an_abort_in_post_copy_says_that_the_vm_moves(lab: Lab, migration: Start
 def test_a_cordon_alone_moves_nothing_and_keeps_others_away(
     lab: Lab, start: Start, migration: Start
 ) -> None:
-    ended = start("virt_drain", state="cordoned").wait(60)
+    ended = start("virt_drain", state="cordoned").wait()
     assert ended.code == 0, ended.text
     assert (ended.last["phase"], ended.last["changed"]) == ("Cordoned", True)
     assert ended.last["certificate"] is None
     assert "cordon" in traces.volumes(lab.host("host-a"))
     assert traces.running(lab.host("host-a")) == ["late", "web"]
-    again = start("virt_drain", state="cordoned").wait(60)
+    again = start("virt_drain", state="cordoned").wait()
     assert (again.code, again.last["changed"]) == (0, False)
     # What is here may still be moved away by hand.
-    assert migration(name="web").wait(60).code == 0
+    assert migration(name="web").wait().code == 0
     assert "cordon" in traces.volumes(lab.host("host-a"))
-    back = start("virt_drain", state="active").wait(60)
+    back = start("virt_drain", state="active").wait()
     assert back.code == 0, back.text
     assert traces.running(lab.host("host-b")) == ["web"]

@@ -19,7 +19,7 @@ from demo import plays, traces
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 USER = "virtops-op"
 AS_USER = {
@@ -45,7 +45,7 @@ def lab() -> Iterator[Lab]:
             " && chgrp virtadmin /run/libvirt/libvirt-sock && chmod 770 /run/libvirt/libvirt-sock"
         )
         lab.run("host-a", GuestSpec("web", fill_mib=8))
-        lab.wait_ticking(["web"], 180)
+        lab.wait_ticking(["web"])
         yield lab
     finally:
         Lab.down(name)

@@ -23,7 +23,7 @@ from ansible_collections.virtops.maintenance.tests.integration.on_host import on
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 MARK = "evil-has-run"
 QUOTED = f'-x \'q" $(touch {MARK}) {{{{ lookup("pipe", "touch {MARK}") }}}} {{% raw %}}'
@@ -75,7 +75,7 @@ def lab() -> Iterator[Lab]:
         lab = Lab.up(name, 2)
         for safe in GUESTS:
             define(lab, safe)
-        lab.wait_ticking(list(GUESTS), 180)
+        lab.wait_ticking(list(GUESTS))
         yield lab
     finally:
         Lab.down(name)

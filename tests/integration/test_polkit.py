@@ -23,7 +23,7 @@ from lab import GuestSpec, Host, Lab, need_lab
 from lab.names import lab_name
 from lab.procs import wait_for
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 RULE = DOCS.read_text(encoding="utf-8").partition("```js\n")[2].partition("```")[0]
@@ -63,7 +63,7 @@ def lab() -> Iterator[Lab]:
         _ask_polkit(host)
         lab.run("host-a", GuestSpec("job", persistent=False))
         lab.run("host-a", GuestSpec("web", fill_mib=8))
-        lab.wait_ticking(["job", "web"], 180)
+        lab.wait_ticking(["job", "web"])
         yield lab
     finally:
         Lab.down(name)
@@ -93,8 +93,8 @@ def _ask_polkit(host: Host) -> None:
         "echo 'access_drivers = [ \"polkit\" ]' >>/etc/libvirt/libvirtd.conf"
         f" && kill {before.strip()}"
     )
-    wait_for(lambda: host.exec("pgrep -x libvirtd", check=False).stdout not in ("", before), 20)
-    wait_for(lambda: host.exec("virsh uri", check=False).returncode == 0, 20)
+    assert wait_for(lambda: host.exec("pgrep -x libvirtd", check=False).stdout not in ("", before))
+    assert wait_for(lambda: host.exec("virsh uri", check=False).returncode == 0)
 
 
 def _run(lab: Lab, state: str = "drained") -> plays.Ended:
@@ -125,7 +125,7 @@ def test_without_the_rule_no_vm_is_touched_and_with_it_all_of_it_goes(lab: Lab) 
     assert "The user may not manage libvirt" in ended.text, ended.text
     assert _vms(lab) == before
     host.exec(["tee", f"{RULES}/50-virtops.rules"], stdin=RULE)
-    wait_for(lambda: "Reloading rules" in host.exec("cat /var/log/polkitd.log").stdout, 20)
+    assert wait_for(lambda: "Reloading rules" in host.exec("cat /var/log/polkitd.log").stdout)
     lab.announce_stop("job")
     ended = _run(lab)
     assert ended.code == 0, ended.text
@@ -137,4 +137,4 @@ def test_without_the_rule_no_vm_is_touched_and_with_it_all_of_it_goes(lab: Lab) 
     ended = _run(lab, "active")
     assert ended.code == 0, ended.text
     assert traces.running(host) == ["job"]
-    lab.wait_ticking(["job", "web"], 120)
+    lab.wait_ticking(["job", "web"])

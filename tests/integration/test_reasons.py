@@ -35,7 +35,7 @@ from lab.names import gateway, lab_name
 from lab.procs import run
 from lab.storage import PORT
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 CDROM = (
     "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
@@ -182,7 +182,7 @@ def lab() -> Iterator[Lab]:
         ]
         for spec in specs:
             lab.run("host-a", spec)
-        lab.wait_ticking([spec.name for spec in specs], 300)
+        lab.wait_ticking([spec.name for spec in specs])
         for kind in KINDS:
             kind.prepare(lab)
         yield lab

@@ -26,7 +26,7 @@ from lab.names import gateway, lab_name
 from lab.procs import run, wait_for
 from lab.storage import PORT
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 QEMU = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"
 PORTABLE = (
@@ -205,7 +205,7 @@ def _furnish(lab: Lab) -> None:
     b.exec("ip link add brz-x type veth peer name brz-y")
     b.exec("kill -9 $(cat /run/libvirtd.pid)")
     nets = ("nodedev-list", "--cap", "net")
-    assert wait_for(lambda: "net_brz_x_" in b.virsh(*nets, check=False), 30)
+    assert wait_for(lambda: "net_brz_x_" in b.virsh(*nets, check=False))
 
 
 def _start(lab: Lab, spec: GuestSpec) -> None:
@@ -228,7 +228,7 @@ def lab() -> Iterator[Lab]:
         for spec in specs:
             _start(lab, spec)
         lab.run("host-b", THERE)
-        lab.wait_ticking([*(spec.name for spec in specs), THERE.name], 300)
+        lab.wait_ticking([*(spec.name for spec in specs), THERE.name])
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
@@ -265,7 +265,7 @@ def test_the_reason_is_known_in_advance(
     answer = _ask_libvirt(lab, name)
     if kind.says == MOVES:
         assert answer == "", answer
-        lab.wait_ticking([name], 60)
+        lab.wait_ticking([name])
         kind.after(lab)
     else:
         assert re.search(kind.says, answer), answer
@@ -287,7 +287,7 @@ def test_what_only_qemu_knows_is_asked_once_and_told_in_its_words(lab: Lab) -> N
     assert row["attempts"] == 1
     for spec in FREE:
         assert ended.vm(spec.name)["verdict"] == "moved"
-    lab.wait_ticking([*(spec.name for spec in FREE), UNTOUCHED.name], 60)
+    lab.wait_ticking([*(spec.name for spec in FREE), UNTOUCHED.name])
     assert UNTOUCHED.name not in _tainted(lab)
 
 

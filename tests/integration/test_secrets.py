@@ -23,7 +23,7 @@ from demo import plays, traces
 from lab import GuestSpec, Host, Lab, need_lab
 from lab.names import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 HERE = {"maintenance_hosts": "host-a"}
 STOP = [{"name": "job", "when": "name == 'job'", "strategy": "None", "allow_stop": True}]
@@ -141,7 +141,7 @@ def lab() -> Iterator[Lab]:
         lab.run("host-a", job)
         lab.run("host-a", web)
         _store(lab)
-        lab.wait_ticking(["job", "web"], 180)
+        lab.wait_ticking(["job", "web"])
         yield lab
     finally:
         Lab.down(name)
@@ -260,7 +260,7 @@ def test_a_drain_and_a_restore_keep_secrets_and_tell_none(lab: Lab) -> None:
     ended = plays.run(lab, "restore", HERE, *LOUD)
     assert ended.code == 0, ended.text
     _clean(ended)
-    lab.wait_ticking(["job", "web"], 180)
+    lab.wait_ticking(["job", "web"])
     # The console has its password again, and the disk its passphrase.
     assert f"passwd='{JOB}'" in _definition(a, "job")
     assert _asks_for(a, "job", JOB)

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from demo import plays, report, traces
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab
 from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
@@ -37,14 +36,8 @@ SCREEN = f"<graphics type='vnc' listen='127.0.0.1' autoport='yes' {PASSWORD}/>"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-stops"
-    Lab.down(name)
-    try:
-        yield Lab.up(name, 2)
-    finally:
-        Lab.down(name)
+def lab(shared: Callable[[int], Lab]) -> Lab:
+    return shared(2)
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ def guest(lab: Lab) -> Iterator[str]:
     lab.host("host-a").exec("truncate -s 1M /var/lib/libvirt/images/tools.iso")
     spec = GuestSpec("web", memory_mib=384, fill_mib=256, autostart=True, devices_xml=CDROM)
     lab.run("host-a", spec)
-    lab.wait_ticking(["web"], 120)
+    lab.wait_ticking(["web"])
     yield "web"
     lab.remove_guest("web")
 
@@ -60,7 +53,7 @@ def guest(lab: Lab) -> Iterator[str]:
 @pytest.fixture
 def deaf(lab: Lab) -> Iterator[str]:
     lab.run("host-a", GuestSpec("deaf", autostart=True, noacpi=True))
-    lab.wait_ticking(["deaf"], 120)
+    lab.wait_ticking(["deaf"])
     yield "deaf"
     lab.remove_guest("deaf")
 
@@ -75,7 +68,7 @@ def cold(lab: Lab) -> Iterator[list[str]]:
     for spec in specs:
         lab.run("host-a", spec)
     names = [spec.name for spec in specs]
-    lab.wait_ticking(names, 120)
+    lab.wait_ticking(names)
     yield names
     for name in names:
         lab.remove_guest(name)
@@ -87,9 +80,10 @@ def _restore(lab: Lab, name: str) -> None:
     assert traces.running(lab.host("host-a")) == [name]
     assert traces.autostarted(lab.host("host-a")) == [name]
     assert traces.volumes(lab.host("host-a")) == []
-    lab.wait_ticking([name], 60)
+    lab.wait_ticking([name])
 
 
+@pytest.mark.full
 def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> None:
     """Not timed as a shutdown, not asked for twice, and the VM goes on where it stood."""
     host = lab.host("host-a")
@@ -97,7 +91,7 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     host.exec(f"setsid sh -c '{FREEZE}' >/dev/null 2>&1 </dev/null &")
     first = plays.Play(lab, "drain", save)
     try:
-        begun = wait_for(lambda: "Save" in host.virsh("domjobinfo", guest, check=False), 60)
+        begun = wait_for(lambda: "Save" in host.virsh("domjobinfo", guest, check=False))
         assert begun, first.text
     finally:
         first.kill()
@@ -105,7 +99,7 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     try:
         assert not wait_for(lambda: not second.running, 12), second.text
         host.exec(f"kill -CONT $({HELPER})")
-        ended = second.wait(120)
+        ended = second.wait()
     finally:
         if second.running:
             second.kill()
@@ -116,6 +110,7 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     _restore(lab, guest)
 
 
+@pytest.mark.full
 def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> None:
     """Its power button is not obeyed in time; then it is off after all."""
     host = lab.host("host-a")
@@ -132,6 +127,7 @@ def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> No
     _restore(lab, deaf)
 
 
+@pytest.mark.full
 def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(
     lab: Lab, deaf: str
 ) -> None:
@@ -144,6 +140,7 @@ def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(
     _restore(lab, deaf)
 
 
+@pytest.mark.full
 def test_what_is_off_is_listed_and_moved_only_when_asked(lab: Lab) -> None:
     """Its definition goes; it is started nowhere."""
     source, target = lab.hosts.values()
@@ -166,7 +163,7 @@ def test_what_is_off_is_listed_and_moved_only_when_asked(lab: Lab) -> None:
 
 def _came_back(lab: Lab, name: str) -> list[str]:
     """The hosts it ran on, by its own word: it was stopped in order, and runs once, unharmed."""
-    lab.wait_ticking([name], 60)
+    lab.wait_ticking([name])
     rows = report.check(lab.paths.raw, {"host-a"})["guests"]
     row = next(row for row in rows if row["name"] == name)
     # Lost or twice would stand before stopped.
@@ -182,7 +179,7 @@ def test_a_transient_guest_is_started_from_what_was_written_down(lab: Lab) -> No
         "host-a", GuestSpec("brief", persistent=False, disks=[("shared", 8)], devices_xml=SCREEN)
     )
     try:
-        lab.wait_ticking(["brief"], 120)
+        lab.wait_ticking(["brief"])
         whole = ("dumpxml", "brief", "--migratable", "--security-info")
         before = source.virsh(*whole)
         assert PASSWORD in before

@@ -6,30 +6,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.integration.on_host import PACKAGE, on
-from lab import Lab, need_lab
-from lab.names import lab_name
+from lab import Lab
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def lab(shared: Callable[[int], Lab]) -> Lab:
     """Two hosts with the store's pool; no guests."""
-    need_lab()
-    name = f"{lab_name()[:20]}-store"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
-        for host in lab.hosts:
-            on(lab, host, "Store(open_connection('qemu:///system')).ensure(); result = 1")
-        yield lab
-    finally:
-        Lab.down(name)
+    lab = shared(2)
+    for host in lab.hosts:
+        on(lab, host, "Store(open_connection('qemu:///system')).ensure(); result = 1")
+    return lab
 
 
 STORE = """

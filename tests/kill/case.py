@@ -255,7 +255,7 @@ def renew(lab: Lab, host: str, names: list[str]) -> None:
         if spec.name in names:
             lab.remove_guest(spec.name)
             lab.run(home, spec)
-    lab.wait_ticking(names, 120)
+    lab.wait_ticking(names)
 
 
 def _back(lab: Lab, host: Host) -> None:

@@ -49,7 +49,7 @@ def prepare(name: str, source: str) -> Lab:
         lab.run(source, spec)
     for host, spec in cases.STAYS.items():
         lab.run(host, spec)
-    lab.wait_ticking([*cases.NAMES, *cases.MAY_STOP], 120)
+    lab.wait_ticking([*cases.NAMES, *cases.MAY_STOP])
     return lab
 
 

@@ -24,6 +24,8 @@ from kubesim import templates
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS
 from kubesim.reading import add_budget, evictions, row
 
+pytestmark = pytest.mark.full
+
 EVICT = "/eviction"
 HOOK = 'admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: '
 

@@ -143,6 +143,7 @@ def test_the_role_runs_the_hooks_around_the_move(sim, plays) -> None:
     assert clean(sim)
 
 
+@pytest.mark.full
 def test_with_a_limit_one_after_the_other_is_out_of_service(sim, plays) -> None:
     """More rounds than the role has on one level."""
     names = [f"web{number}" for number in range(5)]
@@ -157,6 +158,7 @@ def test_with_a_limit_one_after_the_other_is_out_of_service(sim, plays) -> None:
     assert sorted(plays.asked) == sorted((hook, n) for hook in ("before", "after") for n in names)
 
 
+@pytest.mark.full
 def test_a_hook_that_fails_leaves_the_vm_where_it_is(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     sim.add_vm("db", "n1")
@@ -173,6 +175,7 @@ def test_a_hook_that_fails_leaves_the_vm_where_it_is(sim, plays) -> None:
     assert sim.node_of("web") != "n1"
 
 
+@pytest.mark.full
 def test_an_after_that_fails_keeps_the_node_from_drained(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     plays.hooks(back=[TELL, REFUSE])
@@ -186,6 +189,7 @@ def test_an_after_that_fails_keeps_the_node_from_drained(sim, plays) -> None:
     assert clean(sim)
 
 
+@pytest.mark.full
 def test_a_restore_closes_what_was_opened(sim, plays) -> None:
     """Before an abort, the tasks may have come some of their way."""
     sim.add_vm("web", "n1", **WEB)
@@ -198,6 +202,7 @@ def test_a_restore_closes_what_was_opened(sim, plays) -> None:
     assert clean(sim)
 
 
+@pytest.mark.full
 def test_a_stopped_vm_has_its_after_again_once_it_runs(sim, plays) -> None:
     sim.add_vm("web", "n1", strategy="None", run_strategy="Manual", **WEB)
     assert plays.run(ON["drain"], drain_allow_stop=True).returncode == 0
@@ -207,6 +212,7 @@ def test_a_stopped_vm_has_its_after_again_once_it_runs(sim, plays) -> None:
     assert sim.running("web") and clean(sim)
 
 
+@pytest.mark.full
 def test_a_hook_on_a_host_that_is_lost_is_no_answer(sim, plays) -> None:
     """Our playbooks tell of a lost host by themselves, and ignore it in the role until then."""
     sim.add_vm("web", "n1", **WEB)
@@ -218,6 +224,7 @@ def test_a_hook_on_a_host_that_is_lost_is_no_answer(sim, plays) -> None:
     assert stages(sim) == {"web": "asked"}
 
 
+@pytest.mark.full
 def test_a_hook_without_its_file_is_told_before_anything_is_done(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     sim.add_vm("db", "n1")
@@ -230,6 +237,7 @@ def test_a_hook_without_its_file_is_told_before_anything_is_done(sim, plays) -> 
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
 
 
+@pytest.mark.full
 def test_check_mode_names_the_hooks_and_runs_none(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     done = plays.run("drain", "--check")
@@ -240,6 +248,7 @@ def test_check_mode_names_the_hooks_and_runs_none(sim, plays) -> None:
     assert plays.told == [] and stages(sim) == {}
 
 
+@pytest.mark.full
 def test_without_the_role_the_module_says_what_to_do(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     module = "virtops.maintenance.kubevirt_drain"

@@ -202,6 +202,7 @@ def test_the_preflight_names_what_is_missing(quiet: Still, verb: str, resource: 
     assert f"{verb} {resource}" in _preflight(quiet)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("missing", [False, True], ids=["there", "missing"])
 @pytest.mark.parametrize(("verb", "resource"), SHOWS)
 def test_what_is_missing_shows(

@@ -36,6 +36,8 @@ from kubesim import Kubesim
 from kubesim.metrics import METRIC, series
 from kubesim.reading import evictions, row
 
+pytestmark = pytest.mark.full
+
 SECRET = "prometheus-s3cret"
 BUSY = {"name": "busy", "when": "dirty_rate > `100`", "strategy": "External"}
 

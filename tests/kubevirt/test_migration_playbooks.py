@@ -18,6 +18,8 @@ import yaml
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

@@ -26,6 +26,8 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
 )
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 
+pytestmark = pytest.mark.full
+
 
 def test_a_target_that_cannot_take_it_is_refused_before_anything_is_asked(sim, one) -> None:
     sim.add_vm("vm", "n1")

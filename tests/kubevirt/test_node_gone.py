@@ -19,6 +19,8 @@ from kubesim.kinds import BY_PLURAL, NODES, VMIS
 from kubesim.reading import clean, row
 from kubesim.words import annotations
 
+pytestmark = pytest.mark.full
+
 LEASES = BY_PLURAL["leases"]
 LEASE = "virtops-maintenance-n1"
 

@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from kubesim.kinds import BY_PLURAL, VMIMS
 
+pytestmark = pytest.mark.full
+
 EVENTS = BY_PLURAL["events"]
 REQUEST = "virtops.maintenance/request"
 LIMIT = 1024  # of an Event's message

@@ -30,6 +30,8 @@ from kubesim import Kubesim
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS
 from kubesim.reading import row
 
+pytestmark = pytest.mark.full
+
 # What is to be done once the migration is there.
 Later = Callable[[], None]
 Planted = Callable[[Kubesim], "Later | None"]

@@ -11,7 +11,11 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+
+pytestmark = pytest.mark.full
 
 # A slice of kubevirt_drain takes 15 s; the rest is for a busy machine.
 WITHIN = 45.0

@@ -42,6 +42,8 @@ from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, VMIS
 from kubesim.reading import row
 
+pytestmark = pytest.mark.full
+
 
 def small(sim: Kubesim, *names: str) -> None:
     """Nodes that hold 1 GiB of VMs."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quotas
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
@@ -22,6 +24,8 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import pla
 from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, PODS, QUOTAS
 from kubesim.reading import row
+
+pytestmark = pytest.mark.full
 
 
 def cpus(sim: Kubesim, name: str, count: str, *names: str) -> None:

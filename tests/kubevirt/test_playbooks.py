@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod
@@ -67,6 +69,7 @@ def test_check_mode_writes_nothing(sim, plays) -> None:
     assert "+host n1: cordoned" in done.stdout
 
 
+@pytest.mark.full
 def test_check_mode_tells_times_and_warns_of_what_would_stay(sim, plays) -> None:
     """128 MiB each over 64 MiB/s, two at once, a pod made first for 4 s: 7 s, twice."""
     for name in ("a", "b", "c"):
@@ -83,6 +86,7 @@ def test_check_mode_tells_times_and_warns_of_what_would_stay(sim, plays) -> None
     assert f"n1 would not become Drained. {why}" in text
 
 
+@pytest.mark.full
 def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
     done = plays.own("drain", maintenance_hosts="n1", drain_on_not_migratable="save")
     assert done.returncode != 0
@@ -91,6 +95,7 @@ def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
     assert "max_attempts must be 1 or more, not 0" in done.stdout
 
 
+@pytest.mark.full
 def test_rules_of_the_inventory_are_applied(sim, plays) -> None:
     """A rule may be what keeps a VM from being stopped."""
     sim.add_vm("db", "n1", strategy="None", labels={"tier": "db"})
@@ -107,6 +112,7 @@ def test_rules_of_the_inventory_are_applied(sim, plays) -> None:
     assert done.returncode != 0 and "rules[0] (typo)" in done.stdout
 
 
+@pytest.mark.full
 def test_a_warning_names_settings_that_kubevirt_does_not_apply(sim, plays) -> None:
     sim.add_vm("db", "n1", labels={"memory-writes": "heavy"})
     rules = "{{ rules_host_devices + rules_memory_writers }}"
@@ -117,6 +123,7 @@ def test_a_warning_names_settings_that_kubevirt_does_not_apply(sim, plays) -> No
     assert "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true." in text
 
 
+@pytest.mark.full
 def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     before = len(sim.log)
@@ -145,6 +152,7 @@ def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
     assert sim.node_of("vm") == "n1"
 
 
+@pytest.mark.full
 def test_what_is_not_done_in_time_is_no_success(sim, plays) -> None:
     """k8s_drain says changed=true and exits 0 once its wait is over, with the VM where it was."""
     sim.configure(migrations={"parallelMigrationsPerCluster": 0})
@@ -155,6 +163,7 @@ def test_what_is_not_done_in_time_is_no_success(sim, plays) -> None:
     assert sim.node_of("slow") == "n1" and sim.leftovers() == []
 
 
+@pytest.mark.full
 def test_a_pod_that_the_drain_refuses_is_told_by_the_preflight(sim, plays) -> None:
     """Judged by the same variable as the drain's."""
     sim.add_vm("vm", "n1")
@@ -169,6 +178,7 @@ def test_a_pod_that_the_drain_refuses_is_told_by_the_preflight(sim, plays) -> No
     assert sim.node_of("vm") != "n1" and "PodNotManaged" not in done.stdout
 
 
+@pytest.mark.full
 def test_one_node_that_cannot_be_read_keeps_none_of_the_others(sim, plays, tmp_path) -> None:
     """A damaged record on one node, no rights at all for another one's account."""
     for node in ("n1", "n2", "n3"):
@@ -195,6 +205,7 @@ def test_one_node_that_cannot_be_read_keeps_none_of_the_others(sim, plays, tmp_p
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.full
 def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:
     """Blockers first, a line each, with the remedy."""
     sim.add_vm("stuck", "n1", not_migratable_reason="HostDeviceNotLiveMigratable")

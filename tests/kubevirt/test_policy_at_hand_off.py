@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from kubesim.kinds import BY_PLURAL, VMIMS
 from kubesim.reading import row
+
+pytestmark = pytest.mark.full
 
 POLICIES = BY_PLURAL["migrationpolicies"]
 

@@ -55,6 +55,7 @@ def test_no_false_alarm_on_clean_clusters(still: Still, seed: int) -> None:
     assert still.look()["findings"] == []
 
 
+@pytest.mark.full
 def test_five_hundred_vms_in_three_seconds(still: Still) -> None:
     for number in range(500):
         still.vm(f"vm{number}", space=f"team{number % 5}")

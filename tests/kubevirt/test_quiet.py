@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.full
+
 # Of each host, with tasks that are skipped and without blank lines. It was 107 once.
 LINES = 56
 

@@ -24,6 +24,8 @@ from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets imp
 from kubesim.kinds import NODES, VMIS, VMS
 from kubesim.reading import evictions, row
 
+pytestmark = pytest.mark.full
+
 
 def test_a_rule_keeps_a_vm_from_being_stopped(sim, operator, verdicts) -> None:
     sim.add_vm("db", "n1", strategy="None", labels={"tier": "db"})

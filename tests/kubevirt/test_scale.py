@@ -10,8 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kubesim import Kubesim
 from kubesim.kinds import PODS, VMIMS, VMIS
+
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES, EACH = 100, 20

@@ -28,6 +28,8 @@ from kubesim.kinds import BY_PLURAL, VMIMS
 from kubesim.reading import clean, evictions
 from kubesim.words import annotations
 
+pytestmark = pytest.mark.full
+
 LEASES = BY_PLURAL["leases"]
 COUNT = 8
 

@@ -55,6 +55,7 @@ def test_a_drain_moves_all_and_leaves_nothing(older: Any, version: tuple[int, in
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", [(1, 3), (1, 6), (1, 7), (1, 8)])
 @pytest.mark.parametrize(
     ("phase", "knobs"),
@@ -72,6 +73,7 @@ def test_an_abort_leaves_no_mark(
     assert clean(sim) and sim.node_of("vm") == "n1"
 
 
+@pytest.mark.full
 def test_attempts_of_our_own_are_bounded(older: Any) -> None:
     sim, operator = older((1, 6))
     sim.add_vm("vm", "n1", migrate_result="fail", migrate_fail_reason="link is down")
@@ -82,6 +84,7 @@ def test_attempts_of_our_own_are_bounded(older: Any) -> None:
     assert sim.leftovers() == []
 
 
+@pytest.mark.full
 def test_higher_priority_has_the_slots_first(older: Any) -> None:
     sim, operator = older((1, 6))
     for name in ("a", "b", "c", "d"):
@@ -101,6 +104,7 @@ def test_higher_priority_has_the_slots_first(older: Any) -> None:
     assert max(slots) <= min(m["metadata"]["creationTimestamp"] for m in made[2:])
 
 
+@pytest.mark.full
 def test_a_mark_that_stays_is_not_told_as_restored(older: Any) -> None:
     """The owner of an External VM is told by the mark, on every version."""
     sim, operator = older((1, 6))
@@ -118,6 +122,7 @@ def test_a_mark_that_stays_is_not_told_as_restored(older: Any) -> None:
     assert sim.requests("PUT", "/evacuate/cancel") == []
 
 
+@pytest.mark.full
 def test_a_refused_cancel_is_not_told_as_restored(sim: Any, operator: Any) -> None:
     """KubeVirt refuses it while the node has its drain taint."""
     from kubesim.kinds import NODES

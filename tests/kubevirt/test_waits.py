@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, row
+
+pytestmark = pytest.mark.full
 
 
 def test_a_quota_is_named_and_waited_for(sim, operator) -> None:

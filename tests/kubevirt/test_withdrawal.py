@@ -20,6 +20,8 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import VMIMS, VMIS
 from kubesim.reading import clean, row
 
+pytestmark = pytest.mark.full
+
 CANCEL = "virtualmachineinstances/evacuate/cancel"
 EVACUATE = "virtualmachineinstances/evacuate"
 MIGRATIONS = "virtualmachineinstancemigrations"

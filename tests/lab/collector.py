@@ -223,14 +223,16 @@ class Collector:
         while True:
             wait.poll(int(CENSUS_SECONDS * 1000))
             time.sleep(GATHER_SECONDS)
-            out = [line for path in self._changed() for line in self._tail(path).read()]
             now = time.monotonic()
+            out = []
+            if now >= beat:
+                # Before the reading: what stood in a file when it was stamped comes after it.
+                beat = now + HEARTBEAT_SECONDS
+                out.append(rawlog.record("-", "-", "C", "alive"))
+            out += [line for path in self._changed() for line in self._tail(path).read()]
             if now >= census:
                 census = now + CENSUS_SECONDS
                 out += self._slow()
-            if now >= beat:
-                beat = now + HEARTBEAT_SECONDS
-                out.append(rawlog.record("-", "-", "C", "alive"))
             self._write(out)
 
     def _slow(self) -> list[bytes]:

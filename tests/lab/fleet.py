@@ -127,6 +127,21 @@ class Lab(Population):
         host = self.host(host)
         host.set_link(Link(host.link().plugged))
 
+    def hold(self, host: str | Host) -> None:
+        """Keep the migrations that leave the host from getting on, until `let_go`.
+
+        What must be done while one is under way is then no matter of speed.
+        """
+        pid = self.host(host).supervisor_pid
+        if pid is None:
+            raise LabError(f"{host} is down")
+        network.hold(pid)
+
+    def let_go(self, host: str | Host) -> None:
+        pid = self.host(host).supervisor_pid
+        if pid is not None:
+            network.let_go(pid)
+
     def unplug(self, host: str | Host) -> None:
         self._plug(host, False)
 
@@ -149,7 +164,7 @@ class Lab(Population):
         if wait:
             host.wait_ready()
 
-    def reboot(self, host: str | Host, timeout: float = 60) -> None:
+    def reboot(self, host: str | Host, timeout: float = procs.PATIENCE) -> None:
         """Reboot the host and wait until it is back."""
         host = self.host(host)
         before = host.boot_id

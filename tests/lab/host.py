@@ -105,13 +105,17 @@ class Host:
         command: str | Sequence[str],
         check: bool = True,
         stdin: str | None = None,
-        timeout: float = 120,
+        timeout: float = procs.PATIENCE,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command (a string goes through sh) as root on the host."""
         return procs.run(self.argv(command), check=check, stdin=stdin, timeout=timeout)
 
     def virsh(
-        self, *words: str, check: bool = True, stdin: str | None = None, timeout: float = 120
+        self,
+        *words: str,
+        check: bool = True,
+        stdin: str | None = None,
+        timeout: float = procs.PATIENCE,
     ) -> str:
         """Run virsh on the host against its own libvirtd; its output, stripped."""
         done = self.exec(
@@ -137,7 +141,7 @@ class Host:
         return ["ssh", *sshkeys.client(self.paths.ssh), f"root@{self.address}", words]
 
     def ssh(
-        self, command: str | Sequence[str], check: bool = True, timeout: float = 120
+        self, command: str | Sequence[str], check: bool = True, timeout: float = procs.PATIENCE
     ) -> subprocess.CompletedProcess[str]:
         """Run a command the way a real fleet is reached."""
         return procs.run(self.ssh_argv(command), check=check, timeout=timeout)
@@ -161,7 +165,7 @@ class Host:
                 self.paths.logs / f"{self.name}-supervisor.log",
             )
         pid = self.supervisor_pid
-        if pid is None or not procs.wait_for(lambda: self._own_network(pid), 5):
+        if pid is None or not procs.wait_for(lambda: self._own_network(pid)):
             raise LabError(f"{self.name} has no network namespace of its own")
         network.attach(self.number, self.index, pid)
         self.apply_link()
@@ -180,7 +184,8 @@ class Host:
             rawlog.host_event(self.paths.raw, self.name, event)
         procs.stop(self._supervisor)
         # PID 1 dies with the supervisor; here only the rest of that is awaited.
-        procs.wait_for(lambda: procs.alive(init) is None, 5)
+        if not procs.wait_for(lambda: procs.alive(init) is None):
+            raise LabError(f"{self.name}: its first process does not end")
         procs.stop(init)
 
     def reboot(self) -> None:
@@ -198,11 +203,11 @@ class Host:
         if link.plugged and not all(_accepts(self.address, port) for port in (22, 16514)):
             return False
         try:
-            return self.virsh("net-list", "--name", timeout=30) == "lan"
+            return self.virsh("net-list", "--name") == "lan"
         except (LabError, subprocess.TimeoutExpired):
             return False
 
-    def wait_ready(self, timeout: float = 60) -> None:
+    def wait_ready(self, timeout: float = procs.PATIENCE) -> None:
         if not procs.wait_for(self.ready, timeout, pause=0.1):
             raise LabError(
                 f"{self.name} is not ready after {timeout:.0f} s; see {self.paths.logs / self.name}"

@@ -17,6 +17,8 @@ from .procs import run
 
 # The guests' network inside every host; libvirt knows it as network "lan".
 GUEST_BRIDGE = "br-lan"
+# What libvirt moves memory and disks through, as seen by the source.
+HELD = ("pref", "5", "ipproto", "tcp", "dport", "49152-49215", "blackhole")
 
 
 def link_exists(name: str) -> bool:
@@ -92,6 +94,20 @@ def shape(number: int, index: int, pid: int, into: float | None, out: float | No
     """Limit a host's link, in Mbit/s for each direction; None means no limit."""
     _tbf(["tc"], names.veth(number, index), into)
     _tbf(inside(pid, "tc"), "eth0", out)
+
+
+def hold(pid: int) -> None:
+    """Nothing more leaves on connections that carry migrations, until `let_go`.
+
+    They stay open, and so do all others: nobody sees a broken network. A connection that is made
+    meanwhile fails, so hold a migration once it has begun.
+    """
+    if "blackhole" not in run(inside(pid, "ip", "rule")).stdout:
+        run(inside(pid, "ip", "rule", "add", *HELD))
+
+
+def let_go(pid: int) -> None:
+    run(inside(pid, "ip", "rule", "delete", *HELD), check=False)
 
 
 def _tbf(tc: list[str], device: str, mbit: float | None) -> None:

@@ -141,7 +141,7 @@ class Population:
                 best = (path.stat().st_mtime_ns, path.parent.name, *found)
         return best[1:] if best else None
 
-    def wait_ticking(self, names: Iterable[str], timeout: float = 60) -> None:
+    def wait_ticking(self, names: Iterable[str], timeout: float = procs.PATIENCE) -> None:
         """Wait until each of the guests ticks anew from now on."""
         waiting = {name: self._sizes(name) for name in names}
 

@@ -24,11 +24,14 @@ from pathlib import Path
 from .names import LabError, machine_boot
 
 HERE = Path(__file__).resolve().parent
+# Seconds until a wait for what must come is given up: a hang is all that this is for. What comes
+# is waited for no longer than it takes; a shorter time would only fail on a busy machine.
+PATIENCE = 600
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def run(
-    argv: Sequence[str], check: bool = True, stdin: str | None = None, timeout: float = 120
+    argv: Sequence[str], check: bool = True, stdin: str | None = None, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run a command, text in and out; a failure becomes a LabError that shows it."""
     done = subprocess.run(
@@ -96,7 +99,7 @@ def _launch(record: Path, log: Path, argv: Sequence[str]) -> None:
         stdin=subprocess.DEVNULL,
         env=child_environment(),
         check=False,
-        timeout=30,
+        timeout=PATIENCE,
     )
     if done.returncode != 0:
         raise LabError(f"{argv[0]} could not be started; see {log}")
@@ -108,15 +111,16 @@ def stop(record: Path, sig: int = signal.SIGKILL, timeout: float = 10) -> bool:
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sig)
-        if not wait_for(lambda: alive(record) is None, timeout):
-            if sig == signal.SIGKILL:
+        kill = sig == signal.SIGKILL
+        if not wait_for(lambda: alive(record) is None, PATIENCE if kill else timeout):
+            if kill:
                 raise LabError(f"process {pid} ({record.stem}) does not end")
             return stop(record)
     record.unlink(missing_ok=True)
     return pid is not None
 
 
-def wait_for(condition: Callable[[], bool], timeout: float, pause: float = 0.02) -> bool:
+def wait_for(condition: Callable[[], bool], timeout: float = PATIENCE, pause: float = 0.02) -> bool:
     """Look until the condition holds; False when the time is up."""
     end = time.monotonic() + timeout
     while not condition():

@@ -24,6 +24,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from . import procs
+from .names import LabError
+
 
 def record(
     host: str,
@@ -55,6 +58,23 @@ def host_event(raw: Path, host: str, text: str) -> None:
 
 def announce(raw: Path, vm: str, text: str) -> None:
     append(raw, record("-", vm, "A", text))
+
+
+def wait_for_heartbeat(raw: Path) -> None:
+    """Wait until the collector has looked at everything once more, from now on."""
+    now = time.monotonic_ns()
+
+    def beat() -> bool:
+        with open(raw / "ticks.log", "rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - 65536))
+            lines = stream.read().split(b"\n")[1:-1]
+        return any(
+            line.endswith(b" - - C 0 =alive") and int(line.split(b" ", 1)[0]) > now
+            for line in lines
+        )
+
+    if not procs.wait_for(beat):
+        raise LabError("the collector has no heartbeat any more")
 
 
 def manifest(raw: Path, **entry: Any) -> None:

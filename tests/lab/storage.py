@@ -36,7 +36,7 @@ def up(paths: Paths, number: int) -> None:
             ],
             paths.logs / "nbdkit.log",
         )
-    if not procs.wait_for(lambda: _answers(number), 10):
+    if not procs.wait_for(lambda: _answers(number)):
         raise names.LabError(f"nbdkit does not answer; see {paths.logs / 'nbdkit.log'}")
 
 

@@ -18,6 +18,8 @@ from kubesim import Kubesim
 from kubesim.given import WANTED, Given
 from kubesim.kinds import NODES, VMS
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[3]
 # One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody.
 CHOSEN = (

@@ -51,7 +51,7 @@ def guest(lab: Lab) -> Iterator[object]:
         spec = GuestSpec(name, **fields)
         made.append(name)
         lab.run(host, spec)
-        lab.wait_ticking([name], 120)
+        lab.wait_ticking([name])
         return spec
 
     yield make

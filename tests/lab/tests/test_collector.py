@@ -72,7 +72,7 @@ def test_the_census_sees_a_process_come_and_go(
     words = ["/usr/bin/qemu-system-x86_64", "-c", "input()", "-name", "guest=web,debug-threads=on"]
     process = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE)
     try:
-        assert procs.wait_for(lambda: mine(census) == ["web Q there"], 4, pause=0.02)
+        assert procs.wait_for(lambda: mine(census) == ["web Q there"])
         assert mine(census) == []
     finally:
         process.kill()

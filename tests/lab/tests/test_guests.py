@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lab import Lab, checker, procs
+from lab import Lab, checker, procs, rawlog
 
 pytestmark = pytest.mark.lab
 
@@ -17,12 +17,12 @@ MIGRATE = ("migrate", "--live", "--p2p", "--persistent", "--undefinesource")
 
 
 def report(lab: Lab, name: str, drained: str = "") -> dict:
-    time.sleep(1.2)  # one heartbeat of the collector
+    rawlog.wait_for_heartbeat(lab.paths.raw)
     found = checker.check(lab.paths.raw, {drained})
     return next(guest for guest in found["guests"] if guest["name"] == name)
 
 
-def seen(lab: Lab, name: str, text: str, timeout: float = 20) -> bool:
+def seen(lab: Lab, name: str, text: str) -> bool:
     """Whether a text comes up in the guest's lines on any host."""
 
     def there() -> bool:
@@ -31,9 +31,10 @@ def seen(lab: Lab, name: str, text: str, timeout: float = 20) -> bool:
             for path in lab.paths.raw.glob(f"serial/*/{name}.log")
         )
 
-    return procs.wait_for(there, timeout)
+    return procs.wait_for(there)
 
 
+@pytest.mark.full
 def test_shared_disk_moves_over_tls_and_stays_live(lab: Lab, guest) -> None:
     guest(
         "mover",
@@ -56,6 +57,7 @@ def test_shared_disk_moves_over_tls_and_stays_live(lab: Lab, guest) -> None:
     assert "<virtops:antiAffinityGroup>web</virtops:antiAffinityGroup>" in xml
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("extra", [["--tls"], ["--postcopy", "--postcopy-after-precopy"]])
 def test_other_ways_to_move(lab: Lab, guest, extra: list[str]) -> None:
     name = "by" + extra[0]
@@ -65,6 +67,7 @@ def test_other_ways_to_move(lab: Lab, guest, extra: list[str]) -> None:
     assert report(lab, name)["verdict"] == "live"
 
 
+@pytest.mark.full
 def test_local_disk_moves_with_its_storage(lab: Lab, guest) -> None:
     spec = guest("copied", disks=[("local", 16)])
     here, there = lab.host("host-a"), lab.host("host-b")
@@ -78,6 +81,7 @@ def test_local_disk_moves_with_its_storage(lab: Lab, guest) -> None:
     assert (found["verdict"], found["disk_errors"]) == ("live", [])
 
 
+@pytest.mark.full
 def test_an_empty_disk_on_the_target_is_found_out(lab: Lab, guest) -> None:
     spec = guest("swapped", disks=[("local", 16)])
     assert seen(lab, "swapped", " ok 2")
@@ -103,6 +107,7 @@ def test_both_running_is_twice(lab: Lab, guest) -> None:
     assert report(lab, "double")["verdict"] == "twice"
 
 
+@pytest.mark.full
 def test_damaged_memory_is_found_out(lab: Lab, guest) -> None:
     """It damages itself, when it has said that all is well: a word that is only read, and one
     that is rewritten all the time."""
@@ -116,18 +121,20 @@ def test_damaged_memory_is_found_out(lab: Lab, guest) -> None:
     assert checker.check(lab.paths.raw, set())["totals"]["memory_errors"] == 1
 
 
+@pytest.mark.full
 def test_power_button(lab: Lab, guest) -> None:
     guest("polite")
     guest("deaf", noacpi=True, machine="q35")
     lab.shutdown_guest("host-a", "polite")
     lab.shutdown_guest("host-a", "deaf")
     here = lab.host("host-a")
-    assert procs.wait_for(lambda: here.virsh("domstate", "polite") == "shut off", 20)
+    assert procs.wait_for(lambda: here.virsh("domstate", "polite") == "shut off")
     assert seen(lab, "deaf", "ignored")
     assert report(lab, "polite")["verdict"] == "stopped"
     assert report(lab, "deaf")["verdict"] == "live"
 
 
+@pytest.mark.full
 def test_managed_save_and_restore(lab: Lab, guest) -> None:
     guest("saved", disks=[("shared", 8)])
     here = lab.host("host-a")
@@ -140,12 +147,14 @@ def test_managed_save_and_restore(lab: Lab, guest) -> None:
     assert (woken["verdict"], woken["running_again"]) == ("stopped", True)
 
 
+@pytest.mark.full
 def test_transient_and_never_moved(lab: Lab, guest) -> None:
     guest("fleeting", persistent=False)
     assert lab.host("host-a").virsh("list", "--transient", "--name") == "fleeting"
     assert report(lab, "fleeting", drained="host-a")["verdict"] == "blocked"
 
 
+@pytest.mark.full
 def test_ticks_come_often_enough(lab: Lab, guest) -> None:
     guest("metronome")
     first = lab.last_tick("metronome")

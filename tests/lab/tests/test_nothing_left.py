@@ -83,7 +83,16 @@ def own_namespaces(lab: Lab) -> set[str]:
     return {os.readlink(f"/proc/{host.supervisor_pid}/ns/net") for host in lab.hosts.values()}
 
 
-@pytest.mark.parametrize("crash", ["none", "supervisors", "all", "build-removed", "old-boot"])
+@pytest.mark.parametrize(
+    "crash",
+    [
+        "all",
+        *(
+            pytest.param(crash, marks=pytest.mark.full)
+            for crash in ("none", "supervisors", "build-removed", "old-boot")
+        ),
+    ],
+)
 def test_down_leaves_nothing(second: Lab, crash: str) -> None:
     paths, number = second.paths, second.number
     mine = own_namespaces(second)
@@ -96,7 +105,7 @@ def test_down_leaves_nothing(second: Lab, crash: str) -> None:
             pid = procs.alive(record) if record.suffix != ".link" else None
             if pid and (crash != "supervisors" or record.suffix == ".supervisor"):
                 os.kill(pid, signal.SIGKILL)
-                procs.wait_for(lambda pid=pid: procs.start_time(pid) is None, 5)
+                procs.wait_for(lambda pid=pid: procs.start_time(pid) is None)
     if crash == "build-removed":
         shutil.rmtree(paths.state)
     if crash == "old-boot":
@@ -114,6 +123,7 @@ def test_down_leaves_nothing(second: Lab, crash: str) -> None:
     Lab.down(paths.name)  # and again: nothing to do
 
 
+@pytest.mark.full
 def test_labs_run_side_by_side(lab: Lab, second: Lab) -> None:
     assert lab.number != second.number
     assert {h.address for h in lab.hosts.values()}.isdisjoint(

@@ -104,7 +104,12 @@ def test_host_after_host(roll: Roll) -> None:
 
 @pytest.mark.parametrize(
     ("step", "before", "how"),
-    [("look", 0, "gone"), ("drained", 1, "gone"), ("drained", 1, "failed"), ("active", 4, "gone")],
+    [
+        pytest.param("look", 0, "gone", marks=pytest.mark.full),
+        pytest.param("drained", 1, "gone", marks=pytest.mark.full),
+        ("drained", 1, "failed"),
+        ("active", 4, "gone"),
+    ],
 )
 def test_it_stops_at_the_first_host_that_fails_or_is_gone(
     roll: Roll, step: str, before: int, how: str
@@ -138,6 +143,7 @@ def test_the_error_of_a_failed_task_is_in_the_summary(roll: Roll) -> None:
     assert "non-zero return code: repository is unreachable. host-a: " in text
 
 
+@pytest.mark.full
 def test_it_says_what_is_done(roll: Roll) -> None:
     code, text = roll.run("host-b drained gone")
     assert code != 0
@@ -145,6 +151,7 @@ def test_it_says_what_is_done(roll: Roll) -> None:
     assert "Done: host-a. Not done: host-b." in text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("playbook", ["drain", "restore", ROLL])
 def test_a_pattern_that_matches_no_host_is_an_error(roll: Roll, playbook: str) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-aa", playbook=playbook)
@@ -153,12 +160,14 @@ def test_a_pattern_that_matches_no_host_is_an_error(roll: Roll, playbook: str) -
     assert not roll.steps_file.exists()
 
 
+@pytest.mark.full
 def test_a_pattern_says_which_hosts(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=all:!host-a")
     assert code == 0, text
     assert roll.steps == steps("host-b")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", [[], ["-e", "maintenance_hosts="]])
 @pytest.mark.parametrize("playbook", ["drain", "restore", ROLL])
 def test_nothing_is_done_when_nobody_said_which_hosts(
@@ -170,6 +179,7 @@ def test_nothing_is_done_when_nobody_said_which_hosts(
     assert not roll.steps_file.exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("playbook", ["drain", "restore", "plan", ROLL])
 def test_a_syntax_check_needs_no_hosts(roll: Roll, playbook: str) -> None:
     code, text = roll.run("", "-e", "ignored=1", "--syntax-check", playbook=playbook)
@@ -190,11 +200,13 @@ def test_hosts_are_named_by_a_limit_a_list_or_a_pattern(roll: Roll, words: list[
     assert roll.steps == steps("host-b")
 
 
+@pytest.mark.full
 def test_hosts_are_taken_in_the_order_given(roll: Roll) -> None:
     assert roll.run("", "-e", "maintenance_hosts=host-b,host-a")[0] == 0
     assert roll.steps == steps("host-b") + steps("host-a")
 
 
+@pytest.mark.full
 def test_a_task_file_that_is_not_there_is_told_before_anything_moves(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml")
     assert code != 0
@@ -202,6 +214,7 @@ def test_a_task_file_that_is_not_there_is_told_before_anything_moves(roll: Roll)
     assert not roll.steps_file.exists()
 
 
+@pytest.mark.full
 def test_a_relative_task_file_is_looked_up_where_the_run_was_started(roll: Roll) -> None:
     (roll.folder / "work.yml").write_text('- ansible.builtin.debug: {msg: "the work is done"}\n')
     words = ["-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml"]
@@ -210,6 +223,7 @@ def test_a_relative_task_file_is_looked_up_where_the_run_was_started(roll: Roll)
     assert "the work is done" in text
 
 
+@pytest.mark.full
 def test_how_to_go_on_is_said_before_work_that_loses_the_host(roll: Roll) -> None:
     (roll.folder / "work.yml").write_text("- virtops.maintenance.virt_drain: {state: work}\n")
     words = ["-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml"]
@@ -221,6 +235,7 @@ def test_how_to_go_on_is_said_before_work_that_loses_the_host(roll: Roll) -> Non
     assert "Not done: host-b. Fix the cause and continue with -e maintenance_hosts=host-b," in text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["failed", "gone"])
 def test_a_host_that_cannot_be_restored_does_not_keep_the_others(roll: Roll, how: str) -> None:
     code, text = roll.run(f"host-a active {how}", playbook="restore")
@@ -230,6 +245,7 @@ def test_a_host_that_cannot_be_restored_does_not_keep_the_others(roll: Roll, how
     assert "host-b is not restored" not in text
 
 
+@pytest.mark.full
 def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(roll: Roll) -> None:
     words = ["-e", "maintenance_hosts=host-a", "-e", "maintenance_plan_file=/none/plan.json"]
     code, text = roll.run("", *words, playbook="drain")

@@ -29,6 +29,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
 )
 
+pytestmark = pytest.mark.full
+
 WANTED = 3.0  # ms
 CARD = (Finding(Reason.INTERFACE, "no such network"),)
 # What makes a fleet hard: (MiB in use on each host, what each VM wants, how many start)

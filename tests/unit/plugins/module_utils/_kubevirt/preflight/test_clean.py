@@ -51,7 +51,9 @@ class Server:
     def list(self, path: str) -> tuple[list[Any], str]:
         return self.cluster.objects.get(path.rsplit("/", 1)[1], []), "1"
 
-    def request(self, method: str, path: str, body: Any = None, query: Any = None, **_: Any) -> Any:
+    def request(
+        self, method: str, path: str, body: Any = None, query: Any = None, **_more: Any
+    ) -> Any:
         if path == dry_runs.REVIEWS:
             return {"status": {"allowed": True}}
         if path.endswith("/eviction") and query == {"dryRun": "All"}:

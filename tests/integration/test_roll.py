@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A small roll with real reboots, judged by the hosts and the guests. The large one: make demo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from demo import plays, report, traces
+
+from lab import GuestSpec, Lab
+
+pytestmark = pytest.mark.lab
+
+# What a user would do on an empty host: here, note when, and what runs there.
+WORK = """
+- name: Work on the host
+  ansible.builtin.shell: 'date +%s%N >/root/patched && virsh -q list --name >>/root/patched'
+"""
+
+
+def test_host_after_host_is_emptied_rebooted_and_given_back(
+    shared: Callable[[int], Lab], tmp_path: Path
+) -> None:
+    lab = shared(2)
+    work = tmp_path / "work.yml"
+    work.write_text(WORK, encoding="utf-8")
+    lab.run("host-a", GuestSpec("shop", fill_mib=32, autostart=True))
+    # Shut down by the drain of its host, started by its restore.
+    lab.run("host-b", GuestSpec("batch", strategy="None", autostart=True))
+    lab.wait_ticking(["shop", "batch"])
+    boots = {name: host.boot_id for name, host in lab.hosts.items()}
+
+    roll = {"maintenance_hosts": "all", "maintenance_tasks": str(work), "drain_allow_stop": True}
+    ended = plays.run(lab, "rolling_maintenance", roll)
+
+    assert ended.code == 0, ended.text
+    assert all(host.boot_id != boots[name] for name, host in lab.hosts.items())
+    notes = [host.exec("cat /root/patched").stdout.split() for host in lab.hosts.values()]
+    assert [len(note) for note in notes] == [1, 1], "a VM ran while the work was done"
+    assert int(notes[0][0]) < int(notes[1][0])
+    lab.wait_ticking(["shop", "batch"])
+    # shop moved to host-b and back, and nobody stopped it.
+    assert lab.where() == {
+        "shop": [("host-a", "running")],
+        "batch": [("host-b", "running")],
+    }
+    guests = {guest["name"]: guest for guest in report.check(lab.paths.raw, set())["guests"]}
+    assert guests["shop"]["verdict"] == "live"
+    assert guests["batch"]["running_again"]
+    assert traces.autostarted(lab.host("host-a")) == ["shop"]
+    assert traces.autostarted(lab.host("host-b")) == ["batch"]
+    assert [traces.volumes(host) for host in lab.hosts.values()] == [[], []]
+    assert traces.marked(lab) == []
