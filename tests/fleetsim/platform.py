@@ -279,6 +279,8 @@ class ModelPlatform:
         if domain is None or action.vm in self.fleet.moves:
             return Finding(Reason.MIGRATION_FAILED, f"it is not at rest on {action.target}")
         domain.marked = False
+        entry = self._acting.vms.get(action.vm) if self._acting else None
+        domain.persistent |= entry is not None and entry.persistent
         if domain.persistent:
             domain.autostart = action.autostart
         return None
@@ -291,8 +293,14 @@ class ModelPlatform:
         return None
 
     def _undefine(self, action: Action) -> Finding | None:
-        """Here (it runs there, or is defined there), or there (withdrawn). Never what is active."""
-        name = action.target if action.do is Do.COLD_WITHDRAW else self.node
+        """Here (it runs there, or is defined there), or there (withdrawn). Never what is active,
+        and never the last definition."""
+        name, other = self.node, action.target
+        if action.do is Do.COLD_WITHDRAW:
+            name, other = other, name
+        kept = self.fleet.machines[other].domains.get(action.vm)
+        if kept is None or not kept.persistent:
+            return Finding(Reason.STOP_FAILED, f"it is not defined on {other}")
         domain = self.fleet.machines[name].domains.get(action.vm)
         if domain is not None and domain.active:
             return Finding(Reason.STOP_FAILED, f"it is {domain.state.value} on {name}")

@@ -181,6 +181,8 @@ class Actor:
     def _finish(self, action: Action, record: NodeRecord) -> None:
         dom = self._hosts[action.target].domain(action.vm)
         entry = record.vms[action.vm]
+        if entry.persistent and not dom.isPersistent():
+            self._define_where_it_runs(action.target, dom)
         last = {"source": action.node, "target": action.target}
         last.update({"run": record.run_id, "at": self._wall()})
         finish_arrival(dom, entry.autostart, last)
@@ -191,14 +193,25 @@ class Actor:
 
     def _clean_source(self, action: Action, record: NodeRecord) -> None:
         """Remove the definition here. Only of a domain that is off here and defined there."""
-        self._hosts[action.target].domain(action.vm)  # raises when it is not there
+        there = self._hosts[action.target].domain(action.vm)  # raises when it is not there
         dom = self._source.domain(action.vm)
+        if not there.isPersistent():
+            # A move that was cut off before its end: there it would be gone once it is off.
+            self._define_where_it_runs(action.target, there)
         if not dom.isActive():
             flags = _keep_state()
             if action.do is Do.CLEAN_SOURCE:
                 # It runs there: a state saved here is older. Of one that is off it is the state.
                 flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
             dom.undefineFlags(flags)
+
+    def _define_where_it_runs(self, target: str, dom: Any) -> None:
+        """Make a transient domain persistent, and do not believe it before it is read."""
+        xml = dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        if not self._hosts[target].conn.defineXML(xml).isPersistent():
+            raise StoreError(
+                f"{dom.name()} is transient on {target}, and could not be defined there"
+            )
 
     # Stopping
 
@@ -242,7 +255,9 @@ class Actor:
         dom.setAutostart(1 if entry.autostart else 0)
 
     def _cold_withdraw(self, action: Action, record: NodeRecord) -> None:
-        self._source.domain(action.vm)  # raises when it is not here: then the other one stays
+        here = self._source.domain(action.vm)  # raises when it is not here
+        if not here.isPersistent():
+            raise StoreError(f"{here.name()} is not defined on {self._source.name}")
         dom = self._hosts[action.target].domain(action.vm)
         if not dom.isActive():
             dom.undefineFlags(_keep_state())

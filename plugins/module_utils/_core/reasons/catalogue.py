@@ -141,6 +141,11 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The VM is transient: libvirt can neither save it nor keep its definition when it stops.",
         "Define the VM persistently, or choose another on_not_migratable.",
     ),
+    Reason.DEFINITION_LEFT: _c(
+        "Others moved the VM, and its definition is still on the host that it left.",
+        "Define it where it runs (virsh dumpxml --migratable, virsh define), then undefine it"
+        " (virsh undefine --keep-nvram) on the host that it left.",
+    ),
     Reason.NO_TARGET: _c(
         "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
         "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",

@@ -77,6 +77,7 @@ class Reason(str, Enum):
     STOP_FAILED = "StopFailed"
     STOPPED_BY_ITSELF = "StoppedByItself"
     VANISHED = "VMVanished"
+    DEFINITION_LEFT = "DefinitionLeft"
     VM_LOST = "VMLost"
     RUNNING_TWICE = "RunningTwice"
     CRASHED = "VMCrashed"

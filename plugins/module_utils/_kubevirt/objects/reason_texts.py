@@ -104,6 +104,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "The guest or someone else stopped the VM during the run.",
         "Start it (virtctl start) if it should run.",
     ),
+    Reason.DEFINITION_LEFT: (
+        "Someone else moved the VM, and something of it is left on the node that it left.",
+        "Check the VM's VirtualMachineInstance and its virt-launcher pods on both nodes.",
+    ),
     Reason.VANISHED: (
         "Someone else deleted the VM during the run.",
         "Nothing, if that was intended. The API server's audit log says who did it.",

@@ -230,7 +230,11 @@ class Observer:
                 except libvirt.libvirtError:
                     obs.full = False
                     continue
-                if entry is not None and not marked and autostart == entry.autostart:
+                if entry is not None and (autostart, persistent, marked) == (
+                    entry.autostart,
+                    entry.persistent,
+                    False,
+                ):
                     self.clean.add(key)
             elif entry is not None:
                 autostart, persistent = entry.autostart, entry.persistent

@@ -48,8 +48,10 @@ class Domain:
         autostart: bool = False,
         metadata: str | None = None,
         config: str | None = None,
+        persistent: bool = True,
     ) -> None:
         self._binding = binding
+        self.persistent = persistent
         self._calls = calls
         self._where = where
         self.active = active
@@ -61,7 +63,10 @@ class Domain:
         return self.active
 
     def isPersistent(self) -> bool:  # noqa: N802 - libvirt's name
-        return True
+        return self.persistent
+
+    def name(self) -> str:
+        return "web"
 
     def autostart(self) -> int:
         return int(self._autostart)

@@ -90,8 +90,11 @@ class FakeHost:
         self.calls.append(f"delete {name.split('.', maxsplit=1)[0]} on {self.name}")
         return True
 
-    def defineXML(self, _xml: str) -> None:  # noqa: N802 - libvirt's name
+    def defineXML(self, _xml: str) -> Any:  # noqa: N802 - libvirt's name
         self.calls.append(f"define on {self.name}")
+        if self._domain is not None:
+            self._domain.persistent = True
+        return self._domain
 
 
 class World:
@@ -241,6 +244,29 @@ def test_the_source_is_cleaned_only_when_the_vm_is_defined_there(world: World) -
     there = world.domain("host-b")
     assert world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record) is None
     assert world.calls == ["undefine on host-a"]
+
+
+def test_what_is_transient_there_is_defined_there_before_it_is_removed_here(world: World) -> None:
+    left, there = world.domain("host-a", active=False), world.domain("host-b", persistent=False)
+    assert world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record) is None
+    assert world.calls == ["define on host-b", "undefine on host-a"]
+
+
+def test_what_stays_transient_there_is_not_removed_here(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, there = world.domain("host-a", active=False), world.domain("host-b", persistent=False)
+    monkeypatch.setattr(FakeHost, "defineXML", lambda _host, _xml: there)
+    finding = world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record)
+    assert finding is not None
+    assert "could not be defined there" in finding.message
+    assert world.calls == []
+
+
+def test_an_arrival_without_a_definition_gets_one(world: World) -> None:
+    there = world.domain("host-b", persistent=False)
+    assert world.actor(None, there).apply(world.action(Do.FINISH), world.record) is None
+    assert world.calls[:2] == ["define on host-b", "autostart 1 on host-b"]
 
 
 def test_a_running_domain_is_never_undefined(world: World) -> None:

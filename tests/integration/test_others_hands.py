@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Owners act beside a drain. What they do is theirs, and no definition is lost by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from demo import plays, traces
+
+from lab import GuestSpec, Lab
+from lab.procs import wait_for
+
+pytestmark = pytest.mark.lab
+
+HERE = {"maintenance_hosts": "host-a", "drain_max_attempts": 1}
+
+
+@pytest.fixture
+def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
+    lab = shared(2)
+    yield lab
+    for host in lab.hosts.values():
+        lab.unshape(host)
+        if traces.volumes(host):
+            ended = plays.run(lab, "restore", {"maintenance_hosts": host.name})
+            assert ended.code == 0, ended.text
+
+
+@pytest.mark.parametrize("autostart", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize("again", ["drain", pytest.param("restore", marks=pytest.mark.full)])
+def test_what_the_owner_moved_after_a_failed_drain_stays_defined(
+    lab: Lab, autostart: bool, again: str
+) -> None:
+    """By virsh's default flags: it is transient on host-b, and its definition stays on host-a."""
+    source, target = lab.host("host-a"), lab.host("host-b")
+    name = f"desk-{again}-{autostart}".lower()
+    lab.run("host-a", GuestSpec(name, fill_mib=32, autostart=autostart))
+    lab.wait_ticking([name])
+    lab.shape("host-a", 8)
+    drain = plays.Play(lab, "drain", HERE)
+    try:
+        job = ("domjobinfo", name)
+        assert wait_for(lambda: "Unbounded" in source.virsh(*job, check=False)), drain.text
+        source.virsh("domjobabort", name)
+        failed = drain.wait()
+    finally:
+        if drain.running:
+            drain.kill()
+    assert failed.code != 0
+    assert failed.vm(name)["reason"] == "AttemptsUsedUp"
+    lab.unshape("host-a")
+    source.virsh("migrate", "--live", "--p2p", name, "qemu+tls://host-b/system")
+    assert traces.transient(target) == [name]
+
+    ended = plays.run(lab, again, HERE)
+
+    assert ended.code == 0, ended.text
+    row = ended.vm(name)
+    assert (row["verdict"], row["at"], row["reason"]) == ("moved", "host-b", "DefinitionLeft"), row
+    assert traces.defined(source) == [name]
+    # A reboot of host-a must not start it a second time.
+    assert traces.autostarted(source) == []
+    lab.wait_ticking([name])
+    lab.destroy_guest("host-b", name)
+    assert lab.where(name) == {name: [("host-a", "shut off")]}
+    if again == "drain":
+        restored = plays.run(lab, "restore", HERE)
+        assert restored.code == 0, restored.text
+    lab.remove_guest(name)

@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Others move a VM of a drain, or leave its definition behind. No definition is lost by that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Do,
+    NodePhase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
+    ended,
+    run,
+    two,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
+    POLICY,
+    vm,
+)
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Fate
+
+ONCE = replace(POLICY, max_attempts=1)
+
+
+def failed(fate: Fate, *, autostart: bool = False) -> Fleet:
+    """A drain of one VM has failed: it runs on host a."""
+    made = two(vm(1, "a", autostart=autostart))
+    made.fate = lambda _vm, _attempt: fate
+    assert run(made, ONCE).phase is NodePhase.BLOCKED
+    return made
+
+
+def move_by_hand(made: Fleet, *, persistent: bool, undefine: bool) -> str:
+    """As `virsh migrate --live`, with or without --persistent and --undefinesource."""
+    here = made.machines["a"].domains
+    ((uuid, domain),) = here.items()
+    made.machines["b"].domains[uuid] = replace(domain, persistent=persistent, autostart=False)
+    domain.state = State.SHUTOFF
+    if undefine:
+        del here[uuid]
+    return uuid
+
+
+@pytest.mark.parametrize("autostart", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(
+    persistent: bool, autostart: bool
+) -> None:
+    made = failed(Fate(fail_at=0.5), autostart=autostart)
+    uuid = move_by_hand(made, persistent=persistent, undefine=False)
+    outcome = run(made, ONCE, name="again")
+    assert outcome.phase is NodePhase.DRAINED
+    assert ended(outcome) == ("moved", "DefinitionLeft")
+    left = made.machines["a"].domains[uuid]
+    # The next boot of its old host must not start it a second time.
+    assert (left.state, left.autostart) == (State.SHUTOFF, False)
+    (entry,) = outcome.record.vms.values()
+    assert ("transient" in entry.message) != persistent
+
+
+def test_where_its_definition_went_with_nobody_it_gets_one_where_it_runs() -> None:
+    """virsh migrate --undefinesource: it is defined on no host."""
+    made = failed(Fate(fail_at=0.5), autostart=True)
+    uuid = move_by_hand(made, persistent=False, undefine=True)
+    outcome = run(made, ONCE, name="again")
+    assert outcome.phase is NodePhase.DRAINED
+    there = made.machines["b"].domains[uuid]
+    assert (there.persistent, there.autostart) == (True, True)
+
+
+def test_what_our_own_move_left_is_removed() -> None:
+    made = two(vm(1, "a"))
+    made.fate = lambda _vm, _attempt: Fate(leftover=True)
+    outcome = run(made)
+    assert outcome.phase is NodePhase.DRAINED
+    assert Do.CLEAN_SOURCE in [action.do for action in outcome.actions_done]
+    assert not made.machines["a"].domains
