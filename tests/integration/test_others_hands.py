@@ -71,3 +71,25 @@ def test_what_the_owner_moved_after_a_failed_drain_stays_defined(
         restored = plays.run(lab, "restore", HERE)
         assert restored.code == 0, restored.text
     lab.remove_guest(name)
+
+
+def test_what_its_owner_ends_after_the_drain_blocks_no_restore(lab: Lab) -> None:
+    """One is destroyed and undefined on its new host, and a transient one just ends there."""
+    source, target = lab.host("host-a"), lab.host("host-b")
+    lab.run("host-a", GuestSpec("removed"))
+    lab.run("host-a", GuestSpec("fleeting", persistent=False))
+    lab.wait_ticking(["removed", "fleeting"])
+    drained = plays.run(lab, "drain", HERE)
+    assert drained.code == 0, drained.text
+    for name in ("removed", "fleeting"):
+        lab.destroy_guest("host-b", name)
+    target.virsh("undefine", "removed")
+    assert lab.where() == {}
+
+    restored = plays.run(lab, "restore", HERE)
+
+    assert restored.code == 0, restored.text
+    for name in ("removed", "fleeting"):
+        row = restored.vm(name)
+        assert (row["verdict"], row["reason"]) == ("gone", "VMVanished"), row
+    assert [traces.volumes(host) for host in (source, target)] == [[], []]

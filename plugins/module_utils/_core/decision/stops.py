@@ -260,6 +260,13 @@ def _said_late(entry: VMRecord, before: str) -> bool:
     return before == Ending.BLOCKED.value and late
 
 
+def _handed_over(entry: VMRecord) -> bool:
+    """It was seen whole on its new host: what becomes of it there is its owner's business."""
+    arrived = (Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.GONE.value)
+    last = entry.last
+    return entry.ending in arrived or (last is not None and last.ended and last.ok)
+
+
 def handle_nowhere(step: Step, uuid: str) -> None:
     """Nowhere, in two full reads."""
     entry = step.record.vms[uuid]
@@ -271,7 +278,7 @@ def handle_nowhere(step: Step, uuid: str) -> None:
             step.attempt_or_block(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
         else:
             entry.end(Ending.STOPPED, step.record.node, entry.finding)
-    elif not entry.was_active:
+    elif not entry.was_active or _handed_over(entry):
         entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
     elif entry.attempts or _boot_over(step, entry):
         entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))

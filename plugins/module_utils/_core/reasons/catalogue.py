@@ -231,8 +231,9 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Start it on the host that defines it, if it should run.",
     ),
     Reason.VANISHED: _c(
-        "Someone else undefined or destroyed the VM during the run.",
-        "Nothing, if that was intended. Its last definition is in the host's record.",
+        "Someone else undefined or destroyed the VM, or a transient VM ended.",
+        "Nothing, if that was intended. Otherwise libvirtd's logs on its hosts say when"
+        " it went; define it again from a definition of your own.",
     ),
     Reason.VM_LOST: _d(
         "The VM is on no host, in two full reads of all hosts.",

@@ -77,6 +77,20 @@ def test_where_its_definition_went_with_nobody_it_gets_one_where_it_runs() -> No
     assert (there.persistent, there.autostart) == (True, True)
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("intent", ["active", "drained"])
+def test_what_its_owner_removes_after_the_move_blocks_nothing(
+    intent: str, persistent: bool
+) -> None:
+    """For persistent ones: destroyed and undefined. A transient one just has to be shut down."""
+    made = two(vm(1, "a", persistent=persistent))
+    assert run(made).phase is NodePhase.DRAINED
+    made.power_off("b", "u1", vanish=True)
+    outcome = run(made, intent=intent, name="again")
+    assert ended(outcome) == ("gone", "VMVanished")
+    assert outcome.phase in (NodePhase.DRAINED, NodePhase.ACTIVE)
+
+
 def test_what_our_own_move_left_is_removed() -> None:
     made = two(vm(1, "a"))
     made.fate = lambda _vm, _attempt: Fate(leftover=True)
