@@ -93,3 +93,24 @@ def test_what_its_owner_ends_after_the_drain_blocks_no_restore(lab: Lab) -> None
         row = restored.vm(name)
         assert (row["verdict"], row["reason"]) == ("gone", "VMVanished"), row
     assert [traces.volumes(host) for host in (source, target)] == [[], []]
+
+
+@pytest.mark.full
+def test_a_guest_that_restarts_when_it_powers_off_is_not_asked(lab: Lab) -> None:
+    source = lab.host("host-a")
+    lab.run("host-a", GuestSpec("stubborn", strategy="None"))
+    lab.wait_ticking(["stubborn"])
+    source.virsh("set-lifecycle-action", "stubborn", "poweroff", "restart", "--live", "--config")
+    before = lab.last_tick("stubborn")
+
+    ended = plays.run(lab, "drain", {**HERE, "drain_allow_stop": True})
+
+    assert ended.code != 0
+    assert "RestartsOnPowerOff" in ended.text
+    lab.wait_ticking(["stubborn"])
+    after = lab.last_tick("stubborn")
+    assert before and after and before[1] == after[1], "the guest was rebooted"
+    # What the finding says beforehand is so: libvirt starts it again.
+    source.virsh("shutdown", "stubborn", "--mode", "acpi")
+    assert wait_for(lambda: (now := lab.last_tick("stubborn")) and now[1] != after[1])
+    lab.remove_guest("stubborn")

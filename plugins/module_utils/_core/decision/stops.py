@@ -31,7 +31,11 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if way is Way.SAVE and not vm.persistent:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TRANSIENT))
         return
-    never = {Way.SAVE: vm.save_findings, Way.COLD_MIGRATE: vm.cold_findings}.get(way, ())
+    never = {
+        Way.SAVE: vm.save_findings,
+        Way.SHUTDOWN: vm.shutdown_findings,
+        Way.COLD_MIGRATE: vm.shutdown_findings + vm.cold_findings,
+    }.get(way, ())
     if never:  # known before anything is stopped
         entry.end(Ending.BLOCKED, vm.node, never[0])
         return

@@ -130,6 +130,7 @@ class VM:
     `findings`: why it cannot migrate from here to anywhere.
     `cold_findings`: why it cannot be moved while it is off, to anywhere.
     `save_findings`: why it cannot be saved.
+    `shutdown_findings`: why it is not off after its guest was asked to power off.
     `resumable`: it stands paused as after a suspend, and the platform can let it run on.
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
@@ -164,6 +165,7 @@ class VM:
     findings: tuple[Finding, ...] = ()
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
+    shutdown_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     cold_refused_by: Mapping[str, tuple[Finding, ...]] | None = None
     job: Job | None = None

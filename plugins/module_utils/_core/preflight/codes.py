@@ -74,6 +74,7 @@ class Check(str, Enum):
     TPM_STATE = Reason.TPM_STATE.value
     BLOCK_JOB = Reason.BLOCK_JOB.value
     TRANSIENT = Reason.TRANSIENT.value
+    RESTARTS = Reason.RESTARTS.value
     NOT_RUNNING_NORMALLY = Reason.NOT_RUNNING_NORMALLY.value
     NOT_KNOWN_YET = Reason.NOT_KNOWN_YET.value
     # Where to

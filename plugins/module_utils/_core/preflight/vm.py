@@ -99,6 +99,9 @@ def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Foun
         waits = finding.reason is Reason.NOT_KNOWN_YET and facts.platform is Platform.KUBEVIRT
         soft = (answered or waits) and finding.reason is not Reason.SKIPPED
         yield report(Check(finding.reason.value), finding.message, soft)
+    if choice.way in (Way.SHUTDOWN, Way.COLD_MIGRATE):
+        for finding in vm.shutdown_findings:
+            yield report(Check(finding.reason.value), f"To be shut down: {finding.message}")
     if choice.way is Way.COLD_MIGRATE:
         for finding in vm.cold_findings:
             yield report(Check(finding.reason.value), f"For a cold migration: {finding.message}")

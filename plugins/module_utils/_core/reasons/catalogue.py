@@ -141,6 +141,11 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The VM is transient: libvirt can neither save it nor keep its definition when it stops.",
         "Define the VM persistently, or choose another on_not_migratable.",
     ),
+    Reason.RESTARTS: _c(
+        "The VM starts again when its guest powers off, so it cannot be shut down.",
+        "virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose another"
+        " on_not_migratable.",
+    ),
     Reason.DEFINITION_LEFT: _c(
         "Others moved the VM, and its definition is still on the host that it left.",
         "Define it where it runs (virsh dumpxml --migratable, virsh define), then undefine it"

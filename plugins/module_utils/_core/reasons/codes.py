@@ -53,6 +53,7 @@ class Reason(str, Enum):
     TPM_STATE = "TPMStateNotLiveMigratable"
     BLOCK_JOB = "BlockJobRunning"
     TRANSIENT = "TransientDomain"
+    RESTARTS = "RestartsOnPowerOff"
     NO_TARGET = "NoTargetWithCapacity"
     NEWER_TO_OLDER = "NewerToOlder"
     NOT_RUNNING_NORMALLY = "StateNotLiveMigratable"

@@ -104,6 +104,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "The guest or someone else stopped the VM during the run.",
         "Start it (virtctl start) if it should run.",
     ),
+    Reason.RESTARTS: (
+        "The VM starts again when its guest powers off, so it cannot be shut down.",
+        "Choose another on_not_migratable.",
+    ),
     Reason.DEFINITION_LEFT: (
         "Someone else moved the VM, and something of it is left on the node that it left.",
         "Check the VM's VirtualMachineInstance and its virt-launcher pods on both nodes.",

@@ -259,6 +259,7 @@ class DomainSpec:
     tsc_frequency: int = 0
     hyperv_passthrough: bool = False
     launch_security: str = ""
+    on_poweroff: str = ""  # empty: libvirt's default, destroy
     disks: tuple[DiskSpec, ...] = ()
     interfaces: tuple[InterfaceSpec, ...] = ()
     host_devices: tuple[HostDeviceSpec, ...] = ()

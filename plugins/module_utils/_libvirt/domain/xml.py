@@ -127,6 +127,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
             e.get("mode") == "passthrough" for e in root.findall("features/hyperv")
         ),
         launch_security="" if security is None else security.get("type", "unknown"),
+        on_poweroff=(root.findtext("on_poweroff") or "").strip(),
         disks=tuple(parse_disk(e) for e in devices.findall("disk")),
         interfaces=tuple(_interface(e) for e in devices.findall("interface")),
         host_devices=tuple(_host_devices(devices)),

@@ -140,6 +140,17 @@ def save_findings(spec: DomainSpec, runtime: Runtime) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+def shutdown_findings(spec: DomainSpec) -> tuple[Finding, ...]:
+    """Why the domain is not off once its guest has powered off.
+
+    libvirt's documentation of <on_poweroff>: anything but destroy keeps the domain.
+    """
+    if spec.on_poweroff in ("", "destroy"):
+        return ()
+    text = f"Its definition has <on_poweroff>{spec.on_poweroff}</on_poweroff>."
+    return (Finding(Reason.RESTARTS, text),)
+
+
 def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
     """What binds a running domain to its QEMU process or its host, by its XML alone."""
     for filesystem in spec.filesystems:

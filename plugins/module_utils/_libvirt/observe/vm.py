@@ -25,7 +25,13 @@ from ..migratability.blockers import qemu_blockers
 from ..migratability.cold import cold_findings, tpm_state
 from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
 from ..migratability.host_files import missing_files
-from ..migratability.live import Runtime, save_findings, source_findings, target_findings
+from ..migratability.live import (
+    Runtime,
+    save_findings,
+    shutdown_findings,
+    source_findings,
+    target_findings,
+)
 from ..migratability.shared_storage import DiskView, local_views, path_shared, target_views
 from ..migratability.target_devices import missing_devices
 from .disks import with_chains, with_obstacles
@@ -66,6 +72,7 @@ class VMFacts:
     copied: tuple[str, ...] = field(default=())
     cold_findings: tuple[Finding, ...] = ()
     save_findings: tuple[Finding, ...] = ()
+    shutdown_findings: tuple[Finding, ...] = ()
     constraints: Constraints = NO_CONSTRAINTS
     known: bool = True
 
@@ -90,6 +97,7 @@ class VMFacts:
             findings=findings,
             cold_findings=self.cold_findings,
             save_findings=self.save_findings,
+            shutdown_findings=self.shutdown_findings,
             refused_by=self.refused_by,
             cold_refused_by=self.cold_refused_by,
             job=job,
@@ -165,6 +173,7 @@ def _facts(
             spec, runtime, views, lambda path: path_shared(path, source.config.shared_paths)
         ),
         save_findings=save_findings(spec, runtime),
+        shutdown_findings=shutdown_findings(spec),
         constraints=needs,
     )
 

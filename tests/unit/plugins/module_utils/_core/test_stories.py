@@ -183,6 +183,16 @@ def test_an_external_owner_is_asked_and_moves_it() -> None:
     assert made.machines["b"].domains["u1"].marked is False
 
 
+@pytest.mark.parametrize("way", ["shutdown", "cold_migrate"])
+def test_a_guest_that_would_only_restart_is_not_asked_to_power_off(way: str) -> None:
+    domain = vm(1, "a", **FIXED)
+    domain.spec = replace(domain.spec, shutdown_findings=(Finding(Reason.RESTARTS),))
+    outcome = run(two(domain), on(way))
+    assert outcome.phase is NodePhase.BLOCKED
+    assert ended(outcome) == ("blocked", "RestartsOnPowerOff")
+    assert {action.do for action in outcome.actions_done} == {Do.CORDON}
+
+
 def test_a_crash_of_the_node_is_not_a_drain() -> None:
     """An empty node is also what a crash leaves."""
     made = two(vm(1, "a", **FIXED), vm(2, "a", persistent=False, **FIXED))

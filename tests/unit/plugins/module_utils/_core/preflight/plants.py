@@ -198,6 +198,7 @@ def a_medium() -> tuple[Facts, Policy]:
     return replace(facts, vms={**facts.vms, "u0": media}), policy
 
 
+SHUTDOWN = Policy(on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True)
 SAVE = Policy(on_not_migratable=OnNotMigratable.SAVE, allow_stop=True)
 UNKNOWN = Policy(rules=(Rule("rate", lambda _document: None),))
 POST_COPY = Policy(migration=MigrationSettings(post_copy=True))
@@ -237,6 +238,9 @@ PLANTS: dict[Check, Plant] = {
         migratable=False,
         findings=(Finding(Reason.DISKS),),
         save_findings=(Finding(Reason.TRANSIENT),),
+    ),
+    Check.RESTARTS: vm(
+        L, SHUTDOWN, migratable=False, shutdown_findings=(Finding(Reason.RESTARTS),)
     ),
     Check.NOT_RUNNING_NORMALLY: vm(L, state=State.PAUSED),
     Check.NOT_KNOWN_YET: vm(L, migratable=None),

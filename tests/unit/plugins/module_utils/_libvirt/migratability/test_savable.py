@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
     Runtime,
     save_findings,
+    shutdown_findings,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
     disk,
@@ -42,3 +43,15 @@ def test_a_domain_that_cannot_be_saved(xml: str, runtime: Runtime, reason: Reaso
 
 def test_snapshots_do_not_keep_it_from_being_saved() -> None:
     assert save_findings(parse_domain(domain()), Runtime(snapshots=1)) == ()
+
+
+@pytest.mark.parametrize("what", ["restart", "preserve", "rename-restart"])
+def test_what_does_not_go_off_when_it_powers_off_is_known(what: str) -> None:
+    found = shutdown_findings(parse_domain(domain(top=f"<on_poweroff>{what}</on_poweroff>")))
+    assert [f.reason for f in found] == [Reason.RESTARTS]
+    assert what in found[0].message
+
+
+@pytest.mark.parametrize("top", ["", "<on_poweroff>destroy</on_poweroff>"])
+def test_what_goes_off_when_it_powers_off(top: str) -> None:
+    assert shutdown_findings(parse_domain(domain(top=top))) == ()

@@ -176,6 +176,12 @@ def _transient(fleet: Fleet) -> dict[Check, dict[str, Any]]:
     return fleet.look(Policy(on_not_migratable=OnNotMigratable.SAVE, allow_stop=True))
 
 
+def _restarts(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+    source(Reason.DISKS)(fleet)
+    fleet.vm(shutdown_findings=(Finding(Reason.RESTARTS, "on_poweroff is restart."),))
+    return fleet.look(Policy(on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True))
+
+
 def _undecided(fleet: Fleet) -> dict[Check, dict[str, Any]]:
     fleet.vm(document={"dirty_rate": None})
     fleet.obs.vms.pop(UUID(1))
@@ -204,6 +210,7 @@ BARE = tuple(Measured(name, 0.1, None, PKI, ["server-cert.pem"]) for name in "ab
 # These need an option as well.
 WITH: dict[Check, Look] = {
     Check.TRANSIENT: _transient,
+    Check.RESTARTS: _restarts,
     Check.UNDECIDED: _undecided,
     Check.SKIPPED: _skipped,
     Check.STAYS_OFF: _stopped,
