@@ -141,6 +141,11 @@ class Host:
                 raise
         return self._conn
 
+    @property
+    def is_connected(self) -> bool:
+        """Has it taken a connection? Opens none, and asks it nothing."""
+        return self._conn is not None
+
     def connect(self) -> Any:
         """A new connection, for `take`. Raises HostUnreachable."""
         return self._opener(self.config.uri)

@@ -22,10 +22,18 @@ from typing import Any
 from ..host.connection import HostUnreachable, open_connection
 from .host import Host, HostNow
 
-# Seconds. For a peer that answered before, or of which nothing is known.
-PATIENCE = 12.0
-# For one that did not answer in the slice before: a healthy one needs less.
-_KNOWN_SILENT = 1.0
+# Seconds to connect, for a peer that answered before, or of which nothing is known. The kernel asks
+# at 0, 1, 3, 7 and 15 s (TCP's SYN); a busy host that takes the last one has time for the rest.
+PATIENCE = 20.0
+# For one that did not answer in the slice before. A healthy one connects in a tenth of a second,
+# and on a machine of which others take all in one or two: 1 s called such hosts silent for good.
+_KNOWN_SILENT = 3.0
+# From then on for its answers: who took the connection is there, and may be slow. No longer than
+# keepalives take to find that its cable was pulled.
+_READ_FOR = 30.0
+# The same for one that was silent before: it may be one that takes connections and never answers,
+# and each slice would wait for that one anew.
+_READ_AGAIN_FOR = 10.0
 # Between two tries to connect in the background.
 _AGAIN = 5.0
 # What a slice has noted means nothing when it is older.
@@ -148,11 +156,11 @@ class Peers:
         """What was asked for. One that does not answer has an error."""
         asked, reads = self._asked, dict[str, HostNow]()
         for name in sorted(asked, key=lambda name: name in self._known):
-            patience = _KNOWN_SILENT if name in self._known else self._patience
-            if asked[name].wait(patience):
-                reads[name] = asked[name].result
+            too_long = self._wait(name, asked[name])
+            if too_long:
+                self._hosts[name].away = f"did not answer within {too_long:g} s"
             else:
-                self._hosts[name].away = f"did not answer within {patience:g} s"
+                reads[name] = asked[name].result
         for name, host in self._hosts.items():
             if name not in self._names:
                 reads[name] = HostNow(name, error="not asked in this slice", not_asked=True)
@@ -161,6 +169,18 @@ class Peers:
             elif not reads[name].error:
                 self._known.pop(name, None)
         return {name: reads[name] for name in self._hosts}
+
+    def _wait(self, name: str, task: Task) -> float:
+        """0: it is done; else the seconds that it did not keep to. Who is connected gets more."""
+        known = name in self._known
+        patience = _KNOWN_SILENT if known else self._patience
+        if task.wait(patience):
+            return 0.0
+        if self._hosts[name].is_connected:
+            patience += _READ_AGAIN_FOR if known else _READ_FOR
+            if task.wait(patience):
+                return 0.0
+        return patience
 
     def _is_back(self, host: Host) -> bool:
         """May it be asked? One that is away is tried in the background, now and then."""

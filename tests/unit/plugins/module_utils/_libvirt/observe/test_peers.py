@@ -39,6 +39,7 @@ class Wires:
         self.refuse: set[str] = set()
         self.dialled: list[str] = []
         self.over = threading.Event()
+        self.slow: set[str] = set()  # takes a connection at once, and answers when `over`
         monkeypatch.setattr(Host, "read", lambda host, _jobs: self.read(host))
 
     def open(self, uri: str) -> Any:
@@ -50,15 +51,16 @@ class Wires:
             raise HostUnreachable(uri, "no route to host", "Is it on?")
         return SimpleNamespace(isAlive=lambda: True, close=lambda: None)
 
-    @staticmethod
-    def read(host: Host) -> HostNow:
+    def read(self, host: Host) -> HostNow:
         try:
             assert host.conn
         except HostUnreachable as exc:
             return HostNow(host.name, error=str(exc))
+        if host.name in self.slow:
+            self.over.wait(30)
         return HostNow(host.name)
 
-    def peers(self, noted: str = "", names: str = "bc", patience: float = 0.2) -> Peers:
+    def peers(self, noted: str = "", names: str = "bc", patience: float = 0.5) -> Peers:
         return Peers([Host(HostConfig(n, f"x://{n}"), self.open) for n in names], noted, patience)
 
 
@@ -77,13 +79,11 @@ def errors(peers: Peers) -> dict[str, str]:
 def test_one_that_hangs_is_waited_for_once(wires: Wires) -> None:
     wires.hang = {"c"}
     peers = wires.peers()
-    began = time.monotonic()
-    assert errors(peers) == {"b": "", "c": "x://c: did not answer within 0.2 s"}
-    assert 0.2 <= time.monotonic() - began < 2.0
-    began = time.monotonic()
+    assert errors(peers) == {"b": "", "c": "x://c: did not answer within 0.5 s"}
     for _again in range(20):
         assert errors(peers)["c"]
-    assert time.monotonic() - began < 0.2
+        assert list(peers._asked) == ["b"]
+    assert wires.dialled.count("c") <= 2  # the second one in the background
     peers.close()
 
 
@@ -93,10 +93,9 @@ def test_whoever_else_uses_it_does_not_wait_either(wires: Wires) -> None:
     host = Host(HostConfig("c", "x://c"), wires.open)
     peers = Peers([host], "", 0.2)
     errors(peers)
-    began = time.monotonic()
     with pytest.raises(HostUnreachable, match="did not answer within"):
         assert host.conn
-    assert time.monotonic() - began < 0.1
+    assert wires.dialled == ["c"]
 
 
 def test_one_that_refuses_is_told_in_its_own_words_and_not_dialled_at_each_read(
@@ -117,7 +116,7 @@ def test_one_that_answers_again_is_read_again(
     peers = wires.peers(patience=5.0)
     assert errors(peers)["c"]
     wires.refuse = set()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while errors(peers)["c"]:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -134,16 +133,44 @@ def test_the_next_slice_does_not_wait_as_long(
     assert errors(first)["c"]
     first.close()
     second = wires.peers(noted, patience=5.0)
-    began = time.monotonic()
-    assert errors(second)["c"]
-    assert time.monotonic() - began < 2.0
+    assert errors(second) == {"b": "", "c": "x://c: did not answer within 0.05 s"}
     wires.hang = set()
     second.close()
     third = wires.peers(noted, patience=5.0)
-    monkeypatch.setattr(module, "_KNOWN_SILENT", 5.0)
+    monkeypatch.setattr(module, "_KNOWN_SILENT", 60.0)
     assert errors(third) == {"b": "", "c": ""}
     third.close()
     assert wires.peers(noted)._known == {}
+
+
+def test_one_that_took_the_connection_has_more_time(
+    wires: Wires, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and busy: it answers when its time to connect is long over."""
+    wires.slow = {"c"}
+    wait = module.Task.wait
+
+    def waited(task: module.Task, patience: float) -> bool:
+        if patience >= module._READ_FOR:
+            wires.over.set()
+        return wait(task, patience)
+
+    monkeypatch.setattr(module.Task, "wait", waited)
+    assert errors(wires.peers(patience=0.1)) == {"b": "", "c": ""}
+
+
+def test_one_that_never_answers_is_not_waited_for_at_length_in_each_slice(
+    wires: Wires, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections, and no more."""
+    for name, seconds in (("_READ_FOR", 0.2), ("_READ_AGAIN_FOR", 0.1), ("_KNOWN_SILENT", 0.05)):
+        monkeypatch.setattr(module, name, seconds)
+    wires.slow = {"c"}
+    noted = str(tmp_path / "silent")
+    for words in ("within 0.3 s", "within 0.15 s"):
+        peers = wires.peers(noted, patience=0.1)
+        assert errors(peers)["c"].endswith(words)
+        peers.close()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"c": "x"}', '{"c": 1}', '{"c": 1e300}'])
