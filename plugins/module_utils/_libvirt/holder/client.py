@@ -20,8 +20,12 @@ from typing import Any
 # Named here so that Ansible packs the holder into the module's archive.
 from . import daemon
 
-START_FOR = 20.0  # seconds for a new holder to be ready
-ANSWER_FOR = 10.0  # seconds for an answer
+# Seconds for a new holder to be ready. It is one when it says so, and its end is heard at once; the
+# time is for a Python and libvirt's binding that are read from a busy disk.
+START_FOR = 60.0
+# Seconds for an answer. A holder that has no processor answers late, and a drain that does not hear
+# it decides nothing about its migrations: better late than blind.
+ANSWER_FOR = 30.0
 _BOOT = (
     "import sys; sys.path[:] = {path!r}; "
     "from {package} import daemon; sys.exit(daemon.main({uri!r}, {run_dir!r}, {log!r}))"

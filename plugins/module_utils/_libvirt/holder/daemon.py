@@ -30,8 +30,11 @@ from .supervisor import Supervisor
 RUN_DIR = "/run/virtops"
 LOG = "/var/log/virtops-holder.log"
 LOG_LIMIT = 1 << 20  # bytes; the one before is kept as .1
-LINGER = 5.0  # seconds without work and clients until it ends
-LOCK_FOR = 10.0  # seconds to wait for a holder that is just ending
+# Seconds without work and clients until it ends. Longer than Ansible takes from one slice to the
+# next, also on a busy machine; a new start in each slice costs more than to wait.
+LINGER = 30.0
+# Seconds to wait for a holder that is just ending: the end of a Python with threads.
+LOCK_FOR = 30.0
 
 
 class Log:

@@ -24,9 +24,15 @@ from .links import Links, Local
 from .migrate import Place, Side, completed_stats, place_of, read_side
 from .order import MoveOrder
 
-# How long an answer that should be passing may stand until it is believed (seconds).
-PATIENCE = {Place.BOTH: 10.0, Place.NOWHERE: 5.0, Place.UNKNOWN: 120.0}
-SWITCH_OVER = 30.0  # no job, source runs, target still receives: its end is on its way
+# How long an answer that should be passing may stand until it is believed (seconds). Each side is
+# read by itself, and libvirt undefines here and defines there in steps of its own: on busy hosts
+# these are seconds apart, and libvirt itself lets a step wait 30 s for the lock of a VM. A false
+# "vanished" or "twice" calls somebody at night; the wait costs nobody anything, as nothing is
+# touched meanwhile. Twice is the graver word: a target that began to run may have to end first.
+PATIENCE = {Place.BOTH: 60.0, Place.NOWHERE: 30.0, Place.UNKNOWN: 120.0}
+# No job, the source runs, the target still receives: its end is on its way, also where QEMU must
+# free much memory on a busy host before it has ended.
+SWITCH_OVER = 120.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Optional
 
-PATIENCE = 2.0  # seconds for the resolver: it waits for name servers that do not answer
+# Seconds for the resolver. It waits 5 s for the first of its name servers before it asks the second
+# (resolv.conf's default), whose answer should still count.
+PATIENCE = 8.0
 # Names that mean the loopback address without any resolver (RFC 6761, and what distributions
 # write into /etc/hosts).
 # fmt: off

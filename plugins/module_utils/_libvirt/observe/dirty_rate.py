@@ -28,8 +28,9 @@ MEASURING, MEASURED = 1, 2
 # The longest that libvirt takes, and how long a measurement is good for. Seconds.
 LONGEST = 60
 FRESH = 600
-# Beyond its time, for the sums over the samples of a large guest.
-_GRACE = 5.0
+# Beyond its time, for the sums over the samples of a large guest whose QEMU shares its processor.
+# Who is done is not waited for.
+_GRACE = 15.0
 _POLL = 0.2
 
 Stats = Mapping[str, Any]

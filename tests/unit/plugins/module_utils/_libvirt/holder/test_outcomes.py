@@ -12,10 +12,20 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
     VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    outcome,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import (
+    Side,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
     Supervisor,
@@ -127,3 +137,57 @@ def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:
     drain.vms[VM].attempts[0].number = 3
     made._read_outcomes(drain)
     assert made._outcomes[VM, 3].ok
+
+
+class Sides:
+    """What is read on both sides, by a clock that a pause moves on: (seconds, here, there)."""
+
+    def __init__(self, *steps: tuple[float, State, State]) -> None:
+        self.steps, self.now = steps, 0.0
+
+    def at(self) -> tuple[State, State]:
+        return next(step[1:] for step in reversed(self.steps) if step[0] <= self.now)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> outcome.FinalPlace:
+        monkeypatch.setattr(outcome, "time", self)
+        monkeypatch.setattr(outcome, "_read_source", lambda *_a: (Side(self.at()[0]), ""))
+        monkeypatch.setattr(outcome, "_read_target", lambda *_a: (Side(self.at()[1]), ""))
+        monkeypatch.setattr(outcome, "_arrive", lambda *_a: {})
+        order: Any = SimpleNamespace(node="a", target="b")
+        nothing: Any = None
+        return outcome.wait_for_final_place(nothing, nothing, order)
+
+
+OFF, UP, COMES = State.ABSENT, State.RUNNING, State.INCOMING
+
+
+@pytest.mark.parametrize(
+    ("steps", "at"),
+    [
+        (((0, OFF, OFF), (25, OFF, UP)), "b"),
+        (((0, UP, UP), (50, OFF, UP)), "b"),
+        (((0, UP, COMES), (100, OFF, UP)), "b"),
+        (((0, UP, COMES),), "a"),
+    ],
+    ids=["nowhere for a while", "twice for a while", "switches over late", "did not switch over"],
+)
+def test_a_busy_host_is_given_time_between_two_steps(
+    monkeypatch: pytest.MonkeyPatch, steps: Any, at: str
+) -> None:
+    found = Sides(*steps).read(monkeypatch)
+    assert (found.at, found.reason) == (at, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"), [(OFF, Reason.VANISHED), (UP, Reason.RUNNING_TWICE)], ids=lambda x: x.value
+)
+def test_what_stands_is_believed(
+    monkeypatch: pytest.MonkeyPatch, place: State, reason: Reason
+) -> None:
+    assert Sides((0, place, place)).read(monkeypatch).reason is reason

@@ -108,7 +108,7 @@ def test_which_errors_mean_that_it_is_lost(text: str, code: int, lost: bool) -> 
 
 def test_it_opens_with_keepalive(bind: Any) -> None:
     bind(lambda _uri: FakeConnection())
-    assert open_connection("qemu+tls://b/system").keepalive == (5, 3)
+    assert open_connection("qemu+tls://b/system").keepalive == (5, 6)
 
 
 def test_a_driver_without_keepalive(bind: Any) -> None:
