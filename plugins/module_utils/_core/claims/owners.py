@@ -30,7 +30,10 @@ from enum import Enum
 from ..model.observation import State
 from ..model.record import Ending, VMRecord
 
-DEAD_AFTER = 20.0  # seconds
+# Seconds. A holder of a busy host leaves its marks late, as libvirtd has to write each of them; one
+# that leaves none for thirty intervals is not slow. The price: the claim of a dead drain keeps its
+# room for a minute. A live one that is called dead would lose its room on the target.
+DEAD_AFTER = 60.0
 HEARTBEAT_INTERVAL = 2.0  # seconds between two marks of a holder that has work
 
 _COMES = frozenset({State.INCOMING, State.POSTCOPY, State.POSTCOPY_FAILED, State.UNKNOWN})

@@ -185,7 +185,7 @@ def test_what_a_dead_drain_holds_is_named_and_removed(world: World) -> None:
     assert not world.stands
     assert world.slots == ""
     assert world.stale_claims.reported == [
-        f"Removed the claim on b of {WHO}: its drain is dead. For 20 s there was no migration of"
+        f"Removed the claim on b of {WHO}: its drain is dead. For 60 s there was no migration of"
         " it and no sign of its holder."
     ]
 
