@@ -20,6 +20,9 @@ description:
     C(vm.unprivileged_userfaultfd), V(-1) if it has none.
   - What may follow is about QEMU's certificates for migrations. V(1) if it wants one of who calls
     it, else V(0), then their directory, and each file that is missing there.
+  - The hosts were asked one after the other, so who asked had the answer of one before the time at
+    which the next one was asked, and that of the last one before O(ended). The clock is compared
+    with the middle of the two times.
   - A host that could not be reached, or answered something else, is left out.
   - The role P(virtops.maintenance.preflight#role) uses it.
 options:
@@ -28,6 +31,11 @@ options:
     type: list
     elements: dict
     required: true
+  ended:
+    description:
+      - The time of whoever asked after the last answer, in seconds.
+      - Without it the clock of the last host is compared with the time at which it was asked.
+    type: float
 """
 
 EXAMPLES = r"""
@@ -42,38 +50,51 @@ EXAMPLES = r"""
   register: answers
   changed_when: false
 
+- name: Remember when that was over
+  ansible.builtin.set_fact:
+    answered: "{{ now().timestamp() }}"
+
 - name: Look
   virtops.maintenance.virt_preflight:
     node: "{{ inventory_hostname }}"
     peers: "{{ groups['kvm'] | virtops.maintenance.peers(hostvars, inventory_hostname) }}"
-    measured: "{{ answers.results | virtops.maintenance.measured }}"
+    measured: "{{ answers.results | virtops.maintenance.measured(answered) }}"
 """
 
 RETURN = r"""
 _value:
   description:
-    - One entry a host, with C(name), C(clock) and C(userfaultfd), and if that is known with
-      C(tls_dir), C(tls_missing) and C(tls_verify).
+    - One entry a host, with C(name), C(clock), C(clock_within) (half of the time that it took) and
+      C(userfaultfd), and if that is known with C(tls_dir), C(tls_missing) and C(tls_verify).
   type: list
   elements: dict
 """
 
 
-def measured(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """`clock`: of the host less that of whoever asked."""
-    found = []
-    for result in results:
+def measured(
+    results: Iterable[Mapping[str, Any]], ended: float | None = None
+) -> list[dict[str, Any]]:
+    """`clock`: of the host less that of whoever asked, right to `clock_within`."""
+    found: list[dict[str, Any]] = []
+    # From the last one back: the next one's question comes after the answer of this one.
+    for result in reversed(list(results)):
         words = str(result.get("stdout") or "").split()
         try:
             asked, reported, setting = float(words[0]), float(words[1]), int(words[2])
         except (IndexError, ValueError):
             continue
-        name = result[result.get("ansible_loop_var", "item")]
-        one = {"name": name, "clock": round(reported - asked, 3), "userfaultfd": setting}
+        within = max(0.0, float(ended) - asked) / 2 if ended is not None else 0.0
+        ended = asked
+        one = {
+            "name": result[result.get("ansible_loop_var", "item")],
+            "clock": round(reported - asked - within, 3),
+            "clock_within": round(within, 3),
+            "userfaultfd": setting,
+        }
         if len(words) > 4 and words[4].startswith("/"):
             one |= {"tls_verify": words[3] != "0", "tls_dir": words[4], "tls_missing": words[5:]}
         found.append(one)
-    return found
+    return found[::-1]
 
 
 class FilterModule:

@@ -48,6 +48,12 @@ options:
       clock:
         description: Its clock less that of whoever measured, in seconds.
         type: float
+      clock_within:
+        description:
+          - Seconds by which O(measured[].clock) may be wrong, half of the time that the measurement
+            took.
+        type: float
+        default: 0
       userfaultfd:
         description:
           - C(vm.unprivileged_userfaultfd) of its kernel.
@@ -195,6 +201,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.servi
 MEASURED_SPEC = {
     "name": {"type": "str", "required": True},
     "clock": {"type": "float"},
+    "clock_within": {"type": "float", "default": 0.0},
     "userfaultfd": {"type": "int"},
     "tls_dir": {"type": "str"},
     "tls_missing": {"type": "list", "elements": "str", "default": []},

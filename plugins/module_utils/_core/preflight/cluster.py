@@ -14,7 +14,8 @@ from .codes import LISTED, About, Check, Found, Platform, listed
 from .facts import Facts, HostSeen
 from .tls import tls_findings
 
-# Seconds. The clocks are read one after the other, over connections that take a second each.
+# Seconds, beyond what the reading of a clock may be wrong by: half of the time that it took. Logs
+# and certificates begin to suffer there; what a slow connection adds is no skew.
 SKEW = 5.0
 # QEMU: deprecated in 8.2, removed in 9.1.
 _NO_MT_AS_OF = 9001000
@@ -203,7 +204,7 @@ def _capacity(facts: Facts) -> Iterator[Found]:
 
 def _clocks(facts: Facts) -> Iterator[Found]:
     """Of hosts whose clock was not measured nothing is said but that."""
-    known = {h.name: h.clock for h in facts.hosts if h.clock is not None}
+    known = {h.name: (h.clock, h.clock_within) for h in facts.hosts if h.clock is not None}
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
     if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
         text = f"The clocks of {listed(dark)}."
@@ -211,10 +212,10 @@ def _clocks(facts: Facts) -> Iterator[Found]:
     if len(known) < 2:
         return
     # Whoever measured has a clock too: of two hosts that differ it tells which one is wrong.
-    clocks = sorted([*known.values(), 0.0])
-    middle = clocks[len(clocks) // 2]
-    for name, clock in known.items():
-        if abs(clock - middle) > SKEW:
+    clocks = sorted([*known.values(), (0.0, 0.0)])
+    middle, its_within = clocks[len(clocks) // 2]
+    for name, (clock, within) in known.items():
+        if abs(clock - middle) > SKEW + within + its_within:
             way = "ahead of" if clock > middle else "behind"
             text = f"Its clock is {abs(clock - middle):.0f} s {way} the others'."
             yield Found(Check.CLOCK_SKEW, f"host {name}", text)

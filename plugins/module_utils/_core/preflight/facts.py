@@ -94,7 +94,8 @@ class TLSSeen:
 class HostSeen:
     """A libvirt host. Versions: major*10^6 + minor*10^3 + release, 0: not known.
 
-    userfaultfd: may QEMU there use it (None: not known). clock: its clock less the asker's.
+    userfaultfd: may QEMU there use it (None: not known). clock: its clock less the asker's, right
+    to `clock_within` seconds.
     declared: somebody said how much of its memory is for VMs. tls: None: not known.
     """
 
@@ -105,6 +106,7 @@ class HostSeen:
     clock: float | None = None
     declared: bool = True
     tls: TLSSeen | None = None
+    clock_within: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from .userfaultfd import own_userfaultfd, permits_userfaultfd, qemu_is_root
 class Measured:
     """What was read on a host by other means than libvirt. clock: less the asker's, seconds.
 
+    clock_within: what that may be wrong by.
     userfaultfd: the kernel's setting; -1: this kernel has none. tls_dir: where QEMU has its
     certificates for migrations, None: not known; tls_missing: of them; tls_verify: of a caller's.
     """
@@ -50,6 +51,7 @@ class Measured:
     tls_dir: str | None = None
     tls_missing: Sequence[str] = ()
     tls_verify: bool = True
+    clock_within: float = 0.0
 
     @property
     def tls(self) -> TLSSeen | None:
@@ -196,6 +198,7 @@ def _hosts(
             reported.clock,
             declared=bool(host.config.memory_mib or host.config.reserve_mib),
             tls=reported.tls,
+            clock_within=reported.clock_within,
         )
 
 

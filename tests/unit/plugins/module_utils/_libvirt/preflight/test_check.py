@@ -127,6 +127,14 @@ def test_of_two_clocks_the_one_that_the_controller_does_not_have_is_wrong(fleet:
         assert row["subject"] == f"host {wrong}"
 
 
+@pytest.mark.parametrize(("ahead", "wrong"), [(14.0, False), (16.0, True)])
+def test_a_slow_connection_is_no_skew(fleet: Fleet, ahead: float, wrong: bool) -> None:
+    """It took 20 s to read: the clock may be right to 10 s, and five more."""
+    slow = Measured("b", ahead, clock_within=10.0)
+    told = fleet.look(measured=(CLOCKS[0], slow, CLOCKS[2]))
+    assert (Check.CLOCK_SKEW in told) is wrong
+
+
 def test_clocks_that_nobody_measured_are_not_checked(fleet: Fleet) -> None:
     """Silence would read as: they agree."""
     for measured, dark in (
