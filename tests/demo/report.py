@@ -35,13 +35,22 @@ WORDS = (
 )
 # A drain that says one of these of a VM says that it stopped it.
 STOPPED = frozenset({"stopped", "saved", "cold_moved"})
+# Of the collector, without a tick: not much for a guest that ticks seldom, on a busy machine.
+SOME_BEATS = 3
 HURT = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
 
 
 def check(raw: Path, drained: set[str]) -> dict[str, Any]:
-    """The checker's report of now: the collector's next heartbeat is waited for."""
-    rawlog.wait_for_heartbeat(raw)
-    return checker.check(raw, drained)
+    """The checker's report of now: the collector's next heartbeat is waited for.
+
+    So is what becomes of a guest that has not ticked for a while: it ticks again, or is silent.
+    """
+    while True:
+        rawlog.wait_for_heartbeat(raw)
+        report = checker.check(raw, drained)
+        guests = report["guests"]
+        if not any(guest["ticking"] and guest["beats_since"] > SOME_BEATS for guest in guests):
+            return report
 
 
 def said(runs: Mapping[str, Ended]) -> dict[str, list[dict[str, Any]]]:

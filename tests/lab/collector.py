@@ -6,7 +6,9 @@
     python3 -m lab.collector STATE
 
 Runs outside the hosts. It is woken by inotify, waits a few milliseconds so
-that a burst of single characters costs one look, and reads what is new. Four
+that a burst of single characters costs one look, and reads what is new. All
+that it reads in one round has one stamp, taken before: it may lose the processor
+between two files, and what it reads then is no later for that. Four
 times a second it also notes which QEMU processes and saved images are there:
 that is evidence that does not come from libvirt.
 """
@@ -65,14 +67,13 @@ class Tail:
             self.offset, self.rest = 0, b""
         return True
 
-    def read(self) -> list[bytes]:
+    def read(self, stamp: int) -> list[bytes]:
         """Records for all whole lines that are new."""
         if not self._open():
             return []
         data = os.pread(self.fd, 1 << 20, self.offset + len(self.rest))
         if not data:
             return []
-        stamp = time.monotonic_ns()
         *lines, rest = (self.rest + data).split(b"\n")
         out = []
         for line in lines:
@@ -223,25 +224,25 @@ class Collector:
         while True:
             wait.poll(int(CENSUS_SECONDS * 1000))
             time.sleep(GATHER_SECONDS)
-            now = time.monotonic()
+            stamp = time.monotonic_ns()
+            now = stamp / 1e9
             out = []
             if now >= beat:
                 # Before the reading: what stood in a file when it was stamped comes after it.
                 beat = now + HEARTBEAT_SECONDS
-                out.append(rawlog.record("-", "-", "C", "alive"))
-            out += [line for path in self._changed() for line in self._tail(path).read()]
+                out.append(rawlog.record("-", "-", "C", "alive", stamp=stamp))
+            out += [line for path in self._changed() for line in self._tail(path).read(stamp)]
             if now >= census:
                 census = now + CENSUS_SECONDS
-                out += self._slow()
+                out += self._slow(stamp)
             self._write(out)
 
-    def _slow(self) -> list[bytes]:
+    def _slow(self, stamp: int) -> list[bytes]:
         """What need not be seen at once; also all files, should an event be lost."""
         self._watch()
         out = []
         for path in self.paths.raw.glob("serial/*/*.log"):
-            out += self._tail(path).read()
-        stamp = time.monotonic_ns()
+            out += self._tail(path).read(stamp)
         for tail in self.tails.values():
             out += tail.unfinished(stamp)
         return out + self.census.changes()

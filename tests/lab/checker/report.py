@@ -27,7 +27,8 @@ def check(raw: Path, drained: set[str]) -> dict:
         by_guest[record.vm].append(record)
     spoke = [record.vm for record in records if record.stream == "S"]
     wanted = dict.fromkeys([*read_manifest(raw / "manifest.jsonl"), *spoke])
-    guests = [Judge(name, by_guest.get(name, []), drained, end).judge() for name in wanted]
+    beats = [r.stamp for r in records if (r.stream, r.text) == ("C", "alive")]
+    guests = [Judge(name, by_guest.get(name, []), drained, end, beats).judge() for name in wanted]
     totals: dict[str, int] = {"vms": len(guests)}
     for verdict in VERDICTS:
         totals[verdict] = sum(guest.verdict == verdict for guest in guests)

@@ -35,8 +35,12 @@ class Log:
             ms += 50
         return ms
 
-    def check(self, end_ms: float, drained: tuple[str, ...] = ()) -> dict:
-        self.add(end_ms, "-", "-", "C", "alive")
+    def check(self, end_ms: float, drained: tuple[str, ...] = (), beats: int | None = None) -> dict:
+        """`beats`: how many heartbeats the collector had, one a second before the end."""
+        if beats is None:
+            beats = int(end_ms / 1000) + 1
+        for beat in range(beats):
+            self.add(end_ms - beat * 1000, "-", "-", "C", "alive")
         (self.folder / "ticks.log").write_text("\n".join(self.records) + "\n")
         lines = [json.dumps({"event": "start", "vm": vm, "host": "host-a"}) for vm in self.started]
         (self.folder / "manifest.jsonl").write_text("".join(line + "\n" for line in lines))
@@ -64,6 +68,24 @@ def test_live_through_a_migration(log: Log) -> None:
     assert report["totals"]["live"] == 1
     assert only(report)["hosts"] == ["host-a", "host-b"]
     assert only(report)["longest_pause_ms"] == 350
+
+
+@pytest.mark.parametrize(("beats", "found"), [(3, "live"), (15, "paused")])
+def test_a_guest_is_silent_by_what_the_collector_saw(log: Log, beats: int, found: str) -> None:
+    """Half a minute in which nothing on the machine got to run, and half a minute of silence."""
+    log.add(0, "host-a", "web", "Q", "there")
+    log.ticks(0, "host-a", 1, 20)
+    assert verdict(log.check(30000, beats=beats)) == found
+
+
+def test_what_is_read_a_round_late_is_no_second_life(log: Log) -> None:
+    """The collector lost the processor for two seconds between host-a's file and host-b's."""
+    now = log.ticks(0, "host-a", 1, 20)
+    for host, ms, seqs in (("host-b", now, (22, 23)), ("host-a", now + 2000, (21,))):
+        for seq in seqs:
+            log.add(ms, host, "web", "S", f"T {BOOT} {seq} ;")
+    report = log.check(log.ticks(now + 2000, "host-b", 24, 60))
+    assert (verdict(report), only(report)["reasons"]) == ("live", [])
 
 
 def test_live_back_home(log: Log) -> None:

@@ -17,6 +17,8 @@ from lab.collector import Census, Tail
 from lab.guest import GuestSpec, domain_xml
 from lab.names import Paths
 
+NOW = 10**12  # of a round
+
 
 def texts(records: list[bytes]) -> list[str]:
     return [line.split(b" ", 5)[5].decode().rstrip("\n") for line in records]
@@ -29,32 +31,41 @@ def serial(tmp_path: Path) -> Path:
 
 def test_whole_lines_as_they_come_and_a_piece_after_a_while(serial: Path) -> None:
     tail = Tail(serial, "host-a", 0)
-    assert tail.read() == []
+    assert tail.read(NOW) == []
     serial.write_bytes(b"T aa 1 ;\nT aa 2")
-    assert texts(tail.read()) == ["=T aa 1 ;"]
-    assert tail.unfinished(tail.rest_stamp) == []
-    assert texts(tail.unfinished(tail.rest_stamp + 10**9)) == ["+T aa 2"]
+    assert texts(tail.read(NOW)) == ["=T aa 1 ;"]
+    assert tail.unfinished(NOW) == []
+    assert texts(tail.unfinished(NOW + 10**9)) == ["+T aa 2"]
     with serial.open("ab") as stream:
         stream.write(b" ;\n")
-    assert texts(tail.read()) == ["= ;"]
+    assert texts(tail.read(NOW)) == ["= ;"]
+
+
+def test_what_is_read_in_one_round_has_one_stamp(serial: Path) -> None:
+    """However long the collector is kept from the second file."""
+    there = serial.with_name("other.log")
+    for path in (serial, there):
+        path.write_bytes(b"T aa 1 ;\n")
+    records = [line for path in (serial, there) for line in Tail(path, "host-a", 0).read(NOW)]
+    assert [int(line.split(b" ", 1)[0]) for line in records] == [NOW, NOW]
 
 
 def test_a_log_that_was_cut_is_read_from_its_start(serial: Path) -> None:
     tail = Tail(serial, "host-a", 0)
     serial.write_bytes(b"T aa 1 ;\nT aa 2 ;\n")
-    assert len(tail.read()) == 2
+    assert len(tail.read(NOW)) == 2
     serial.write_bytes(b"T bb 1 ;\n")
-    assert texts(tail.read()) == ["=T bb 1 ;"]
+    assert texts(tail.read(NOW)) == ["=T bb 1 ;"]
 
 
 def test_a_log_that_was_replaced_is_read_from_its_start(serial: Path) -> None:
     tail = Tail(serial, "host-a", 0)
     serial.write_bytes(b"T aa 1 ;\n")
-    assert len(tail.read()) == 1
+    assert len(tail.read(NOW)) == 1
     other = serial.with_suffix(".new")
     other.write_bytes(b"T bb 1 ;\nT bb 2 ;\n")
     other.replace(serial)
-    assert len(tail.read()) == 2
+    assert len(tail.read(NOW)) == 2
 
 
 def test_no_qemu_cuts_the_log_that_another_one_writes() -> None:

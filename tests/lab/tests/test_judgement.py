@@ -80,3 +80,25 @@ def test_the_kill_test_knows_who_was_stopped_in_a_case(log: Log, tmp_path: Path)
     assert case.unlike(before, after, {"stays-a"}) == []
     assert case.unlike(before, after, set())
     assert case.unlike(before, before, {"stays-a"})
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["it ticks again", "it does not"])
+def test_the_report_waits_for_a_guest_that_is_quiet(
+    log: Log, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """Or a guest that hangs at the end of a run would pass as alive."""
+    log.add(0, "host-a", "web", "Q", "there")
+    log.ticks(0, "host-a", 1, 20)
+    beats = iter(range(5, 60))
+
+    def heartbeat(_raw: Path) -> None:
+        beat = next(beats)
+        if comes and beat == 8:
+            log.ticks(8000, "host-a", 21, 30)
+        log.check(1000.0 * beat, beats=1)
+
+    monkeypatch.setattr(report.rawlog, "wait_for_heartbeat", heartbeat)
+    for beat in range(1, 5):
+        log.add(1000 * beat, "-", "-", "C", "alive")
+    totals = report.check(log.folder, set())["totals"]
+    assert (totals["live"], totals["paused"]) == ((1, 0) if comes else (0, 1))
