@@ -29,6 +29,7 @@ from .metrics import PREFIX
 from .migrations import MigrationController
 from .nodelife import NodeLifecycle
 from .nodes import NodeAgent
+from .patience import patience
 from .scheduler import Scheduler
 from .server import Call, Server
 from .store import Obj
@@ -197,12 +198,15 @@ class Kubesim:
         """Do it on the cluster's own thread."""
         return self.world.do(what)
 
-    def until(self, what: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def until(self, what: Callable[[], Any], seconds: float | None = None) -> Any:
         """Wait until `what`, asked on the cluster's thread, is true.
 
-        `seconds` are real ones; simulated ones where the clock stands still and is moved on here.
+        `seconds` are real ones; simulated ones, 20, where the clock stands still and is moved on
+        here.
         """
         stands, clock = self.world.clock.stands, self.world.clock
+        if seconds is None:
+            seconds = 20.0 if stands else patience()
         end = (clock.at if stands else time.monotonic()) + seconds
         while True:
             found = self.call(what)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
+from kubesim.patience import patience
 
 NODES = ("n1", "n2", "n3")
 
@@ -134,19 +136,20 @@ class Operator:
         return service.run_slice(replace(request, **more))
 
     def run(self, intent: Intent, seconds: float = 5.0, **policy: Any) -> dict[str, Any]:
-        """A run to its end, in slices; on a simulated cluster, ten times as fast, it may take 40 s.
+        """A run to its end, in slices, however many it takes.
 
         Each slice but the first goes on with the run, as those of the modules do: one that begins
         it anew has its attempts anew.
         """
         self.runs += 1
         request = self.request(intent, f"run-{self.runs}", seconds, **policy)
-        for _slice in range(int((200 if isinstance(self.sim, Given) else 40) / seconds)):
+        end = time.monotonic() + patience()
+        while True:
             found = service.run_slice(request)
             if found["ended"] == "final":
                 return found
+            assert time.monotonic() < end, f"not final: {found}"
             request = replace(request, begun=True)
-        raise AssertionError(f"not final: {found}")
 
     def drain(self, **policy: Any) -> dict[str, Any]:
         return self.run(Intent.DRAINED, **policy)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
+from kubesim.patience import patience
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -39,13 +41,14 @@ class One:
     def run(self, request: MigrationRequest) -> dict[str, Any]:
         """To its end, slice by slice."""
         changed = False
-        for _slice in range(15):
+        end = time.monotonic() + patience()
+        while True:
             found = run_migration(request)
             changed = changed or found["changed"]
             if found["ended"] == "final":
                 return {**found, "changed": changed}
+            assert time.monotonic() < end, f"not final: {found}"
             request = replace(request, begun=True)
-        raise AssertionError(f"not final: {found}")
 
     def migrate(self, **more: Any) -> dict[str, Any]:
         return self.run(self.request(WantedState.MIGRATED, **more))
@@ -56,11 +59,13 @@ class One:
     def begin(self, phase: str = "", **more: Any) -> MigrationRequest:
         """A migration that is under way, in this phase; the request, to go on with."""
         request = self.request(WantedState.MIGRATED, **{"seconds": 0.2, **more})
-        for _slice in range(50):
+        end = time.monotonic() + patience()
+        while True:
             run_migration(request)
             request = replace(request, begun=True)
             if self.sim.call(lambda: set(phases(self.sim)) - {"Succeeded", "Failed"}):
                 break
+            assert time.monotonic() < end, "no migration began"
         if phase:
             self.sim.until(lambda: phase in phases(self.sim))
         return replace(request, seconds=4.0)
