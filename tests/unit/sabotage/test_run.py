@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What counts as a catch when faults are planted, and who is waited for only shortly."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+RUN = Path(__file__).resolve().parents[2] / "sabotage" / "run.py"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sabotage_run", RUN)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "sabotage_run", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fault(run: ModuleType, *tests: str) -> Any:
+    return run.Fault("a-fault", "code.py", "right", "wrong", tests, "why", "home.json")
+
+
+def test_a_test_that_does_not_end_is_no_catch(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And it ends nothing but its own fault; the file is as it was."""
+    (tmp_path / "code.py").write_text("right", encoding="utf-8")
+
+    def hang(*words: Any, **how: Any) -> Any:
+        raise subprocess.TimeoutExpired("pytest", how["timeout"])
+
+    monkeypatch.setattr(run.subprocess, "run", hang)
+    assert run.plant(tmp_path, fault(run, "tests/a.py::test_a"), 8.0) == ("", False)
+    assert (tmp_path / "code.py").read_text(encoding="utf-8") == "right"
+
+
+def test_only_who_was_quick_without_the_fault_is_waited_for_shortly(run: ModuleType) -> None:
+    said = """
+============================= slowest durations ==============================
+5.20s call     tests/kubevirt/test_a.py::test_slow[with a space]
+4.10s setup    tests/kubevirt/test_b.py::test_c
+12 passed in 9.00s
+"""
+    slow = run.slow_ones(said)
+    assert run.patience_for(fault(run, "tests/kubevirt/test_a.py::test_quick"), slow) == run.SHORT
+    for test in ("test_a.py::test_slow", "test_a.py", "test_b.py::test_c"):
+        assert run.patience_for(fault(run, f"tests/kubevirt/{test}"), slow) == run.LONG
