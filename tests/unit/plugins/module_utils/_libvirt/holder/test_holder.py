@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     daemon,
     migrate,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    server as holder_server,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderClient,
@@ -245,16 +249,37 @@ class Orders:
         return self.jobs
 
 
+class Clock:
+    """The server's: goes on as time does, and an hour when told to."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
-    """A server with a board that does nothing."""
-    orders = Orders()
-    server = Server(daemon.listen(str(tmp_path)), linger=0.3)
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A server with a board that does nothing. `an_hour`: passes, which is its linger."""
+    orders, clock = Orders(), Clock()
+    monkeypatch.setattr(holder_server, "time", clock)
+    server = Server(daemon.listen(str(tmp_path)), linger=3600)
     thread = threading.Thread(target=server.serve, args=(orders,))
     thread.start()
-    yield SimpleNamespace(path=str(tmp_path), orders=orders, server=server, thread=thread)
+
+    def an_hour() -> None:
+        clock.ahead += 3600
+        server.publish({"event": "an hour later"})  # it looks at its clock at once
+
+    yield SimpleNamespace(
+        path=str(tmp_path), orders=orders, server=server, thread=thread, an_hour=an_hour
+    )
     orders.jobs.clear()
-    thread.join(10)
+    for _hour in range(1200):
+        if thread.is_alive():
+            an_hour()
+            thread.join(0.05)
     assert not thread.is_alive(), "it did not end though there was nothing to do"
 
 
@@ -278,7 +303,7 @@ def test_orders_answers_and_events(served: SimpleNamespace) -> None:
         client.order({"order": "dance"})
     assert client.wait(0.05) == []
     served.server.publish({"event": "change", "job": {"uuid": "u"}})
-    assert [e["event"] for e in client.wait(5)] == ["change"]
+    assert [e["event"] for e in client.wait(60)] == ["change"]
     assert client.abort("u")["result"] == "aborting"
     client.close()
 
@@ -297,7 +322,7 @@ def test_ticks_come_to_those_who_asked(served: SimpleNamespace) -> None:
     quiet, eager = connect(served), connect(served)
     quiet.subscribe()
     eager.subscribe(0.05)
-    assert [e["event"] for e in eager.wait(5)][:1] == ["tick"]
+    assert [e["event"] for e in eager.wait(60)][:1] == ["tick"]
     assert quiet.wait(0.2) == []
     quiet.close()
     eager.close()
@@ -311,7 +336,7 @@ def test_events_between_order_and_answer_are_not_lost(served: SimpleNamespace) -
         client.status()
     seen: list[int] = []
     while len(seen) < 50:
-        events = client.wait(5)
+        events = client.wait(60)
         assert events
         seen += [e["job"]["number"] for e in events]
     assert seen == list(range(50))
@@ -328,11 +353,16 @@ def test_rubbish_does_no_harm(served: SimpleNamespace) -> None:
 
 def test_it_ends_by_itself_but_not_while_someone_is_there(served: SimpleNamespace) -> None:
     client = connect(served)
-    served.thread.join(0.8)
-    assert served.thread.is_alive()
+    client.status()
+    for _hour in range(3):
+        served.an_hour()
+        assert client.status() == []  # it has looked at its clock, and answers
     client.close()
-    served.thread.join(5)
-    assert not served.thread.is_alive()
+    deadline = time.monotonic() + 60
+    while served.thread.is_alive():
+        served.an_hour()
+        served.thread.join(0.05)
+        assert time.monotonic() < deadline
 
 
 def test_a_holder_that_went(served: SimpleNamespace) -> None:

@@ -82,7 +82,7 @@ class Guest:
 
     def suspend(self) -> None:
         self.suspending.set()
-        self.over.wait(10)
+        self.over.wait(60)
         self.looked.wait(0.3)
         self.now = BY_USER
 
@@ -181,7 +181,7 @@ def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.Monkey
 
     def wait_for_final_place(*_args: Any) -> FinalPlace:
         made.probe.apply_deadline(DeadlineAction.PAUSE)
-        assert guest.suspending.wait(10)
+        assert guest.suspending.wait(60)
         guest.over.set()
         return FinalPlace(False, "a")
 

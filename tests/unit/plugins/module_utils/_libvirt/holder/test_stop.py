@@ -74,7 +74,7 @@ class Machine:
             error = self.acpi_error
             if flags == AGENT:
                 error = self.agent_error
-                self.go.wait(10)
+                self.go.wait(60)
             if error:
                 raise Refused(error)
 
@@ -108,7 +108,7 @@ def order(uuid: str) -> dict[str, str]:
 
 
 def until(what: Any) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not what():
         assert time.monotonic() < end
         time.sleep(0.01)

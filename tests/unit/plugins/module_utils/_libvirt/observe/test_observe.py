@@ -270,7 +270,7 @@ def test_no_thread_outlives_the_observer(monkeypatch: pytest.MonkeyPatch) -> Non
     assert made
     fleet.observer.close()
     for thread in made:
-        thread.join(10)
+        thread.join(60)
     assert not made & set(threading.enumerate())
 
 
