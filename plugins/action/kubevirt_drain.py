@@ -30,7 +30,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
-        check_hooks(self._task.args)
+        check_hooks(self._task.args, self._loader)
 
         def call(args: dict[str, Any]) -> dict[str, Any]:
             found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)

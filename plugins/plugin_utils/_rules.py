@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expres
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
     compile_rules,
 )
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 
 
 def check_rules(args: Mapping[str, Any]) -> None:
@@ -38,8 +39,8 @@ def check_rules(args: Mapping[str, Any]) -> None:
         raise AnsibleActionFail(str(exc)) from exc
 
 
-def check_hooks(args: Mapping[str, Any]) -> None:
-    """Raises AnsibleActionFail for a hook without its task file, before anything is done.
+def check_hooks(args: Mapping[str, Any], loader: DataLoader) -> None:
+    """Raises AnsibleActionFail for a hook whose task file cannot be run, before anything is done.
 
     Called after check_rules. What that could not look at for want of jmespath, the host refuses.
     """
@@ -47,9 +48,7 @@ def check_hooks(args: Mapping[str, Any]) -> None:
     for number, rule in enumerate(rules if isinstance(rules, (list, tuple)) else []):
         hooks = rule.get("hooks") if isinstance(rule, Mapping) else None
         for hook, path in hooks.items() if isinstance(hooks, Mapping) else ():
-            if isinstance(path, str) and not os.path.isfile(path):
-                raise AnsibleActionFail(
-                    f"rules[{number}] ({rule.get('name')}), hooks.{hook}: there is no file "
-                    f"{os.path.abspath(path)} on the controller. Give an absolute path, or one "
-                    "from where Ansible is started. Nothing was done."
-                )
+            fault = why_not(path, loader) if isinstance(path, str) else ""
+            if fault:
+                where = f"rules[{number}] ({rule.get('name')}), hooks.{hook}"
+                raise AnsibleActionFail(f"{where}: {fault}. Nothing was done.")

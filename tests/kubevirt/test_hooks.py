@@ -238,6 +238,33 @@ def test_a_hook_without_its_file_is_told_before_anything_is_done(sim, plays) -> 
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("broken", [None, "- name: ["])
+def test_a_restore_without_its_hook_is_no_success(sim, plays, broken: str | None) -> None:
+    """It ended with exit code 0, and record and cordon stayed."""
+    sim.add_vm("web", "n1", **WEB)
+    plays.hooks(out=[TELL, REFUSE])
+    assert plays.run(ON["drain"]).returncode != 0
+    (plays.folder / "back.yml").unlink()
+    if broken:
+        (plays.folder / "back.yml").write_text(broken, encoding="utf-8")
+    done = plays.run("restore")
+    assert done.returncode != 0, done.stdout
+    assert "n1 is not restored: " in done.stdout
+    plays.hooks(back=[TELL])
+    assert plays.run("restore").returncode == 0 and clean(sim)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("meta", ["end_role", "end_host", "end_play"])
+def test_a_hook_that_leaves_the_drain_is_no_success(sim, plays, meta: str) -> None:
+    sim.add_vm("web", "n1", **WEB)
+    plays.hooks(out=[{"ansible.builtin.meta": meta}])
+    done = plays.run("rolling_maintenance", maintenance_reboot=False)
+    assert done.returncode != 0 and sim.node_of("web") == "n1", done.stdout
+    assert "n1 is not done" in done.stdout or "The roll stopped at n1" in done.stdout
+
+
+@pytest.mark.full
 def test_check_mode_names_the_hooks_and_runs_none(sim, plays) -> None:
     sim.add_vm("web", "n1", **WEB)
     done = plays.run("drain", "--check")

@@ -22,5 +22,5 @@ def test_a_roll_that_goes_well_prints_few_lines_for_each_host(sim, plays) -> Non
     _variables, *hosts = done.stdout.split("PLAY [Rolling maintenance]")
     assert len(hosts) == 3
     for host in hosts:
-        lines = [line for line in host.partition("PLAY RECAP")[0].splitlines() if line.strip()]
+        lines = [line for line in host.partition("\nPLAY ")[0].splitlines() if line.strip()]
         assert len([line for line in lines if not line.startswith("default/vm-")]) <= LINES

@@ -52,5 +52,6 @@ def test_whatever_stops_a_vm_or_says_so_is_told_which_one_it_must_not(
     monkeypatch.setattr(module.ActionModule, "_execute_module", call)
     plugin = module.ActionModule.__new__(module.ActionModule)
     plugin._task = SimpleNamespace(args=dict(given), check_mode=False)
+    plugin._loader = None
     plugin.run()
     assert told[0]["controller_uuid"] == given.get("controller_uuid", "ours")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.virtops.maintenance.plugins.action import (
     kubevirt_drain,
@@ -43,6 +44,7 @@ def action(plugin: Any, args: dict[str, Any], calls: list[Any]) -> Any:
     """The action plugin, without the connection that it would need to get to a host."""
     made = object.__new__(plugin.ActionModule)
     made._task = Task(args)
+    made._loader = DataLoader()
 
     def execute(**kwargs: Any) -> dict[str, Any]:
         calls.append(kwargs)
@@ -97,4 +99,4 @@ def test_a_hook_without_its_file_never_gets_to_a_host(
 
 @pytest.mark.parametrize("rules", [None, [], "text", [5], [{"hooks": "x"}], [{"hooks": {"a": 5}}]])
 def test_what_is_no_hook_is_left_to_the_check_of_rules(rules: Any) -> None:
-    check_hooks({"rules": rules})
+    check_hooks({"rules": rules}, DataLoader())
