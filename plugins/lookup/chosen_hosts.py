@@ -44,6 +44,7 @@ _list:
   sample: ["host-a,host-b"]
 """
 
+import re
 from typing import Any
 
 from ansible import context
@@ -67,10 +68,12 @@ class LookupModule(LookupBase):
             return [pattern or "all"]
         if not pattern:
             return [self._nobody_said(known)]
-        if not self._matches(pattern, known):
-            raise AnsibleLookupError(
-                f"No host of the inventory matches maintenance_hosts: {pattern}"
-            )
+        # Each plain name by itself: the others would go on without a host that has a typo.
+        for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
+            if not self._matches(part, known):
+                raise AnsibleLookupError(
+                    f"No host of the inventory matches maintenance_hosts: {part}"
+                )
         return [pattern]
 
     def _nobody_said(self, known: dict[str, Any]) -> str:

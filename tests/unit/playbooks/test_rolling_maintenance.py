@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,42 @@ def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(
     assert code != 0
     assert "there is no file /none/plan.json on the controller. Nothing was done." in text
     assert roll.steps == ["host-a look"]
+
+
+@pytest.mark.parametrize(
+    ("given", "playbook"),
+    [
+        ("maintenance_reboot='true '", ROLL),
+        pytest.param("maintenance_reboots=false", ROLL, marks=pytest.mark.full),
+        pytest.param("drain_allow_stopp=true", "drain", marks=pytest.mark.full),
+        pytest.param("maintenance_reasons=x", "restore", marks=pytest.mark.full),
+        pytest.param("maintenance_link_mib_s=0", "plan", marks=pytest.mark.full),
+    ],
+)
+def test_a_wrong_variable_is_told_before_anything_is_done(
+    roll: Roll, given: str, playbook: str
+) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", given, playbook=playbook)
+    assert code != 0
+    assert f"{given.partition('=')[0]} is " in text
+    assert "Nothing was done." in text
+    assert not roll.steps_file.exists()
+
+
+@pytest.mark.full
+def test_rules_of_a_role_and_own_variables_are_no_wrong_ones(roll: Roll) -> None:
+    given = {
+        "drain_rules": "{{ rules_host_devices }}",
+        "maintenance_window": "Sunday",
+        "maintenance_own_variables": ["maintenance_window"],
+    }
+    code, text = roll.run("", "-e", json.dumps({"maintenance_hosts": "all"} | given))
+    assert code == 0, text
+
+
+@pytest.mark.full
+def test_one_name_among_others_that_the_inventory_has_not_is_an_error(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a,host-x")
+    assert code != 0
+    assert "No host of the inventory matches maintenance_hosts: host-x" in text
+    assert not roll.steps_file.exists()

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Lookup variable_faults: what is wrong with the variables that the user gave."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: variable_faults
+short_description: What is wrong with the variables of this collection
+version_added: 0.1.0
+author: virtops.maintenance contributors (@virtops)
+description:
+  - Looks at all variables of the host whose names begin with C(maintenance_), C(drain_),
+    C(preflight_), C(restore_), C(plan_) or C(rules_).
+  - A name that no role and no playbook knows is a fault, and so is a value of another kind than the
+    roles' argument specs say. A value that builds on the variables of a role is left to the role.
+  - Names of your own that begin like this are to be listed in C(maintenance_own_variables).
+options:
+  _terms:
+    description: Nothing.
+    type: list
+    elements: str
+"""
+
+EXAMPLES = r"""
+- name: Verify the variables
+  ansible.builtin.assert:
+    that: query('virtops.maintenance.variable_faults') | length == 0
+"""
+
+RETURN = r"""
+_list:
+  description: One sentence for each fault, with the variable, its value and what is expected.
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import faults
+
+
+class LookupModule(LookupBase):
+    """Returns sentences; decides nothing."""
+
+    def run(
+        self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self.set_options(var_options=variables, direct=kwargs)
+        given = variables or {}
+
+        def value(name: str) -> Any:
+            try:
+                return self._templar.template(given[name])
+            except AnsibleError as exc:
+                raise LookupError(name) from exc
+
+        return faults(list(given), value)

@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A variable with a typo, or of another kind, is told before anything is done."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import (
+    INTERNAL,
+    OURS,
+    SHARED,
+    faults,
+    known,
+)
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def told(**given: Any) -> list[str]:
+    return faults(given, given.__getitem__)
+
+
+def test_a_typo_is_told_with_what_was_meant() -> None:
+    assert told(maintenance_reboots=False) == [
+        "maintenance_reboots is no variable of this collection; did you mean maintenance_reboot? "
+        "If it is your own, add it to maintenance_own_variables."
+    ]
+    assert "did you mean drain_allow_stop?" in told(drain_allow_stopp=True)[0]
+    assert told(maintenance_window="Sunday", maintenance_own_variables=["maintenance_window"]) == []
+    assert told(backup_reboots=1, drain_result={}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("maintenance_reboot", "true ", "true or false"),
+        ("maintenance_reboot", "maybe", "true or false"),
+        ("maintenance_reboot", "", "true or false"),
+        ("maintenance_reboot", 2, "true or false"),
+        ("maintenance_reboot_timeout", "15m", "a whole number, without a unit"),
+        ("maintenance_reboot_timeout", 0, "a number above 0"),
+        ("maintenance_health_retries", "many", "a whole number, without a unit"),
+        ("maintenance_link_mib_s", "0", "a number above 0"),
+        ("maintenance_link_mib_s", "nan", "a number, without a unit"),
+        ("drain_pending_timeout", "inf", "a number, without a unit"),
+        ("drain_limits", '{"outbound":1}', "a dict; "),
+        ("maintenance_dirty_rates", '{"n1-live":40}', "a dict; "),
+        ("maintenance_labels", '{"zone":"a"}', "a dict; "),
+        ("maintenance_budgets", '{"name":"w"}', "a list; "),
+        ("drain_rules", "[...]", "a list; "),
+        ("maintenance_fleet", "a,b", "a list; "),
+        ("maintenance_platform", "kubvirt", "one of libvirt, kubevirt"),
+        ("maintenance_tasks", ["a.yml"], "one text"),
+    ],
+)
+def test_a_value_of_another_kind(name: str, value: Any, wanted: str) -> None:
+    (text,) = told(**{name: value})
+    assert text.startswith(f"{name} is {value!r}: expected is {wanted}")
+
+
+def test_a_token_is_not_shown() -> None:
+    (text,) = told(drain_metrics='{"token": "verysecret"}')
+    assert text.startswith("drain_metrics is not shown: expected is a dict")
+    assert "verysecret" not in text
+
+
+def test_what_a_survey_gives_is_understood() -> None:
+    good = {"maintenance_reboot": "True", "maintenance_reboot_timeout": "900", "drain_backoff": "5"}
+    assert told(**good, drain_strategy="None", maintenance_memory=None, drain_plan_file="") == []
+
+
+def test_a_value_that_is_not_known_yet_is_left_to_the_role() -> None:
+    def value(name: str) -> Any:
+        raise LookupError(name)
+
+    assert faults(["drain_rules"], value) == []
+
+
+def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
+    """And none is known that nothing uses."""
+    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/[dt]*/*.yml")]
+    files += ROOT.glob("plugins/filter/*.py")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    set_here = re.findall(r"register: (\w+)", text)
+    used = {name for name in re.findall(r"\b[a-z]+_[a-z_]+\b", text) if OURS.match(name)}
+    assert {name for name in set_here if OURS.match(name)} <= INTERNAL
+    shared = {name for name in used if name.startswith("maintenance_")}
+    assert shared - INTERNAL - {"maintenance_plan", "maintenance_own_variables"} == (
+        set(SHARED) - {"maintenance_own_variables"}
+    )
+    for spec in known().values():
+        assert spec["type"] in ("str", "bool", "int", "float", "list", "dict", "path", "raw")
