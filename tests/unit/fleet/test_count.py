@@ -65,7 +65,8 @@ class Log:
         self.ticks("web", "host-d", (7000, END))
 
     def count(self) -> Count:
-        self.add(END, "-", "-", "C", "alive")
+        for ms in range(0, END + 1, 1000):
+            self.add(ms, "-", "-", "C", "alive")
         (self.folder / "ticks.log").write_text("\n".join(self.records) + "\n")
         rows = [
             {"host": host, "store": names, "marked": self.marked.get(host, [])}
