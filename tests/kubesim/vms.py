@@ -233,6 +233,24 @@ class VMIController:
             self._phase(vmi, "Failed")
         self._mark(namespace, name, live)
         self._ready(namespace, name, live)
+        self._scheduled(namespace, name, live)
+
+    def _scheduled(self, namespace: str, name: str, live: list[Obj]) -> None:
+        """While no node takes its pod, the instance says so as the pod does."""
+        vmi = self._store.get(VMIS, namespace, name)
+        waits = [p for p in live if words.phase(vmi) == "Scheduling"]
+        found = words.condition(waits[0], "PodScheduled") if waits else None
+        refused = found if found is not None and found["status"] == "False" else None
+        if refused == words.condition(vmi, "PodScheduled"):
+            return
+        more = {key: refused[key] for key in ("reason", "message")} if refused else {}
+        value = "False" if refused else None
+        self._store.change(
+            VMIS,
+            namespace,
+            name,
+            lambda o: words.set_condition(o, "PodScheduled", value, **more),
+        )
 
     def _ready(self, namespace: str, name: str, live: list[Obj]) -> None:
         """Its pod was asked to end: that is told before the guest has shut down."""

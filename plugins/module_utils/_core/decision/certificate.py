@@ -115,7 +115,7 @@ def _accounted(obs: Observation, uuid: str, entry: VMRecord) -> bool:
     # Off here since before, or stopped by others: where they run it now is theirs to say.
     if entry.ending == Ending.GONE.value or not entry.was_active:
         return True
-    return not any(s.state in ACTIVE_STATES for s in sightings)
+    return not any(s.state in ACTIVE_STATES and s.unplaced is None for s in sightings)
 
 
 def _account(entry: VMRecord) -> str:

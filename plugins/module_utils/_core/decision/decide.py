@@ -172,12 +172,19 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
         step.here[uuid] = vm_here
         if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
             entry.paused_by_us = False  # who pauses it from now on is not we
+        if _is_another_instance(step, vm_here, uuid):
+            entry.stop_requests = 0  # what was asked of the one before, this one does not know
         if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
             _update_entry(step, entry, vm_here)
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation
         if situation in IN_FLIGHT:
             step.in_flight += 1
+
+
+def _is_another_instance(step: Step, vm: VM | None, uuid: str) -> bool:
+    seen = step.sighting(uuid)
+    return vm.restarted if vm is not None else seen is not None and seen.restarted
 
 
 def _update_entry(step: Step, entry: VMRecord, vm: VM) -> None:
@@ -235,11 +242,7 @@ def _one(step: Step, uuid: str) -> None:
     """One VM of a node that shall be empty."""
     entry = step.record.vms[uuid]
     situation = step.situations[uuid]
-    if uuid in step.obs.ending:
-        migrations.ending_by_others(step, uuid)
-        return
-    if situation in IN_FLIGHT:
-        migrations.handle_migration(step, uuid, situation)
+    if _is_under_way(step, uuid, situation):
         return
     if migrations.release_unneeded_claim(step, uuid):
         # Given back before anything else: a new attempt must not start on the old claim.
@@ -262,6 +265,18 @@ def _one(step: Step, uuid: str) -> None:
         entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     else:  # crashed, here or there
         entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED))
+
+
+def _is_under_way(step: Step, uuid: str, situation: Situation) -> bool:
+    """It moves, is ended by others, or is started anew: said, and nothing done yet."""
+    if uuid in step.obs.ending:
+        migrations.ending_by_others(step, uuid)
+    elif situation in IN_FLIGHT:
+        if not stops.starts_anew(step, uuid):
+            migrations.handle_migration(step, uuid, situation)
+    else:
+        return False
+    return True
 
 
 def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:

@@ -35,11 +35,6 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
     if job is None or job.finding is None or job.finding.reason in PATIENT:
         entry.waiting_since = None
     entry.note(withdrawal_denied(entry) or (job.finding if job is not None else None))
-    if seen is not None and seen.restarted:
-        # It was stopped and is started anew elsewhere: no migration, nothing to adopt.
-        if step.late():
-            entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
-        return
     if held_for_another(step.obs, entry) or _was_over(step, entry, job):
         close_with_outcome(step, entry)
     if entry.last is None or entry.last.ended:

@@ -30,20 +30,15 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     strays = [step.obs.claims[u] for u in others if not step.is_unreadable(u)]
     for claim in strays if not step.late() else ():
         step.do(Do.RELEASE, claim.vm, claim.target)
-    waiting, failed = bool(strays), False
+    waiting, failed, starting = bool(strays), False, False
     for uuid in step.order():
-        entry = record.vms[uuid]
-        if uuid in step.obs.ending:
-            migrations.ending_by_others(step, uuid)
-            pending = entry.ending == Ending.NONE.value
-        elif step.situations[uuid] in in_flight:
-            _withdraw(step, uuid, step.situations[uuid])
-            pending = entry.ending == Ending.NONE.value
-        else:
-            pending = _one(step, uuid, step.situations[uuid])
+        entry, anew = record.vms[uuid], stops.starts_anew(step, uuid)
+        pending = not entry.ending if anew else _pending(step, uuid, in_flight)
         if pending and step.late():
             entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
-        waiting |= pending
+        # It may be that only this node takes it: so it does not keep the cordon, or both wait.
+        starting |= pending and anew
+        waiting |= pending and not anew
         late = _moved_on(entry)
         # A node is given back all the same; one migration was to be aborted, and was not.
         failed |= entry.ending in _BAD or (late and bool(record.only))
@@ -58,12 +53,24 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
             return NodePhase.BLOCKED
         step.do(Do.UNCORDON)
         return NodePhase.RESTORING
-    if asked:  # the record stays until they are answered
+    if asked or starting:  # the record stays until they are answered, and until they run
         return NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
     step.do(Do.FORGET)
     return NodePhase.ACTIVE
+
+
+def _pending(step: Step, uuid: str, in_flight: frozenset[Situation]) -> bool:
+    """Is something still to be done with it, or to be read?"""
+    entry, situation = step.record.vms[uuid], step.situations[uuid]
+    if uuid in step.obs.ending:
+        migrations.ending_by_others(step, uuid)
+    elif situation in in_flight:
+        _withdraw(step, uuid, situation)
+    else:
+        return _one(step, uuid, situation)
+    return entry.ending == Ending.NONE.value
 
 
 def _moved_on(entry: VMRecord) -> bool:
@@ -104,11 +111,9 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
         entry.end(Ending.BLOCKED, step.record.node, refused)
         return
     migrations.handle_migration(step, uuid, situation)
-    last, seen = entry.last, step.sighting(uuid)
+    last = entry.last
     if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
-    if seen is not None and seen.restarted:
-        return  # no migration: it was stopped, and is started anew elsewhere
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:
             last.abort_requested, last.abort_status = True, "Aborting"

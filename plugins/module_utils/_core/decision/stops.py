@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ..model.observation import VM
-from ..model.record import Ending, VMRecord
+from ..model.observation import VM, State
+from ..model.record import Ending, Intent, VMRecord
 from ..reasons.reason import Finding, Reason
 from .actions import Do
 from .migrations import lacks_autostart
@@ -269,6 +269,34 @@ def _handed_over(entry: VMRecord) -> bool:
     arrived = (Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.GONE.value)
     last = entry.last
     return entry.ending in arrived or (last is not None and last.ended and last.ok)
+
+
+def starts_anew(step: Step, uuid: str) -> bool:
+    """Was it stopped, and is it being started anew? That is no migration: nothing to adopt.
+
+    It is off as long as no node takes it. Of one that we stopped for the drain that is its end: it
+    may be that only this node takes it. A restore waits for it, without the cordon.
+    """
+    seen = step.sighting(uuid)
+    if seen is None or not seen.restarted or seen.state is not State.INCOMING:
+        return False
+    entry = step.record.vms[uuid]
+    before, entry.ending = entry.ending, Ending.NONE.value
+    entry.note(seen.unplaced)
+    if seen.unplaced is None:
+        entry.waiting_since = None
+    elif entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    since = entry.waiting_since
+    long = since is not None and step.obs.now - since > step.policy.pending_timeout
+    stays_off = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
+    known = stays_off and before == Ending.STOPPED.value
+    if seen.unplaced is not None and (long or known or step.late()):
+        ending = Ending.STOPPED if stays_off else Ending.BLOCKED
+        entry.end(ending, "", seen.unplaced, keep_waiting=True)
+    elif step.late():
+        entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+    return True
 
 
 def handle_nowhere(step: Step, uuid: str) -> None:

@@ -143,6 +143,7 @@ class VM:
     `constraints`: what it requires of its node.
     `resident_mib`: what it uses of its memory; 0: not known.
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
+    `restarted`: it is not the instance that was last seen; it was started anew.
     """
 
     uuid: str
@@ -174,6 +175,7 @@ class VM:
     resident_mib: int = 0
     control_node: str = ""
     known: bool = True
+    restarted: bool = False
 
     @property
     def active(self) -> bool:
@@ -235,6 +237,7 @@ class Sighting:
     """A VM that was seen on a node other than the draining one.
 
     `restarted`: it is not the instance that ran on the draining node; it was started anew.
+    `unplaced`: why no node takes it, so that it runs nowhere.
     """
 
     node: str
@@ -245,6 +248,7 @@ class Sighting:
     job: Job | None = None
     crashed: bool = False
     restarted: bool = False
+    unplaced: Finding | None = None
 
 
 @dataclass(frozen=True)

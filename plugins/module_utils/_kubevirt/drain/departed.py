@@ -160,7 +160,8 @@ class DepartedVMs:
         if vmi is not None and not facts.final(vmi):
             place = facts.status(vmi).get("nodeName") or ANYWHERE
             state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
-            obs.sightings[uuid] = [Sighting(place, state, restarted=anew)]
+            unplaced = facts.unplaced(vmi) if anew else None
+            obs.sightings[uuid] = [Sighting(place, state, restarted=anew, unplaced=unplaced)]
             return
         if uuid in self._departed and deletion.is_deleted(vmi, vm, known.bare):
             obs.ended[uuid] = deletion.deleted_finding(known)

@@ -65,6 +65,7 @@ class Observer:
         self._departed = DepartedVMs(client, node, self.watches, instances)
         # Does another node take them: when it was asked, of which VMs, and those that none takes.
         self._refusals: tuple[float, frozenset[str], dict[str, str]] = (-1e9, frozenset(), {})
+        self._restarted: set[str] = set()  # since the last look
         self._runs: list[str] = []  # of this maintenance of the node
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
@@ -130,9 +131,11 @@ class Observer:
 
     def _remember(self, vmis: Mapping[str, Obj]) -> None:
         """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
-        known = self._instances()
+        known, self._restarted = self._instances(), set()
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]
+            if uuid in known and known[uuid].uid != uid:
+                self._restarted.add(uuid)
             if uuid not in known or known[uuid].uid != uid:
                 namespace, name = facts.key(vmi)
                 nudges = known[uuid].nudges if uuid in known else 0
@@ -272,6 +275,7 @@ class Observer:
             job=job,
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
             control_node="" if gone else self._control_node.why(vmi),
+            restarted=uuid in self._restarted,
         )
         if marked:
             self.evicted.pop(uuid, None)

@@ -13,6 +13,7 @@ from ..._core.decision import hooks
 from ..._core.engine import Slice
 from ..._core.model.observation import Observation
 from ..._core.model.record import Ending, NodeRecord
+from ..._core.reasons.reason import Reason
 from ..._core.result import rows
 from ..objects import facts
 from ..records.node_record import Instance
@@ -35,6 +36,12 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
     gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
     found = [f"{entry.name}: {reported.message}" for entry in gone if (reported := entry.finding)]
+    found += [
+        f"{entry.name} stays off until a node takes it, the restore at the latest: {entry.message}"
+        for entry in record.vms.values()
+        if entry.ending == Ending.STOPPED.value
+        and entry.reason == Reason.TARGET_UNSCHEDULABLE.value
+    ]
     again = facts.cordoned_again(dict(node)) if node else 0
     if again:
         times = "once" if again == 1 else f"{again} times"

@@ -111,6 +111,14 @@ def identity(vmi: Obj) -> str:
     return str(vm["uid"] if vm else vmi["metadata"]["uid"])
 
 
+def unplaced(vmi: Obj) -> Finding | None:
+    """Why no node takes its pod, as the scheduler says; None: it has not said so."""
+    found = condition(vmi, "PodScheduled")
+    if found is None or found.get("status") != "False":
+        return None
+    return Finding(Reason.TARGET_UNSCHEDULABLE, f"Nothing runs it: {found.get('message', '')}")
+
+
 def memory_mib(vmi: Obj) -> int:
     """Guest memory."""
     domain = vmi["spec"].get("domain") or {}

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..._core.model.observation import VM, State
 from ..._core.model.record import NodeRecord
+from ..._core.preflight.codes import Check
 from ..._core.preflight.facts import VMSeen
 from ..objects import facts
 from ..objects.affinity import pod_affinity
@@ -20,6 +21,7 @@ from .read import ClusterObjects, Obj
 from .targets import MIB, Target, refusals, requirements_of
 
 _STARTING = ("Pending", "Scheduling", "Scheduled", "")
+_OF_A_MIGRATION = frozenset({Check.NO_VENDOR, Check.CPU_MODEL})
 _DATA_VOLUMES = ("persistentVolumeClaim", "dataVolume", "hostDisk", "emptyDisk", "ephemeral")
 
 
@@ -88,15 +90,16 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
     paused, soft = _paused(vmi)
     copied = facts.status(vmi).get("migrationMethod") == "BlockMigration"
     quotas = found.quotas.get(key[0], ())
+    refused = refusals(around.targets, requirements_of(vmi, pod, around.node, found.volumes))
     return VMSeen(
         paused=paused,
         paused_soft=soft,
-        stays_off=_stays_off(vmi, vm),
+        stays_off=_stays_off(vmi, vm) or _only_here(refused),
         backup=_backup(vmi),
         snapshot=_snapshot(vm),
         utility_volumes=", ".join(v["name"] for v in vmi["spec"].get("utilityVolumes") or []),
         local_disks=tuple(_own_volumes(vmi)) if copied else (),
-        refused=refusals(around.targets, requirements_of(vmi, pod, around.node, found.volumes)),
+        refused=refused,
         unchecked=pod_affinity(vmi).unchecked,
         quotas=tuple(quotas_left(quotas, pod, lambda what: around.taken(key[0], what))),
         budgets=budgets_of(found.budgets.get(key[0], ()), pod) if pod is not None else (),
@@ -122,6 +125,14 @@ def _stays_off(vmi: Obj, vm: Obj | None) -> str:
     spec = vm.get("spec") or {}
     strategy = spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted")
     return "" if strategy == "Always" else f"Its runStrategy is {strategy}."
+
+
+def _only_here(refused: Mapping[str, tuple[Check, str]]) -> str:
+    """Why it is started nowhere else. A start anew does not ask for the CPU of this node."""
+    if not refused or any(check in _OF_A_MIGRATION for check, _why in refused.values()):
+        return ""
+    why = "; ".join(f"{name}: {text}" for name, (_check, text) in sorted(refused.items())[:3])
+    return f"No other node takes it ({why}), so it stays off until the node is given back."
 
 
 def _backup(vmi: Obj) -> str:

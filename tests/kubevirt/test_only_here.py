@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A VM that is stopped for the drain and that no other node takes: it is off until the restore."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from kubesim.kinds import NODES, VMIS
+from kubesim.reading import clean, row
+
+
+def stays(sim, run_strategy: str = "Always") -> None:
+    """A VM of strategy None that only n1 takes."""
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].update(pool="here"))
+    sim.add_vm("vm", "n1", "None", run_strategy, pool="here", shutdown_seconds="1")
+
+
+@pytest.mark.parametrize("run_strategy", ["Always", "Manual"])
+def test_the_cordon_goes_before_the_vm_that_waits_for_it(sim, operator, run_strategy) -> None:
+    stays(sim, run_strategy)
+    found = operator.drain(allow_stop=True, pending_timeout=1.0)
+    assert found["phase"] == "Drained", found
+    assert row(found, "vm")["verdict"] == "stopped"
+    back = operator.restore(shutdown_timeout=1000.0)  # a request of before is not waited for
+    assert (back["phase"], row(back, "vm")["verdict"]) == ("Active", "restored")
+    sim.until(lambda: sim.running("vm"))
+    assert sim.node_of("vm") == "n1" and clean(sim)
+
+
+def test_what_it_waits_for_is_said(sim, operator) -> None:
+    stays(sim)
+    found = operator.drain(allow_stop=True, pending_timeout=1.0)
+    vm = row(found, "vm")
+    assert vm["reason"] == "TargetUnschedulable" and "node affinity" in vm["message"]
+    assert any("default/vm" in text and "off" in text for text in found["warnings"])
+
+
+def test_a_vm_that_no_node_takes_after_the_restore_is_named(sim, operator) -> None:
+    stays(sim)
+    assert operator.drain(allow_stop=True, pending_timeout=1.0)["phase"] == "Drained"
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].pop("pool"))
+    back = operator.restore(pending_timeout=1.0)
+    assert (back["phase"], row(back, "vm")["reason"]) == ("Blocked", "TargetUnschedulable")
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
+    assert sim.find(VMIS, "vm")["status"]["phase"] == "Scheduling"
+
+
+def test_the_preflight_says_that_it_stays_off(still) -> None:
+    still.vm(vmi={"spec": {"evictionStrategy": "None"}})
+    run = {"allow_stop": True}
+    assert Check.STAYS_OFF not in still.told(**run)
+    for name in ("n2", "n3"):
+        still.node(name, spec={"taints": [{"key": "kept", "effect": "NoSchedule"}]})
+    assert "taint kept" in still.told(**run)[Check.STAYS_OFF]["message"]
