@@ -164,7 +164,7 @@ def _touched(entry: VMRecord) -> bool:
 def _off(step: Step, uuid: str, situation: Situation) -> bool:
     """It runs nowhere. It is started again if we stopped it."""
     entry = step.record.vms[uuid]
-    seen = step.sighting(uuid)
+    seen, vm = step.sighting(uuid), step.here.get(uuid)
     cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
     wanted = entry.was_active and entry.asked_to_stop
     late = entry.stop_requests > 0
@@ -180,6 +180,8 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
         stops.handle_nowhere(step, uuid)
+    elif vm is not None and vm.kept_off is not None:
+        entry.end(Ending.GONE, "", vm.kept_off)  # stopped by us or not: it is its owner's by now
     elif wanted:
         _start(step, uuid, Do.START, step.record.node)
     elif entry.ending != Ending.GONE.value:

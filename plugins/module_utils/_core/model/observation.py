@@ -144,6 +144,7 @@ class VM:
     `resident_mib`: what it uses of its memory; 0: not known.
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
     `restarted`: it is not the instance that was last seen; it was started anew.
+    `kept_off`: it is off and its owner wants it so, whoever stopped it.
     """
 
     uuid: str
@@ -176,6 +177,7 @@ class VM:
     control_node: str = ""
     known: bool = True
     restarted: bool = False
+    kept_off: Finding | None = None
 
     @property
     def active(self) -> bool:

@@ -168,8 +168,9 @@ class DepartedVMs:
             return
         if vmi is None and vm is None:
             return
-        if vm is not None:
-            obs.ended[uuid] = deletion.stopped_finding(vm)
+        stopped = deletion.stopped_finding(vm) if vm is not None else None
+        if stopped is not None:
+            obs.ended[uuid] = stopped
         ended = facts.phase(vmi) if vmi is not None else "Succeeded"
         if vm is not None and facts.restarts(vm, ended):
             obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
@@ -181,6 +182,7 @@ class DepartedVMs:
             state=State.SHUTOFF,
             memory_mib=entry.memory_mib,
             persistent=not known.bare,
+            kept_off=stopped if vm is not None and facts.kept_off(vm) else None,
         )
 
     # How attempts ended

@@ -303,6 +303,11 @@ def restarts(vm: Obj, ended: str) -> bool:
     return strategy == "Always" or (strategy == "RerunOnFailure" and ended == "Failed")
 
 
+def kept_off(vm: Obj) -> bool:
+    """Does its owner want it off? Then neither KubeVirt nor a request of ours starts it."""
+    return run_strategy(vm.get("spec") or {}) not in ("Always", "Manual", "Once", "RerunOnFailure")
+
+
 def run_strategy(spec: Obj) -> str:
     """Of a VirtualMachine's spec, the older `running` included."""
     return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
