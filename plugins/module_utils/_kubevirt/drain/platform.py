@@ -203,7 +203,15 @@ class KubeVirtPlatform:
             if exc.code != 404:
                 raise
             self._node_gone(record)
+        else:
+            self._keep_what_was_stopped(record)
         self._node_read = self.now()
+
+    def _keep_what_was_stopped(self, record: NodeRecord) -> None:
+        """Nobody else starts it again: so it is known on the Lease too, before it is stopped. The
+        Node may be deleted while no run is there to see it, as where it is installed anew."""
+        if self.lock is not None and any(e.asked_to_stop for e in record.vms.values()):
+            self.lock.note(self.records.notes(record))
 
     # Observe, claim, apply
 

@@ -203,10 +203,14 @@ class Lock:
 
     def note(self, notes: dict[str, str]) -> None:
         """Annotations besides those that stand there. Raises KubeError."""
-        if self._held is not None:
-            meta = self._held["metadata"]
-            meta = {**meta, "annotations": {**annotations(self._held), **notes}}
-            self._update({**self._held, "metadata": meta}, True)
+        lease = self._held
+        for _try in range(3):  # who waits for it may have written to it meanwhile
+            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._holder:
+                return
+            meta = {**lease["metadata"], "annotations": {**annotations(lease), **notes}}
+            if self._update({**lease, "metadata": meta}, True, retry=False):
+                return
+            lease = self.read()
 
     def remove(self) -> None:
         """The node is restored: nothing of its maintenance stays.

@@ -4,8 +4,9 @@
 
 """What must outlive a Node that somebody deletes while it is drained: kept on the node's Lease.
 
-Always the runs that worked on it, by which marks and migrations of ours are known; and once the
-Node is found to be gone, the whole record. A restore takes the Lease away.
+Always the runs that worked on it, by which marks and migrations of ours are known. The whole record
+once anything was stopped, for nobody else starts it again, or once the Node is found to be gone. A
+restore takes the Lease away.
 """
 
 from __future__ import annotations

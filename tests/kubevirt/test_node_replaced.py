@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node that is installed anew while it is drained: its Node is deleted, and registered again."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.act import Actor
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from kubesim.kinds import BY_PLURAL, NODES
+from kubesim.reading import clean, row
+from kubesim.words import annotations
+
+LEASES = BY_PLURAL["leases"]
+LEASE = "virtops-maintenance-n1"
+
+
+def replace_node(sim) -> None:
+    sim.call(lambda: sim.world.store.delete(NODES, "", "n1"))
+    sim.add_node("n1")
+
+
+@pytest.mark.parametrize("run_strategy", ["Manual", "RerunOnFailure"])
+def test_what_was_stopped_is_started_after_the_node_was_replaced(
+    sim, operator, run_strategy
+) -> None:
+    sim.add_vm("vm", "n1", "None", run_strategy, shutdown_seconds="1")
+    assert operator.drain(allow_stop=True)["phase"] == "Drained"
+    assert sim.node_of("vm") == ""
+    replace_node(sim)
+    found = operator.restore()
+    assert (found["phase"], row(found, "vm")["name"]) == ("Active", "default/vm")
+    sim.until(lambda: sim.running("vm"))
+    assert clean(sim) and sim.find(LEASES, LEASE) is None
+
+
+def test_it_is_known_before_anything_is_stopped(sim, operator, monkeypatch) -> None:
+    """A run that is killed right then leaves it behind too."""
+
+    def killed(*_args) -> None:
+        raise KeyboardInterrupt
+
+    sim.add_vm("vm", "n1", "None", "Manual")
+    monkeypatch.setattr(Actor, "apply", killed)
+    with pytest.raises(KeyboardInterrupt):
+        operator.slice(Intent.DRAINED, 5.0, allow_stop=True)
+    assert "default/vm" in annotations(sim.find(LEASES, LEASE))[names.RECORD]
+    assert sim.node_of("vm") == "n1"
