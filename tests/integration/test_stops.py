@@ -119,7 +119,7 @@ def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> No
     assert ended.code != 0
     assert ended.vm(deaf)["reason"] == "ShutdownTimedOut", ended.text
     assert traces.autostarted(host) == [deaf]
-    host.virsh("destroy", deaf)
+    lab.destroy_guest("host-a", deaf)
     ended = plays.run(lab, "drain", stop)
     assert ended.code == 0, ended.text
     assert ended.vm(deaf)["verdict"] == "stopped"
@@ -132,6 +132,7 @@ def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(
     lab: Lab, deaf: str
 ) -> None:
     host = lab.host("host-a")
+    lab.announce_stop(deaf)
     forced = {**HERE, "drain_strategy": "None", "drain_allow_stop": True, "drain_force_stop": True}
     ended = plays.run(lab, "drain", forced)
     assert ended.code == 0, ended.text
