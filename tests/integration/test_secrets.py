@@ -22,6 +22,7 @@ from demo import plays, traces
 
 from lab import GuestSpec, Host, Lab, need_lab
 from lab.names import lab_name
+from lab.storage import luks
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -152,10 +153,7 @@ def _seal(host: Host) -> None:
     host.exec(["tee", "/run/secret.xml"], stdin=SECRET)
     host.virsh("secret-define", "/run/secret.xml")
     host.virsh("secret-set-value", UUID, "--base64", ENCODED)
-    host.exec(
-        f"qemu-img create -q -f luks --object secret,id=phrase,data={PHRASE}"
-        " -o key-secret=phrase,iter-time=10 /var/lib/libvirt/images/sealed.img 4M"
-    )
+    host.exec(luks("/var/lib/libvirt/images/sealed.img", PHRASE, 4))
 
 
 def _store(lab: Lab) -> None:
