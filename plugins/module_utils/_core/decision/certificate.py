@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..model.observation import ACTIVE_STATES, Observation, State
+from ..model.observation import ACTIVE_STATES, ARRIVING, Observation, State
 from ..model.record import Ending, NodeRecord, VMRecord
 from .unread_hosts import may_have, unread_hosts
 
@@ -97,11 +97,31 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     found += [f"{uuid} is not in the record" for uuid in sorted(set(here) - set(record.vms))]
     for uuid, entry in record.vms.items():
         if not _accounted(obs, uuid, entry):
-            found.append(f"{entry.name} is not accounted for ({entry.ending or 'pending'})")
+            found.append(_not_accounted(obs, uuid, entry))
         hosts = may_have(obs, record.node, entry, here.get(uuid))
         if hosts:
             found.append(f"{entry.name} may be on {', '.join(hosts)}, which does not answer")
     return found
+
+
+def moving_on(obs: Observation, record: NodeRecord) -> list[str]:
+    """Those of `problems` that end by themselves: the VM was moved, and is migrated on."""
+    return [
+        _not_accounted(obs, uuid, entry)
+        for uuid, entry in record.vms.items()
+        if not _accounted(obs, uuid, entry) and _moves_on(obs, uuid, entry)
+    ]
+
+
+def _moves_on(obs: Observation, uuid: str, entry: VMRecord) -> bool:
+    arriving = (s.state in ARRIVING for s in obs.sightings.get(uuid, []))
+    return entry.ending == Ending.MOVED.value and any(arriving)
+
+
+def _not_accounted(obs: Observation, uuid: str, entry: VMRecord) -> str:
+    if _moves_on(obs, uuid, entry):
+        return f"{entry.name} migrates on from {entry.at}"
+    return f"{entry.name} is not accounted for ({entry.ending or 'pending'})"
 
 
 def _accounted(obs: Observation, uuid: str, entry: VMRecord) -> bool:

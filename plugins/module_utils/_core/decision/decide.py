@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ..model.observation import VM, Observation, State
+from ..model.observation import ARRIVING, VM, Observation, State
 from ..model.policy import Policy
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import hooks, migrations, moves, restore, stops
 from .actions import Decision, Do, NodePhase
-from .certificate import problems
+from .certificate import moving_on, problems
 from .placement import Placement
 from .step import Step
 from .verdict import JobStage, Recorded, Situation, judge, most_significant
@@ -34,7 +34,6 @@ IN_FLIGHT = frozenset(
     }
 )
 # On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
-ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 _NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
 _PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
 # It is here, and nothing moves it: what is read of it is its own, not what a move made of it.
@@ -129,6 +128,13 @@ def _wait_for_node(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABL
     record = step.record
     step.decision.node_findings[record.node] = (Finding(reason, text),)
     return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
+
+
+def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+    """A migration of others takes as long as it takes: only the node's own deadline ends that."""
+    step.record.waiting_since = None
+    step.decision.node_findings[step.record.node] = (Finding(reason, text),)
+    return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
 
 
 def _unreadable_vm(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
@@ -315,14 +321,13 @@ def _phase(step: Step) -> NodePhase:
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
             return _wait_for_node(step, "; ".join(inbound), Reason.INBOUND)
-        # It takes as long as it takes: only the node's own deadline ends the waiting.
-        found = (Finding(Reason.INBOUND, ", ".join(inbound)),)
-        step.decision.node_findings[record.node] = found
-        return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
+        return _wait_for_others(step, ", ".join(inbound), Reason.INBOUND)
     left = problems(obs, record)
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"
         return _wait_for_node(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
+    if left and left == moving_on(obs, record):
+        return _wait_for_others(step, "; ".join(left))
     if left:
         return _wait_for_node(step, "; ".join(left))
     record.waiting_since = None

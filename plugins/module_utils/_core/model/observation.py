@@ -89,6 +89,8 @@ ACTIVE_STATES: frozenset[State] = frozenset(
     {State.RUNNING, State.PAUSED, State.INCOMING, State.POSTCOPY, State.POSTCOPY_SOURCE}
     | {State.POSTCOPY_FAILED, State.CRASHED}
 )
+# On the target of a migration that goes on.
+ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 
 
 def is_active(state: State) -> bool:

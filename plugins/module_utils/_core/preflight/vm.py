@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..decision.strategy import Choice, Way
-from ..model.observation import VM, State
+from ..model.observation import ARRIVING, VM, State
 from ..reasons.reason import Reason
 from .codes import About, Check, Found, Platform
 from .facts import Facts, VMSeen
 
 _STOPS = frozenset({Way.SHUTDOWN, Way.SAVE})
 _STAYS = frozenset({Way.BLOCK, Way.WAIT})
-_ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 # Of two reasons why no node takes a VM, the later one came nearer to taking it.
 _NEARER = (
     Check.NO_SELECTOR,
@@ -41,7 +40,7 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
         # It has no say yet in whether it can migrate.
         yield report(Check.STARTING, f"Its phase is {seen.starting}.")
         return
-    if vm.state in _ARRIVING:
+    if vm.state in ARRIVING:
         yield Found(Check.INBOUND, f"node {facts.node}", f"{vm.name} is arriving.")
         return
     yield from _state(vm, seen, report)

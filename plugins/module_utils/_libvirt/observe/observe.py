@@ -12,8 +12,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from ..._core.decision.decide import ARRIVING
-from ..._core.model.observation import VM, Node, Observation, Outcome, Reservation, Sighting, State
+from ..._core.model.observation import (
+    ARRIVING,
+    VM,
+    Node,
+    Observation,
+    Outcome,
+    Reservation,
+    Sighting,
+    State,
+)
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..host.connection import HostUnreachable, libvirt

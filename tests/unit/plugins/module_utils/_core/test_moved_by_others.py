@@ -16,6 +16,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    MigrationSettings,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ended,
     run,
@@ -23,10 +26,11 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
+    fleet,
     vm,
 )
 from fleetsim.fleet import Fleet
-from fleetsim.machines import Fate
+from fleetsim.machines import Fate, Move
 
 ONCE = replace(POLICY, max_attempts=1)
 
@@ -98,3 +102,17 @@ def test_what_our_own_move_left_is_removed() -> None:
     assert outcome.phase is NodePhase.DRAINED
     assert Do.CLEAN_SOURCE in [action.do for action in outcome.actions_done]
     assert not made.machines["a"].domains
+
+
+@pytest.mark.parametrize("fate", [Fate(), Fate(post_copy=True)])
+def test_what_moves_on_from_its_target_is_waited_for_as_long_as_it_takes(fate: Fate) -> None:
+    """The target is drained as well: nothing is wrong, however long that takes."""
+    there = {"a": 8192, "b": 8192, "c": 1024}
+    made = fleet([("a", vm(1, "a", 4096))], there, link=50.0)
+    assert run(made).phase is NodePhase.DRAINED
+    policy = replace(POLICY, pending_timeout=10.0)
+    onward = Move("u1", "b", "c", 1, MigrationSettings(), fate, held=False, ours=False)
+    made.migrate(onward)
+    made.advance(made.clock + 1.0)
+    assert run(made, policy, name="again").phase is NodePhase.DRAINED
+    assert list(made.machines["c"].domains) == ["u1"]
