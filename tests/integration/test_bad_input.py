@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from demo import plays, traces
+from integration.held import held
 
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
-from lab.procs import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -101,21 +101,14 @@ def test_a_vm_that_vanishes_while_the_host_is_drained(lab: Lab) -> None:
     host = lab.host("host-a")
     lab.run("host-a", GuestSpec("brief"))
     lab.wait_ticking(["brief"])
-    lab.shape("host-a", 8)
     first = {"name": "first", "when": "name == 'web'", "priority": 10}
     one = {"cluster": 1, "outbound": 1, "inbound": 1}
-    drain = plays.Play(lab, "drain", {**HERE, "drain_rules": [*STOP, first], "drain_limits": one})
-    try:
-        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False))
-        assert moving, drain.text
+    words = {**HERE, "drain_rules": [*STOP, first], "drain_limits": one}
+    with held(lab, "host-a", ["web"], lambda: plays.Play(lab, "drain", words)) as drain:
         host.virsh("undefine", "brief")
         host.virsh("destroy", "brief")
-        lab.unshape("host-a")
+        lab.let_go("host-a")
         ended = drain.wait()
-    finally:
-        lab.unshape("host-a")
-        if drain.running:
-            drain.kill()
     assert "Traceback" not in ended.text
     row = ended.vm("brief")
     assert (row["verdict"], row["at"]) == ("gone", ""), row

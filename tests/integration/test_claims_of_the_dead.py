@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from demo import plays, report, traces
+from integration.held import held
 from integration.on_host import PACKAGE, on
 from kill import victims
 
@@ -30,7 +31,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 GUESTS = [GuestSpec(name, memory_mib=192, fill_mib=96) for name in ("web-1", "web-2")]
 NAMES = [guest.name for guest in GUESTS]
-SLOW = 8  # Mbit/s: a migration takes minutes
 CLAIMS = f"""
 from {PACKAGE}.records.claims import Claims
 from {PACKAGE}.observe.host import Host, HostConfig
@@ -67,25 +67,17 @@ def text_of(ended: plays.Ended) -> str:
 
 
 def die(lab: Lab) -> None:
-    """Drain host-c over a slow link; when both VMs move, kill playbook, module and holder, and end
-    the migrations that libvirtd would carry on."""
+    """Drain host-c; when both VMs move, kill playbook, module and holder, and end the migrations
+    that libvirtd would carry on."""
     source = lab.host("host-c")
-    lab.shape("host-c", SLOW)
     variables = {"maintenance_hosts": "host-c", "maintenance_requester": "ann@ctl"}
-    play = plays.Play(lab, "drain", variables)
-
-    def moving() -> bool:
-        told = [source.virsh("domjobinfo", name, check=False) for name in NAMES]
-        return all("Unbounded" in text for text in told)
-
-    assert wait_for(moving), play.text
-    play.kill()
-    _kill(victims._modules(source))  # it may be between two slices, then there is none
-    _kill(victims._holders(source))
-    for name in NAMES:
-        source.virsh("domjobabort", name, check=False)
-    lab.unshape("host-c")
-    assert wait_for(lambda: not moving() and not _holds(lab))
+    with held(lab, "host-c", NAMES, lambda: plays.Play(lab, "drain", variables)) as play:
+        play.kill()
+        _kill(victims._modules(source))  # it may be between two slices, then there is none
+        _kill(victims._holders(source))
+        for name in NAMES:
+            source.virsh("domjobabort", name, check=False)
+    assert wait_for(lambda: not _holds(lab))
 
 
 def _kill(pids: list[int]) -> None:

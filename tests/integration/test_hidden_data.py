@@ -5,7 +5,7 @@
 """VMs that would wake up on other data, on real hosts, beside what libvirt does when asked anyway.
 
 Where both hosts have a file, or serve a disk, of the same name, host-b's is another VM's. First
-the preflight must name it, and change nothing. Then virsh migrates the same guest: either it
+the preflight must name it, and change nothing. Then libvirt migrates the same guest: either it
 refuses late, or the guest itself says that its disk is not its own.
 """
 
@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from demo import plays, preflights, traces
 from demo.preflights import Seen
+from integration.on_host import ask_libvirt
 
 from lab import GuestSpec, Lab, names, need_lab
 from lab.diskring import ring, said
@@ -205,8 +206,8 @@ class Case:
     prepare: str = ""  # what somebody who wants to have it does on host-b first
 
 
+COPY = "NON_SHARED_DISK"
 DISKS = "DisksNotLiveMigratable"
-COPY = "--copy-storage-all"
 CASES = (
     Case("based", DISKS, (r"based.raw, which is on this host alone",), foreign=("vda",)),
     Case(
@@ -220,7 +221,7 @@ CASES = (
         DISKS,
         (r"pooled.raw, which is on this host alone",),
         foreign=("vda",),
-        flags=("--unsafe",),
+        flags=("UNSAFE",),
     ),
     Case(
         "named",
@@ -243,7 +244,7 @@ def test_it_is_known_before_anything_moves(place: Place, seen: Seen, case: Case)
     if case.prepare:
         b.exec(case.prepare)
         b.virsh("pool-refresh", "default")
-    answer = _ask_libvirt(lab, case.guest, *case.flags)
+    answer = ask_libvirt(lab, case.guest, *case.flags)
     if case.refuses:
         assert re.search(case.refuses, answer, re.IGNORECASE), answer
         assert case.guest in traces.running(lab.host("host-a"))
@@ -258,15 +259,6 @@ def test_it_is_known_before_anything_moves(place: Place, seen: Seen, case: Case)
 def _foreign(lab: Lab, guest: str, disk: str) -> bool:
     """Does it say on host-b that what it reads there is another VM's?"""
     return "err foreign" in said(lab.paths.raw, "host-b", guest, disk)
-
-
-def _ask_libvirt(lab: Lab, guest: str, *flags: str) -> str:
-    """virsh migrate, as anyone would type it; its error, or nothing."""
-    move = ["migrate", "--live", "--p2p", "--persistent", "--undefinesource", *flags]
-    done = lab.host("host-a").exec(
-        ["virsh", *move, guest, lab.host("host-b").peer_uri], check=False
-    )
-    return "" if done.returncode == 0 else done.stderr
 
 
 def test_what_this_host_serves_itself_stays_on_it(place: Place) -> None:
@@ -294,7 +286,7 @@ def test_a_file_in_the_way_is_known_and_left_alone(place: Place, seen: Seen) -> 
     assert lab.host("host-b").exec(f"cat {path}").stdout == "stranger\n"
     # libvirt writes over whatever has a size that fits.
     lab.host("host-b").exec(f"qemu-img create -q -f qcow2 {path} 1M; echo stranger >> {path}")
-    assert _ask_libvirt(lab, "inway", COPY) == ""
+    assert ask_libvirt(lab, "inway", COPY) == ""
     assert "stranger" not in lab.host("host-b").exec(f"tail -c 9 {path} | tr -d '\\0'").stdout
 
 

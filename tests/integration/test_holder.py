@@ -228,13 +228,31 @@ result = [answer, told, client.abort(order["uuid"])]
     lab.wait_ticking(["stays"])
 
 
+LATE = """
+import subprocess
+client = ensure_holder()
+client.subscribe(0.1)
+client.order(order)
+def job():
+    return next((j for e in client.wait(2) for j in e.get("jobs", [])), {})
+while not job().get("processed"):
+    pass
+subprocess.run(["ip", "rule", "add", *held], check=True)
+while mode and job().get("mode") != mode:
+    pass
+if mode:
+    subprocess.run(["ip", "rule", "delete", *held], check=True)
+result = until(client, [order["uuid"]])[order["uuid"]]
+"""
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("measure", ["abort", "pause", "post_copy"])
 def test_a_deadline_is_enforced(
     lab: Lab, guest: Callable[..., dict[str, Any]], measure: str
 ) -> None:
-    """It writes faster than the link carries; after the deadline the policy's measure comes."""
-    order = guest("late", memory_mib=256, fill_mib=64, dirty_mib_s=30, dirty_region_mib=48)
+    """Its migration is held until the policy's measure comes, which the deadline brings."""
+    order = guest("late", memory_mib=256, fill_mib=64)
     order["settings"] = {
         "completion_timeout_per_gib": 15,
         "on_timeout": measure,
@@ -242,16 +260,15 @@ def test_a_deadline_is_enforced(
     }
     for host in lab.hosts:
         lab.shape(host, 80)
-    told = on(lab, "host-a", MOVE, orders=[order])[0]
+    mode = {"pause": "Paused", "post_copy": "PostCopy"}.get(measure, "")
+    told = on(lab, "host-a", LATE, order=order, mode=mode, held=network.HELD)
     if measure == "abort":
         assert told["reason"] == "CompletionTimeout"
         assert lab.where("late") == {"late": [("host-a", "running")]}
     else:
         assert told["ok"], told["message"]
-        assert told["mode"] == ("Paused" if measure == "pause" else "PostCopy")
+        assert told["mode"] == mode
         assert lab.where("late") == {"late": [("host-b", "running")]}
-    lab.unshape("host-a")
-    lab.unshape("host-b")
     lab.wait_ticking(["late"])
 
 

@@ -6,52 +6,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from demo import plays, report, traces
+from integration.held import held
 from kill.victims import VICTIMS, kill
 
 from lab import GuestSpec, Lab
-from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
 HERE = {"maintenance_hosts": "host-a"}
 
 
-@pytest.fixture
-def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
-    lab = shared(2)
-    yield lab
-    lab.unshape("host-a")
-    lab.let_go("host-a")
-
-
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_the_same_command_carries_on(lab: Lab, victim: str) -> None:
+def test_the_same_command_carries_on(shared: Callable[[int], Lab], victim: str) -> None:
+    lab = shared(2)
     name = f"lost-{victim}"
     lab.run("host-a", GuestSpec(name, fill_mib=32, autostart=True))
     lab.wait_ticking([name])
     source, target = lab.host("host-a"), lab.host("host-b")
-    lab.shape("host-a", 8)
-    first = plays.Play(lab, "drain", HERE)
-    try:
-        moving = wait_for(
-            lambda: (
-                not first.running or "Unbounded" in source.virsh("domjobinfo", name, check=False)
-            )
-        )
-        assert moving and first.running, first.text
-        lab.hold("host-a")
-        lab.unshape("host-a")
+    with held(lab, "host-a", [name], lambda: plays.Play(lab, "drain", HERE)) as first:
         assert kill(victim, first, source)
         assert traces.running(source) == [name]
         lab.let_go("host-a")
         first.wait()
-    finally:
-        if first.running:
-            first.kill()
     again = plays.run(lab, "drain", HERE)
     assert again.code == 0, again.text
     assert again.last["certificate"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from demo import plays, report, traces
+from integration.held import held
 
 from lab import GuestSpec, Lab, need_lab
 from lab.names import lab_name
@@ -53,6 +54,7 @@ def lab(_up: str) -> Iterator[Lab]:
     yield lab
     for host in lab.hosts:
         lab.unshape(host)
+        lab.let_go(host)
     source = lab.host("host-b")
     for name in traces.running(source):
         options = ("--live", "--p2p", "--persistent", "--undefinesource")
@@ -106,25 +108,18 @@ def info(start: Start, name: str) -> dict[str, Any]:
     return dict(row)
 
 
-def moves(lab: Lab, name: str, play: plays.Play) -> None:
-    """Wait until its memory goes over."""
-    host = lab.host("host-a")
-    seen = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", name, check=False))
-    assert seen, play.text
-
-
 def test_a_migration_is_told_while_it_runs_and_after(
     lab: Lab, start: Start, migration: Start
 ) -> None:
-    lab.shape("host-a", SLOW)
-    play = migration(name="web", target="host-b", requester="alice@ctl")
-    moves(lab, "web", play)
-    row = info(start, "web")
-    assert row["progress"]["total_mib"] > 0, row
-    assert (row["verdict"], row["mode"], row["target"]) == ("pending", "PreCopy", "host-b")
-    assert (row["requested_by"], row["end"]) == ("alice@ctl", "")
-    assert row["start"]
-    ended = play.wait()
+    order = {"name": "web", "target": "host-b", "requester": "alice@ctl"}
+    with held(lab, "host-a", ["web"], lambda: migration(**order)) as play:
+        row = info(start, "web")
+        assert row["progress"]["total_mib"] > 0, row
+        assert (row["verdict"], row["mode"], row["target"]) == ("pending", "PreCopy", "host-b")
+        assert (row["requested_by"], row["end"]) == ("alice@ctl", "")
+        assert row["start"]
+        lab.let_go("host-a")
+        ended = play.wait()
     assert ended.code == 0, ended.text
     assert (ended.last["phase"], ended.last["vm"]) == ("Migrated", "web")
     assert (ended.last["counts"]["moved"], ended.last["certificate"]) == (1, None)
@@ -134,7 +129,7 @@ def test_a_migration_is_told_while_it_runs_and_after(
     assert (over["verdict"], over["phase"], over["at"]) == ("moved", "Succeeded", "host-b")
     assert (over["start"], over["requested_by"]) == (row["start"], "alice@ctl")
     assert over["end"] > over["start"]
-    assert over["duration"] > 5
+    assert over["duration"] > 0
     lab.wait_ticking(["web"])
     # It is there: an abort that is asked for now has come too late, and says so.
     late = migration(name="web", state="aborted").wait()
@@ -146,13 +141,11 @@ def test_a_migration_is_told_while_it_runs_and_after(
 
 
 def test_an_abort_in_pre_copy(lab: Lab, start: Start, migration: Start) -> None:
-    lab.shape("host-a", SLOW)
-    play = migration(name="late")
-    moves(lab, "late", play)
-    aborted = migration(name="late", state="aborted").wait()
-    assert aborted.code == 0, aborted.text
-    assert (aborted.last["phase"], aborted.last["changed"]) == ("Active", True)
-    first = play.wait()
+    with held(lab, "host-a", ["late"], lambda: migration(name="late")) as play:
+        aborted = migration(name="late", state="aborted").wait()
+        assert aborted.code == 0, aborted.text
+        assert (aborted.last["phase"], aborted.last["changed"]) == ("Active", True)
+        first = play.wait()
     assert first.code != 0
     assert first.last.get("error") == "Superseded", first.text
     assert traces.running(lab.host("host-a")) == ["late", "web"]
@@ -170,12 +163,14 @@ def test_an_abort_in_post_copy_says_that_the_vm_moves(lab: Lab, migration: Start
     source = lab.host("host-a")
     play = migration(name="late", migration=POST_COPY)
     switched = wait_for(
-        lambda: "post-copy" in source.virsh("domstate", "--reason", "late", check=False), 90, 0.2
+        lambda: "post-copy" in source.virsh("domstate", "--reason", "late", check=False), pause=0.2
     )
     assert switched, play.text
+    lab.hold("host-a")
+    lab.unshape("host-a")
     abort = migration(name="late", state="aborted")
     said = wait_for(lambda: "post-copy runs. It moves to host-b." in abort.text)
-    lab.unshape("host-a")
+    lab.let_go("host-a")
     ended = abort.wait()
     assert said, ended.text
     assert ended.code != 0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from demo import plays, traces
+from integration.held import held
 
 from lab import GuestSpec, Lab
 from lab.procs import wait_for
@@ -24,7 +25,6 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
     lab = shared(2)
     yield lab
     for host in lab.hosts.values():
-        lab.unshape(host)
         if traces.volumes(host):
             ended = plays.run(lab, "restore", {"maintenance_hosts": host.name})
             assert ended.code == 0, ended.text
@@ -40,19 +40,11 @@ def test_what_the_owner_moved_after_a_failed_drain_stays_defined(
     name = f"desk-{again}-{autostart}".lower()
     lab.run("host-a", GuestSpec(name, fill_mib=32, autostart=autostart))
     lab.wait_ticking([name])
-    lab.shape("host-a", 8)
-    drain = plays.Play(lab, "drain", HERE)
-    try:
-        job = ("domjobinfo", name)
-        assert wait_for(lambda: "Unbounded" in source.virsh(*job, check=False)), drain.text
+    with held(lab, "host-a", [name], lambda: plays.Play(lab, "drain", HERE)) as drain:
         source.virsh("domjobabort", name)
         failed = drain.wait()
-    finally:
-        if drain.running:
-            drain.kill()
     assert failed.code != 0
     assert failed.vm(name)["reason"] == "AttemptsUsedUp"
-    lab.unshape("host-a")
     source.virsh("migrate", "--live", "--p2p", name, "qemu+tls://host-b/system")
     assert traces.transient(target) == [name]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from demo import plays, traces
+from integration.held import held
 
 from lab import GuestSpec, Lab
 from lab.procs import wait_for
@@ -308,18 +309,10 @@ def test_drained_twice_changes_nothing(lab: Lab) -> None:
 def test_a_running_drain_is_aborted_by_restore(lab: Lab) -> None:
     """From a second process, while the VM's migration is held."""
     host = lab.host("host-a")
-    lab.shape("host-a", 8)
-    drain = plays.Play(lab, "drain", HERE)
-    try:
-        moving = wait_for(lambda: "Unbounded" in host.virsh("domjobinfo", "web", check=False))
-        assert moving, drain.text
-        lab.hold("host-a")
+    with held(lab, "host-a", ["web"], lambda: plays.Play(lab, "drain", HERE)) as drain:
         restored = plays.run(lab, "restore", HERE)
         assert restored.code == 0, restored.text
         ended = drain.wait()
-    finally:
-        if drain.running:
-            drain.kill()
     assert ended.code != 0
     assert ended.last.get("error") == "Superseded", ended.text
     assert traces.running(host) == ["web"]

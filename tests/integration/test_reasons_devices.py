@@ -5,7 +5,7 @@
 """Devices, arguments and histories that keep a VM on its host, on real hosts, beside what libvirt
 does when asked anyway.
 
-Each guest has one of them. Check mode names it first. Then virsh is asked to migrate the same
+Each guest has one of them. Check mode names it first. Then libvirt is asked to migrate the same
 guest: either it refuses at the last moment, or it moves it, and what became of the guest shows why
 the reason is ours to give.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from demo import plays, traces
+from integration.on_host import ask_libvirt
 
 from lab import GuestSpec, Lab, need_lab
 from lab.guest import SELDOM
@@ -262,7 +263,7 @@ def test_the_reason_is_known_in_advance(
     assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", kind.reason, "control"), row
     assert kind.names in row["message"]
     assert row["remedy"]
-    answer = _ask_libvirt(lab, name)
+    answer = ask_libvirt(lab, name)
     if kind.says == MOVES:
         assert answer == "", answer
         lab.wait_ticking([name])
@@ -289,11 +290,3 @@ def test_what_only_qemu_knows_is_asked_once_and_told_in_its_words(lab: Lab) -> N
         assert ended.vm(spec.name)["verdict"] == "moved"
     lab.wait_ticking([*(spec.name for spec in FREE), UNTOUCHED.name])
     assert UNTOUCHED.name not in _tainted(lab)
-
-
-def _ask_libvirt(lab: Lab, name: str) -> str:
-    """virsh migrate, as anyone would type it; its error, or nothing."""
-    words = ["virsh", "migrate", "--live", "--p2p", "--persistent", "--undefinesource"]
-    uri = lab.host("host-b").peer_uri
-    done = lab.host("host-a").exec([*words, name, uri], check=False)
-    return "" if done.returncode == 0 else done.stderr

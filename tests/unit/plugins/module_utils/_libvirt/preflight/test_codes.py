@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from integration import test_reasons
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Job,
@@ -256,3 +257,8 @@ def test_a_dead_host_blocks_only_what_depends_on_it(fleet: Fleet) -> None:
 def test_a_clean_fleet_has_none(fleet: Fleet) -> None:
     open_ = tuple(Measured(name, 0.1, 1, PKI) for name in "abc")
     assert fleet.look(POST_COPY, open_) == {}
+
+
+def test_every_code_meets_libvirt_on_real_hosts_or_cannot() -> None:
+    codes = {check.value for check, info in CHECKS.items() if Platform.LIBVIRT in info.platforms}
+    assert codes - set(test_reasons.TOLD) == test_reasons.NOT_HERE | test_reasons.ELSEWHERE
