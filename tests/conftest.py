@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For all tests: what Hypothesis tries.
+"""For all tests: what Hypothesis tries, and what is told of a lab when a test on it fails.
 
 A busy machine is slow, and that is no fault of what is looked at. In the quick tier the examples
 are the same in each run; elsewhere each run has new ones.
@@ -11,7 +11,10 @@ are the same in each run; elsewhere each run has new ones.
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -21,3 +24,18 @@ settings.register_profile(
     "quick", settings.get_profile("any machine"), derandomize=True, database=None
 )
 settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")
+
+REPO = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Now, while the lab stands."""
+    report = yield
+    if report.failed and item.get_closest_marker("lab"):
+        from lab import autopsy
+
+        report.sections.append(("the lab", autopsy.tell(REPO / "build" / "lab", call.start)))
+    return report

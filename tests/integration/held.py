@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,8 @@ from demo import plays
 from lab import Lab
 from lab.procs import wait_for
 
+# A job is there before its connections are; those cannot be made while it is held.
+GOES_OVER = re.compile(r"Memory processed: +[\d.]*[1-9]")
 SLOW = 8  # Mbit/s: there is a minute in which to see that a migration has begun
 
 
@@ -26,10 +29,10 @@ def held(
     The links are as they were then. `lab.let_go` before its end is waited for; at the end of the
     block they are let go anyway, and a play that runs still is killed.
     """
-    host = lab.host(source)
 
     def moving() -> bool:
-        return all("Unbounded" in host.virsh("domjobinfo", name, check=False) for name in names)
+        told = [lab.host(source).virsh("domjobinfo", name, check=False) for name in names]
+        return all(GOES_OVER.search(text) for text in told)
 
     lab.shape(source, SLOW)
     play = begin()
