@@ -153,7 +153,7 @@ def _expected(value: Any, spec: Mapping[str, Any]) -> str:
     choices = spec.get("choices")
     if not wanted and choices and str(value) not in [str(choice) for choice in choices]:
         wanted = "one of " + ", ".join(str(choice) for choice in choices)
-    if not wanted and spec.get("positive") and not float(value) > 0:
+    if not wanted and spec.get("positive") and float(value) <= 0:
         wanted = "a number above 0"
     return wanted
 

@@ -223,6 +223,12 @@ class Kubesim:
         """Let so much simulated time pass, where the clock stands still (scale 0)."""
         self.call(lambda: self.world.advance(self.world.clock.at + seconds))
 
+    def let_pass(self, seconds: float) -> None:
+        """Wait until so much simulated time has gone by on the cluster's own thread."""
+        clock = self.world.clock
+        end = clock.now() + seconds
+        self.until(lambda: clock.now() >= end)
+
     def add(self, plural: str, obj: Obj) -> Obj:
         """As the API takes it, but that its status stays. A namespace that is missing is made."""
         kind = BY_PLURAL[plural]

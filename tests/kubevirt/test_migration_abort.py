@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,7 +109,7 @@ def test_an_evacuation_is_cancelled_before_its_migration_is_deleted(sim, one) ->
     (deleted,) = sim.requests("DELETE", "virtualmachineinstancemigrations")
     assert cancel.status == 200 and cancel.at < deleted.at
     sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(wake="up"))
-    time.sleep(0.5)  # five seconds of the cluster: KubeVirt does not begin again
+    sim.let_pass(5.0)  # KubeVirt does not begin again
     assert sim.leftovers() == [] and len(sim.all(VMIMS)) <= 1
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def test_no_false_alarm_on_clean_clusters(still: Still, seed: int) -> None:
 
 
 @pytest.mark.full
-def test_five_hundred_vms_in_three_seconds(still: Still) -> None:
+def test_five_hundred_vms_take_a_request_each_and_few_more(still: Still) -> None:
     for number in range(500):
         still.vm(f"vm{number}", space=f"team{number % 5}")
     for number in range(5):
@@ -66,13 +65,7 @@ def test_five_hundred_vms_in_three_seconds(still: Still) -> None:
     for name in ("n2", "n3"):
         still.node(name, status={"allocatable": {"memory": "900Gi", "pods": "600"}})
     request = service.Request(still.auth, "n1", Policy(), Intent.DRAINED, "preflight")
-    took = 1e9
-    for _try in range(5):  # other work on this machine slows it down too
-        began = time.monotonic()
-        told = preflight(request, {})
-        took = min(took, time.monotonic() - began)
-        if took <= 3.0:
-            break
-    print(f"preflight: vms={told['vms_checked']} seconds={took:.2f}")
+    before = len(still.sim.log)
+    told = preflight(request, {})
     assert told["findings"] == [] and told["vms_checked"] == 500
-    assert took <= 3.0
+    assert len(still.sim.log) - before <= 550

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -36,9 +37,9 @@ COUNT = 8
 
 @pytest.fixture
 def eight(sim) -> None:
-    """The first three are quick, and end one by one; the others hold their slots for a minute."""
+    """The first three are quick, and end one by one; the others hold their slots to the end."""
     for number in range(COUNT):
-        seconds = ("2", "12", "12")[number] if number < 3 else "600"
+        seconds = ("2", "12", "12")[number] if number < 3 else "6000"
         sim.add_vm(f"vm{number}", "n1", migrate_seconds=seconds)
 
 
@@ -50,61 +51,76 @@ def drains_elsewhere(sim, *nodes: str, holder: str = "their-run 1", lasts: int =
         sim.add("leases", {"metadata": meta, "spec": spec})
 
 
-def drain_for(operator, seconds: float) -> threading.Thread:
-    thread = threading.Thread(target=operator.slice, args=(Intent.DRAINED, seconds))
-    thread.start()
-    return thread
+@contextmanager
+def under_way(operator, seconds: float = 2.0) -> Iterator[None]:
+    """A drain goes on meanwhile, in slices."""
+    over = threading.Event()
+
+    def work() -> None:
+        request = replace(operator.request(Intent.DRAINED, "run-1", seconds), cursor="")
+        while not over.is_set():
+            found = service.run_slice(request)
+            request = replace(request, begun=True, cursor=found.get("cursor", ""))
+
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(work)
+        try:
+            yield
+        finally:
+            over.set()
+    job.result()
+
+
+def all_asked(sim) -> bool:
+    return len(evictions(sim)) == COUNT
 
 
 def test_who_is_alone_soon_asks_for_all(sim, operator, eight) -> None:
-    working = drain_for(operator, 5.0)
-    sim.until(lambda: len(evictions(sim)) == COUNT, 4.5)
-    asked = [call.at for call in sim.requests("POST", "/eviction")]
-    assert asked[3] - asked[2] > 0.1  # the first three, then the others
-    assert asked[-1] - asked[3] < 0.5
-    working.join()
+    with under_way(operator, 5.0):
+        sim.until(lambda: all_asked(sim))
+    lines = [f"{call.method} {call.path}" for call in sim.log]
+    asked = [number for number, line in enumerate(lines) if line.endswith("/eviction")]
+    looks = [
+        number for number, line in enumerate(lines) if line.startswith("GET") and "/leases" in line
+    ]
+    # The first three, then a look at the other drains, then the rest at once.
+    assert any(asked[2] < look < asked[3] for look in looks)
+    assert not any(asked[3] < look < asked[-1] for look in looks)
 
 
 def test_where_other_nodes_have_more_vms_it_waits_for_its_turn(sim, operator, eight) -> None:
     """Three go, two that hold slots stay; then there is none to ask for."""
     drains_elsewhere(sim, "n2", "n3")
-    working = drain_for(operator, 6.0)
-    sim.until(lambda: told(sim, "n1"), 5.0)
-    working.join()
-    assert len(evictions(sim)) == 5
+    with under_way(operator):
+        sim.until(lambda: told(sim, "n1") and len(evictions(sim)) == 5)
     found = operator.slice(Intent.DRAINED, 0.5)
+    assert len(evictions(sim)) == 5
     waiting = [vm["message"] for vm in found["vms"] if vm["reason"] == "WaitingForSlot"]
     assert len(waiting) == 3 and all("a node with more VMs goes first" in m for m in waiting)
 
 
 def test_its_turn_comes_when_they_have_ended(sim, operator, eight) -> None:
     drains_elsewhere(sim, "n2", "n3")
-    working = drain_for(operator, 12.0)
-    sim.until(lambda: len(evictions(sim)) == 5, 8.0)
-    for node in ("n2", "n3"):
-        name = f"virtops-maintenance-{node}"
-        sim.edit(LEASES, name, lambda o: o["spec"].update(holderIdentity=""), "default")
-    sim.until(lambda: len(evictions(sim)) == COUNT, 3.0)
-    working.join()
+    with under_way(operator):
+        sim.until(lambda: len(evictions(sim)) == 5)
+        for node in ("n2", "n3"):
+            name = f"virtops-maintenance-{node}"
+            sim.edit(LEASES, name, lambda o: o["spec"].update(holderIdentity=""), "default")
+        sim.until(lambda: all_asked(sim))
 
 
 def test_what_an_ended_drain_has_left_holds_nobody_up(sim, operator, eight) -> None:
     drains_elsewhere(sim, "n2", "n3", holder="")
-    working = drain_for(operator, 5.0)
-    sim.until(lambda: len(evictions(sim)) == COUNT, 4.5)
-    working.join()
+    with under_way(operator):
+        sim.until(lambda: all_asked(sim))
 
 
 def test_that_a_drain_elsewhere_died_is_seen_over_slices(sim, operator, eight, monkeypatch) -> None:
     """No slice lasts as long as its Lease would."""
     monkeypatch.setattr(other_drains, "_MARGIN", 0.0)
     drains_elsewhere(sim, "n2", "n3", lasts=4)
-    found: dict[str, Any] = {"cursor": ""}
-    for number in range(5):
-        request = operator.request(Intent.DRAINED, "run-1", 2.5)
-        request = replace(request, begun=number > 0, cursor=found["cursor"])
-        found = service.run_slice(request)
-    assert len(evictions(sim)) == COUNT
+    with under_way(operator):
+        sim.until(lambda: all_asked(sim))
 
 
 def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator, eight) -> None:
@@ -114,9 +130,8 @@ def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator
             rule["verbs"] = ["get", "create", "update"]
     sim.api.access.rules[TOKEN] = rules
     drains_elsewhere(sim, "n2", "n3")
-    working = drain_for(operator, 5.0)
-    sim.until(lambda: len(evictions(sim)) == COUNT, 4.5)
-    working.join()
+    with under_way(operator):
+        sim.until(lambda: all_asked(sim))
 
 
 def test_nothing_is_written_for_others_where_there_are_none(sim, operator) -> None:
@@ -143,13 +158,15 @@ def test_drains_of_three_nodes_keep_pace_with_each_other(make_operator, sim, tmp
     operator = make_operator(sim, sim.kubeconfig(tmp_path / "config", TOKEN))
 
     def work(node: str, intent: Intent) -> str:
-        request = operator.request(intent, f"{intent.value}-{node}", 40.0)
-        return str(service.run_slice(replace(request, node=node))["phase"])
+        request = replace(operator.request(intent, f"{intent.value}-{node}", 40.0), node=node)
+        while (found := service.run_slice(request))["ended"] != "final":
+            request = replace(request, begun=True, cursor=found.get("cursor", ""))
+        return str(found["phase"])
 
     sim.world.paused.add("evacuation")  # until all of them have begun
     with ThreadPoolExecutor() as pool:
         drains = [pool.submit(work, node, Intent.DRAINED) for node in nodes]
-        sim.until(lambda: min(asked(sim, node) for node in nodes) == 3, 15.0)
+        sim.until(lambda: min(asked(sim, node) for node in nodes) == 3)
         sim.world.paused.clear()
         seen = []
         while not all(drain.done() for drain in drains):

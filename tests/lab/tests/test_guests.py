@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from lab import Lab, checker, procs, rawlog
+from lab.diskring import said
 
 pytestmark = pytest.mark.lab
 
@@ -52,7 +51,6 @@ def test_shared_disk_moves_over_tls_and_stays_live(lab: Lab, guest) -> None:
     assert (found["verdict"], found["reasons"]) == ("live", [])
     assert found["hosts"] == ["host-a", "host-b", "host-c", "host-a"]
     assert (found["disk_errors"], found["memory_errors"]) == ([], [])
-    assert found["longest_pause_ms"] < 5000
     xml = lab.host("host-a").virsh("dumpxml", "mover")
     assert "<virtops:antiAffinityGroup>web</virtops:antiAffinityGroup>" in xml
 
@@ -76,7 +74,7 @@ def test_local_disk_moves_with_its_storage(lab: Lab, guest) -> None:
     lab.make_disks(there, spec)
     here.virsh(*MIGRATE, "--copy-storage-all", "copied", there.peer_uri)
     lab.wait_ticking(["copied"])
-    time.sleep(2)  # a few rounds of the disk check
+    assert procs.wait_for(lambda: "ok" in " ".join(said(lab.paths.raw, "host-b", "copied", "vda")))
     found = report(lab, "copied")
     assert (found["verdict"], found["disk_errors"]) == ("live", [])
 
@@ -103,8 +101,7 @@ def test_both_running_is_twice(lab: Lab, guest) -> None:
     for host in (here, there):
         host.virsh("restore", "/var/tmp/double", "--running")
     lab.wait_ticking(["double"])
-    time.sleep(1)
-    assert report(lab, "double")["verdict"] == "twice"
+    assert procs.wait_for(lambda: report(lab, "double")["verdict"] == "twice")
 
 
 @pytest.mark.full
@@ -114,7 +111,7 @@ def test_damaged_memory_is_found_out(lab: Lab, guest) -> None:
     guest("hurt", fill_mib=1, dirty_mib_s=8, dirty_region_mib=1, flip_tick=100)
     assert seen(lab, "hurt", " 64 ok passes=")
     assert seen(lab, "hurt", "err region-page-128 ")
-    assert seen(lab, "hurt", "err fill-page-128 ", 40)
+    assert seen(lab, "hurt", "err fill-page-128 ")
     found = report(lab, "hurt")
     assert (found["verdict"], found["disk_errors"]) == ("live", [])
     assert "err region-page-128 1" in found["memory_errors"][0]
@@ -139,8 +136,7 @@ def test_managed_save_and_restore(lab: Lab, guest) -> None:
     guest("saved", disks=[("shared", 8)])
     here = lab.host("host-a")
     here.virsh("managedsave", "saved")
-    time.sleep(6)
-    assert report(lab, "saved")["verdict"] == "stopped"
+    assert procs.wait_for(lambda: report(lab, "saved")["verdict"] == "stopped")
     here.virsh("start", "saved")
     lab.wait_ticking(["saved"])
     woken = report(lab, "saved")
@@ -155,12 +151,10 @@ def test_transient_and_never_moved(lab: Lab, guest) -> None:
 
 
 @pytest.mark.full
-def test_ticks_come_often_enough(lab: Lab, guest) -> None:
+def test_no_tick_is_left_out(lab: Lab, guest) -> None:
     guest("metronome")
-    first = lab.last_tick("metronome")
-    time.sleep(5)
-    last = lab.last_tick("metronome")
-    assert first is not None
-    assert last is not None
-    assert first[:2] == last[:2]
-    assert (last[2] - first[2]) / 5 > 18
+    where, boot, first = lab.last_tick("metronome")
+    assert procs.wait_for(lambda: lab.last_tick("metronome")[2] > first + 100)
+    assert lab.last_tick("metronome")[:2] == (where, boot)
+    found = report(lab, "metronome")
+    assert (found["verdict"], found["reasons"]) == ("live", [])
