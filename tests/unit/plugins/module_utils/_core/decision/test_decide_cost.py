@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
+import sys
 
 import pytest
 
@@ -29,9 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
 )
 
-pytestmark = pytest.mark.full
-
-WANTED = 3.0  # ms
+A_HOST = 60  # lines of Python for each host of the fleet
 CARD = (Finding(Reason.INTERFACE, "no such network"),)
 # What makes a fleet hard: (MiB in use on each host, what each VM wants, how many start)
 FLEETS = {
@@ -54,46 +51,42 @@ def thousand(committed: int, more: dict) -> Observation:
     return Observation(nodes, vms, now=10.0)
 
 
-def median_ms(obs: Observation, records: dict) -> float:
-    took = []
-    for _turn in range(40):
-        start = time.thread_time()
-        decide(obs, records, Policy())
-        took.append(1000 * (time.thread_time() - start))
-    return statistics.median(took)
-
-
-def least_ms(obs: Observation) -> float:
-    """Other work on the machine can only add to it: the least of ten medians, and of those of a
-    minute where that is too much."""
+def lines(obs: Observation) -> int:
+    """Lines of Python that are run: the same on each machine, however busy. The seconds are
+    bench-slice's."""
     first = {"n0000": begin(None, "n0000", "drained", "r", 0.0, "")}
     then = decide(obs, first, Policy()).records
-    return max(_least(obs, records) for records in (first, then))
+    return max(_lines(obs, records) for records in (first, then))
 
 
-def _least(obs: Observation, records: dict) -> float:
-    least, until = min(median_ms(obs, records) for _turn in range(10)), time.monotonic() + 60
-    while least > WANTED and time.monotonic() < until:
-        least = min(least, median_ms(obs, records))
-    return least
+def _lines(obs: Observation, records: dict) -> int:
+    count = 0
+
+    def note(_frame, event, _arg):
+        nonlocal count
+        count += event == "line"
+        return note
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        decide(obs, records, Policy())
+    finally:
+        sys.settrace(before)
+    return count
 
 
-def test_one_step_on_a_large_fleet_takes_3_ms(capsys) -> None:
-    took = least_ms(thousand(*FLEETS["roomy"][:2]))
-    with capsys.disabled():
-        print(f"\ndecide: nodes=1000 vms=20000 draining_vms=20 median_ms={took:.2f}")
-    assert took <= WANTED
+def test_one_step_on_a_large_fleet_looks_at_each_host_a_few_times() -> None:
+    """Not for each VM that leaves."""
+    assert lines(thousand(*FLEETS["roomy"][:2])) <= A_HOST * 1000
 
 
 @pytest.mark.parametrize("name", FLEETS)
-def test_a_hard_fleet_costs_little_more_than_a_roomy_one(capsys, name: str) -> None:
+def test_a_hard_fleet_costs_little_more_than_a_roomy_one(name: str) -> None:
     """Full, or with VMs that few hosts take: it was 10 to 25 times as much."""
     committed, more, starts = FLEETS[name]
     obs = thousand(committed, more)
     record = begin(None, "n0000", "drained", "r", 0.0, "")
     acts = decide(obs, {"n0000": record}, Policy()).actions
     assert len([a for a in acts if a.do is Do.MIGRATE]) == starts
-    took, easy = least_ms(obs), least_ms(thousand(*FLEETS["roomy"][:2]))
-    with capsys.disabled():
-        print(f"\ndecide: fleet={name} median_ms={took:.2f} roomy={easy:.2f}")
-    assert took <= max(WANTED, 4 * easy)
+    assert lines(obs) <= 2 * A_HOST * 1000
