@@ -122,10 +122,9 @@ class Peers:
     `noted`: the file in which the silent ones stand for the next slice; empty: none is kept.
     """
 
-    def __init__(self, hosts: Iterable[Host], noted: str = "", patience: float = PATIENCE) -> None:
+    def __init__(self, hosts: Iterable[Host], noted: str = "") -> None:
         self._hosts = {host.name: host for host in hosts}
         self._noted = noted
-        self._patience = patience
         self._threads = Threads()
         self._asked: dict[str, Task] = {}
         self._names: Collection[str] = ()
@@ -173,7 +172,7 @@ class Peers:
     def _wait(self, name: str, task: Task) -> float:
         """0: it is done; else the seconds that it did not keep to. Who is connected gets more."""
         known = name in self._known
-        patience = _KNOWN_SILENT if known else self._patience
+        patience = _KNOWN_SILENT if known else PATIENCE
         if task.wait(patience):
             return 0.0
         if self._hosts[name].is_connected:
