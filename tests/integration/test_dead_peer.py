@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,13 +77,11 @@ def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(
 ) -> None:
     check = module(lab, tmp_path, "virt_drain", check=True)
     assert {act["target"] for act in check["planned"] if act["do"] == "migrate"} == {"host-b"}
-    began = time.monotonic()
     told = module(lab, tmp_path, "virt_drain")
     assert told["phase"] == "Drained", told
     assert list(told["certificate"]["unread"]) == ["host-c"]
     assert "sent there" in told["certificate"]["unread"]["host-c"]
     assert traces.running(lab.host("host-b")) == sorted(GUESTS)
-    assert time.monotonic() - began < 120  # two guests without KVM; never minutes for the dead
 
 
 def test_what_moved_to_a_host_that_dies_then_is_named_and_never_certified(

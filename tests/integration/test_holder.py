@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -343,17 +342,23 @@ def test_a_migrate_order_for_a_job_under_way_adopts_it(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:
     order = guest("adopted", memory_mib=192, fill_mib=100)
-    for host in lab.hosts:
-        lab.shape(host, 150)
+    lab.shape("host-a", SLOW)
     source = lab.host("host-a")
     source.exec(
         "setsid virsh -q migrate --live --p2p --persistent --undefinesource adopted "
         "qemu+tls://host-b/system >/dev/null 2>&1 </dev/null &"
     )
-    end = time.monotonic() + 30
-    while "Outgoing" not in source.virsh("domjobinfo", "adopted", check=False):
-        assert time.monotonic() < end
-    told = on(lab, "host-a", MOVE, orders=[order])[0]
+    assert wait_for(lambda: GOES_OVER.search(source.virsh("domjobinfo", "adopted", check=False)))
+    lab.hold("host-a")
+    lab.unshape("host-a")
+    code = """
+import subprocess
+client = ensure_holder()
+client.order(order)
+subprocess.run(["ip", "rule", "delete", *held], check=True)
+result = until(client, [order["uuid"]])[order["uuid"]]
+"""
+    told = on(lab, "host-a", code, order=order, held=network.HELD)
     assert told["ok"], told["message"]
 
 

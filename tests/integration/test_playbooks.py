@@ -10,8 +10,8 @@ What changed is read with virsh on the hosts, never taken from the playbook.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from demo import plays, traces
 from integration.held import held
 
 from lab import GuestSpec, Lab
-from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -116,11 +115,9 @@ def test_a_peer_without_a_uri(lab: Lab) -> None:
 @pytest.mark.full
 def test_an_unplugged_peer(lab: Lab) -> None:
     lab.unplug("host-b")
-    began = time.monotonic()
     said = refused(lab, {})
     assert "host-b" in said
     assert "PeerUnreachable" in said
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.full
@@ -176,20 +173,19 @@ def test_a_vm_that_declares_a_strategy_nobody_knows(lab: Lab) -> None:
 def test_a_vm_whose_owner_does_not_come(lab: Lab) -> None:
     """It is marked for its owner and left alone; then it blocks, and the mark goes."""
     lab.run("host-a", GuestSpec("owned", strategy="External"))
-    drain = plays.Play(lab, "drain", {**HERE, "drain_external_timeout": 20})
+    lab.wait_ticking(["owned"])
+    event = ("event", "--domain", "owned", "--event", "metadata-change", "--timeout", "600")
     try:
-        lab.wait_ticking(["owned"])
-        marked = wait_for(lambda: "host-a:owned" in traces.marked(lab), 60, 0.5)
-        ended = drain.wait()
-        assert marked, ended.text
+        with ThreadPoolExecutor(1) as pool:
+            marked = pool.submit(lab.host("host-a").virsh, *event)
+            ended = plays.run(lab, "drain", {**HERE, "drain_external_timeout": 20})
+        assert "https://virtops.example/xmlns/maintenance/1" in marked.result(), ended.text
         row = ended.vm("owned")
         assert (row["verdict"], row["reason"]) == ("blocked", "ExternalOwnerTimedOut")
         assert traces.running(lab.host("host-a")) == ["owned"]
         assert traces.marked(lab) == []
         lab.wait_ticking(["owned"])
     finally:
-        if drain.running:
-            drain.kill()
         lab.remove_guest("owned")
 
 

@@ -308,7 +308,7 @@ def test_with_the_test_driver() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # libvirt prints its errors unless it is told not to
