@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.tests.integration.held import GOES_OVER, SLOW
 from ansible_collections.virtops.maintenance.tests.integration.on_host import on
 from lab import GuestSpec, Lab, network
 from lab.procs import wait_for

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from demo import plays, report, traces
+from integration.on_host import on
 
 from lab import GuestSpec, Lab
 from lab.procs import wait_for
@@ -17,9 +18,13 @@ from lab.procs import wait_for
 pytestmark = pytest.mark.lab
 
 HERE = {"maintenance_hosts": "host-a", "drain_shutdown_timeout": 4}
-# It lives as long as a save does; stopped, it takes no more of the VM's memory.
-HELPER = "pgrep -x libvirt_iohelpe"  # as the kernel has its name
-FREEZE = f"for i in $(seq 2000); do kill -STOP $({HELPER}) 2>&- && exit; sleep 0.02; done"
+# A save's memory goes through it. It waits for a file before it takes any.
+HELPER = "/usr/lib/libvirt/libvirt_iohelper"
+WAITS = '#!/bin/sh\nwhile [ ! -e /run/go ]; do sleep 0.1; done\nexec /run/iohelper "$@"\n'
+FREEZE = (
+    f"cp {HELPER} /run/iohelper && cat >/run/waits && chmod 755 /run/waits"
+    f" && mount --bind /run/waits {HELPER}"
+)
 # Local to host-a, so that the guest cannot migrate.
 CDROM = (
     "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
@@ -88,7 +93,7 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     """Not timed as a shutdown, not asked for twice, and the VM goes on where it stood."""
     host = lab.host("host-a")
     save = {**HERE, "drain_on_not_migratable": "save", "drain_allow_stop": True}
-    host.exec(f"setsid sh -c '{FREEZE}' >/dev/null 2>&1 </dev/null &")
+    host.exec(FREEZE, stdin=WAITS)
     first = plays.Play(lab, "drain", save)
     try:
         begun = wait_for(lambda: "Save" in host.virsh("domjobinfo", guest, check=False))
@@ -97,10 +102,12 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
         first.kill()
     second = plays.Play(lab, "drain", save)
     try:
-        assert not wait_for(lambda: not second.running, 12), second.text
-        host.exec(f"kill -CONT $({HELPER})")
+        assert wait_for(lambda: len(_runs(lab)) == 2), second.text
+        assert "Save" in host.virsh("domjobinfo", guest)
+        host.exec("touch /run/go")
         ended = second.wait()
     finally:
+        host.exec(f"touch /run/go && umount {HELPER}")
         if second.running:
             second.kill()
     assert ended.code == 0, ended.text
@@ -108,6 +115,14 @@ def test_a_save_that_outlives_its_run_is_waited_for(lab: Lab, guest: str) -> Non
     assert ended.last["certificate"]
     assert traces.running(host) == traces.autostarted(host) == []
     _restore(lab, guest)
+
+
+def _runs(lab: Lab) -> list[str]:
+    """Of the drain of host-a, as its record has them."""
+    host = lab.host("host-a")
+    names = [name for name in traces.volumes(host) if name.startswith("record.")]
+    read = "json.loads(Store(open_connection('qemu:///system')).read(name))['runs']"
+    return on(lab, "host-a", f"result = {read}", name=names[0]) if names else []
 
 
 @pytest.mark.full
