@@ -14,8 +14,9 @@ twice      guests that ran twice at once, by the checker
 leftovers  volumes in the stores and marks in definitions, on hosts that live, after the restores
 
 A guest died with its host if the checker calls it lost for one reason alone, that its last boot
-ticks no more; its last tick was on a host that went down, not long before; and its process was
-there until then. It is listed. Whoever vanished earlier, or on another host, is lost.
+ticks no more; its last tick was on a host that went down, and not so long before that the judge
+calls it silent; and its process was there until then. It is listed. Whoever vanished earlier, or
+on another host, is lost.
 
 Two kinds of volumes are no leftovers. What names a dead host belongs to it: its claims and the
 copies of its record stand for what nobody can read now. `made.*` stands as long as the copied
@@ -32,12 +33,11 @@ from pathlib import Path
 from typing import Any
 
 from lab import checker
+from lab.checker.judge import SILENT_BEATS
 from lab.checker.records import Record, processes_end_with_hosts, read_log
 
 from .evidence import BEGINS, FILE, OVER, RESTORED
 
-# A host that dies under load may not have let its guests tick for a while.
-SLACK_SECONDS = 3.0
 KEPT = "made."
 TICK = re.compile(r"T [0-9a-f]+ \d+ ;")
 # What follows on what, for a host that counts as drained.
@@ -137,7 +137,7 @@ def _judge(
     if verdict == "twice":
         out.twice.append(f"{name}: {guest['reasons']}")
     elif verdict == "lost":
-        host = _died_with(guest, [r for r in records if r.vm == name], ends)
+        host = _died_with(guest, records, ends)
         if host:
             out.died_with_host[name] = host
         else:
@@ -157,13 +157,19 @@ def _died_with(
     if guest["ticks"] == 0 or len(guest["reasons"]) != 1 or guest["panics"]:
         return None
     host = guest["hosts"][-1]
-    last = max(r.stamp for r in records if r.stream == "S" and r.host == host)
+    mine = [r for r in records if r.vm == guest["name"]]
+    last = max(r.stamp for r in mine if r.stream == "S" and r.host == host)
     end = ends.get(host)
-    if end is None or not -SLACK_SECONDS / 10 <= end - last <= SLACK_SECONDS:
+    if end is None or sum(last < beat < end for beat in _beats(records)) >= SILENT_BEATS:
         return None
-    process = [r.stamp for r in records if (r.stream, r.host, r.text) == ("Q", host, "gone")]
-    # A census a quarter of a second before the end may have missed it.
-    return host if process and end - process[-1] <= SLACK_SECONDS / 10 else None
+    # The end is written down before it comes: what is gone by then has not gone with the host.
+    gone = [r.stamp for r in mine if (r.stream, r.host, r.text) == ("Q", host, "gone")]
+    return host if gone and gone[-1] >= end else None
+
+
+def _beats(records: list[Record]) -> list[float]:
+    """When the collector looked. Where it does not get to run, nothing else may either."""
+    return [r.stamp for r in records if (r.stream, r.text) == ("C", "alive")]
 
 
 def _left(out: Count, path: Path) -> None:

@@ -17,8 +17,6 @@ from . import evidence, scene
 from .scene import DIES, LEAVING, STUCK, Scene
 
 Say = Callable[[str], None]
-UNDER_WAY_SECONDS = 180
-PATIENCE = 600.0
 # Of more than 20 hosts the clocks are not measured; so the small fleet is as the large one.
 ALWAYS = {"preflight_measure": False}
 
@@ -52,7 +50,7 @@ def drain(lab: Lab, hosts: Sequence[str]) -> plays.Play:
 
 def over(lab: Lab, hosts: Sequence[str], play: plays.Play) -> list[str]:
     """Wait for a drain that has to end well. What is wrong with how it ended."""
-    ended = plays.watch(play, timeout=PATIENCE)
+    ended = plays.watch(play)
     if ended.code != 0:
         why = ended.last.get("msg") or ended.text[-800:]
         return [f"the drain of {', '.join(hosts)} ended with {ended.code}: {why}"]
@@ -68,6 +66,7 @@ def _die_amid(lab: Lab, which: Scene, say: Say) -> tuple[plays.Play, plays.Play]
     """
     first = drain(lab, [which.first])
     _until_under_way(lab, STUCK, first, DIES)
+    lab.hold(which.first)
     say(f"{STUCK[1].name} migrates from {which.first} to {DIES}; {DIES} is drained as well")
     dying = drain(lab, [DIES])
     _until_under_way(lab, LEAVING, dying)
@@ -75,20 +74,21 @@ def _die_amid(lab: Lab, which: Scene, say: Say) -> tuple[plays.Play, plays.Play]
     say(f"{LEAVING[1].name} migrates from {DIES}; {DIES} loses its power, and no packet says so")
     lab.unplug(DIES)
     lab.kill(DIES)
+    lab.let_go(which.first)
     return first, dying
 
 
 def _until_under_way(
     lab: Lab, guest: tuple[str, GuestSpec], play: plays.Play, target: str = ""
 ) -> None:
-    """Wait until the guest has a process on its host and on another (on `target`, if given)."""
+    """Wait until the guest's memory goes to another host (to `target`, if given)."""
     source, spec = guest
 
     def under_way() -> bool:
         there = evidence.processes(lab, spec.name)
-        return source in there and (target in there if target else len(there) > 1)
+        return lab.moves(source, spec.name) and (target in there if target else len(there) > 1)
 
-    wait_for(lambda: under_way() or not play.running, UNDER_WAY_SECONDS, pause=0.05)
+    wait_for(lambda: under_way() or not play.running, pause=0.05)
     if not under_way():
         why = "it runs still" if play.running else plays.watch(play).last.get("msg") or play.text
         play.kill()

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,8 +14,6 @@ from demo import plays
 from lab import Lab
 from lab.procs import wait_for
 
-# A job is there before its connections are; those cannot be made while it is held.
-GOES_OVER = re.compile(r"Memory processed: +[\d.]*[1-9]")
 SLOW = 8  # Mbit/s: there is a minute in which to see that a migration has begun
 
 
@@ -31,8 +28,7 @@ def held(
     """
 
     def moving() -> bool:
-        told = [lab.host(source).virsh("domjobinfo", name, check=False) for name in names]
-        return all(GOES_OVER.search(text) for text in told)
+        return all(lab.moves(source, name) for name in names)
 
     lab.shape(source, SLOW)
     play = begin()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.tests.integration.held import GOES_OVER, SLOW
+from ansible_collections.virtops.maintenance.tests.integration.held import SLOW
 from ansible_collections.virtops.maintenance.tests.integration.on_host import on
 from lab import GuestSpec, Lab, network
 from lab.procs import wait_for
@@ -349,7 +349,7 @@ def test_a_migrate_order_for_a_job_under_way_adopts_it(
         "setsid virsh -q migrate --live --p2p --persistent --undefinesource adopted "
         "qemu+tls://host-b/system >/dev/null 2>&1 </dev/null &"
     )
-    assert wait_for(lambda: GOES_OVER.search(source.virsh("domjobinfo", "adopted", check=False)))
+    assert wait_for(lambda: lab.moves("host-a", "adopted"))
     lab.hold("host-a")
     lab.unshape("host-a")
     code = """

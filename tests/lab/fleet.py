@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from .host import Host, Link
 from .names import LabError, Paths
 from .population import Population
 
+GOES_OVER = re.compile(r"Memory processed: +[\d.]*[1-9]")
 DEFAULT_HOSTS = 3
 MOST_HOSTS = 200  # their addresses are in one /24
 DEFAULT_MEMORY_MIB = 6144
@@ -127,10 +129,15 @@ class Lab(Population):
         host = self.host(host)
         host.set_link(Link(host.link().plugged))
 
+    def moves(self, host: str | Host, guest: str) -> bool:
+        """Does the guest's memory leave the host? A job is there before its connections are."""
+        return bool(GOES_OVER.search(self.host(host).virsh("domjobinfo", guest, check=False)))
+
     def hold(self, host: str | Host) -> None:
         """Keep the migrations that leave the host from getting on, until `let_go`.
 
-        What must be done while one is under way is then no matter of speed.
+        What must be done while one is under way is then no matter of speed. Not before it `moves`:
+        a connection that is made meanwhile fails.
         """
         pid = self.host(host).supervisor_pid
         if pid is None:

@@ -99,8 +99,7 @@ def shape(number: int, index: int, pid: int, into: float | None, out: float | No
 def hold(pid: int) -> None:
     """Nothing more leaves on connections that carry migrations, until `let_go`.
 
-    They stay open, and so do all others: nobody sees a broken network. A connection that is made
-    meanwhile fails, so hold a migration once it has begun.
+    They stay open, and so do all others: nobody sees a broken network.
     """
     if "blackhole" not in run(inside(pid, "ip", "rule")).stdout:
         run(inside(pid, "ip", "rule", "add", *HELD))

@@ -107,14 +107,22 @@ def test_a_guest_that_vanishes_on_a_host_that_lives_is_lost(log: Log) -> None:
 
 
 def test_a_guest_that_vanished_before_its_host_died_is_lost(log: Log) -> None:
-    """Its process was gone a second before, though its last tick is not long ago."""
-    log.lives("early", "host-b", (0, 4950))
-    log.add(5000, "host-b", "early", "Q", "gone")
+    """By little, and its last tick is not long ago."""
+    log.lives("early", "host-b", (0, 5950))
+    log.add(5980, "host-b", "early", "Q", "gone")
     assert [text[:5] for text in log.count().lost] == ["early"]
+
+
+def test_on_a_machine_that_lets_nobody_run_for_a_while_it_died_with_its_host(log: Log) -> None:
+    """The collector has looked twice since its last tick."""
+    log.lives("late", "host-b", (0, 4000))
+    assert log.count().died_with_host["late"] == "host-b"
 
 
 def test_a_guest_that_was_silent_before_its_host_died_is_lost(log: Log) -> None:
     log.lives("silent", "host-b", (0, 2000))
+    for ms in range(2100, 6000, 300):
+        log.add(ms, "-", "-", "C", "alive")
     assert [text[:6] for text in log.count().lost] == ["silent"]
 
 
