@@ -28,8 +28,9 @@ WANTED = "virtops.maintenance/wanted"
 # On the Lease of a drain: the label by which others find it, and how many VMs have no slot yet.
 DRAINS = "virtops.maintenance/drains"
 WAITING = "virtops.maintenance/waiting"
-# Seconds for which he goes first once it is free; after that he has gone away.
-_PRECEDENCE = 2.0
+# Seconds for which he goes first once it is free; after that he has gone away. He looks twice in a
+# second; a busy server or machine may keep him from it for some: he would wait for one more slice.
+_PRECEDENCE = 10.0
 
 
 class Lock:

@@ -126,8 +126,8 @@ def test_who_waited_and_has_gone_holds_nobody_up() -> None:
         api.lock("gone").take(1.0, nothing)
     first.release()
     begun = api.now
-    api.lock("other").take(10.0, nothing)
-    assert api.holder == "other" and 2.0 < api.now - begun < 4.0
+    api.lock("other").take(60.0, nothing)
+    assert api.holder == "other" and 10.0 < api.now - begun < 12.0
 
 
 def test_two_that_wait_do_not_keep_a_dead_holder_alive() -> None:
