@@ -11,22 +11,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from demo import report, traces
 
-from lab import Lab, inventory, need_lab
-from lab.names import lab_name
+from lab import Lab, inventory, own_lab
 
 
 @pytest.fixture(scope="session")
 def _three() -> Iterator[str]:
-    need_lab()
-    name = f"{lab_name()[:20]}-shared"
-    Lab.down(name)
-    try:
-        Lab.up(name, 3)
-        yield name
-        totals = report.check(Lab.load(name).paths.raw, set())["totals"]
+    with own_lab("shared", 3) as made:
+        yield made.paths.name
+        totals = report.check(made.paths.raw, set())["totals"]
         assert not {key: totals[key] for key in report.HURT if totals[key]}
-    finally:
-        Lab.down(name)
 
 
 @pytest.fixture(scope="module")

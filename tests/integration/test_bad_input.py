@@ -18,8 +18,7 @@ import pytest
 from demo import plays, traces
 from integration.held import held
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -31,17 +30,11 @@ STOP = [{"name": "trial", "when": "name == 'trial'", "strategy": "None", "allow_
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Two hosts; on host-a a VM that can move, and one that a rule stops."""
-    need_lab()
-    name = f"{lab_name()[:20]}-badinput"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("badinput", 2) as lab:
         for guest in ("trial", "web"):
             lab.run("host-a", GuestSpec(guest, fill_mib=32, autostart=True))
         lab.wait_ticking(["trial", "web"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def refused(lab: Lab, playbook: str, variables: dict[str, Any]) -> str:

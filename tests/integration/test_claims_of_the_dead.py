@@ -23,8 +23,7 @@ from integration.held import held
 from integration.on_host import PACKAGE, on
 from kill import victims
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 from lab.procs import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
@@ -49,17 +48,11 @@ GIVE_BACK = f"{CLAIMS}result = [claims.release(action) for action in wanted]"
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-claims"
-    Lab.down(name)
-    try:
-        made = Lab.up(name, 3)
+    with own_lab("claims", 3) as made:
         for guest in GUESTS:
             made.run("host-c", guest)
         made.wait_ticking(NAMES)
         yield made
-    finally:
-        Lab.down(name)
 
 
 def text_of(ended: plays.Ended) -> str:

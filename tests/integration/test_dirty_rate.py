@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 from demo import plays, traces
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -27,18 +26,12 @@ RULES = [
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Two hosts; on host-a one guest that writes all the time, and one that does not."""
-    need_lab()
-    name = f"{lab_name()[:20]}-dirty"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("dirty", 2) as lab:
         busy = GuestSpec("busy", memory_mib=256, dirty_mib_s=WRITES, dirty_region_mib=REGION)
         lab.run("host-a", busy)
         lab.run("host-a", GuestSpec("quiet", memory_mib=256, fill_mib=32))
         lab.wait_ticking(["busy", "quiet"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def test_without_a_measurement_the_rule_cannot_be_told(lab: Lab) -> None:

@@ -19,8 +19,7 @@ from contextlib import contextmanager
 import pytest
 from demo import plays, preflights, traces
 
-from lab import GuestSpec, Lab, names, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, names, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -73,16 +72,10 @@ def listening(lab: Lab, host: str) -> Iterator[Wire]:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-encrypted"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("encrypted", 2) as lab:
         lab.run("host-a", GUEST)
         lab.wait_ticking(["web"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def test_what_is_missing_on_either_end_is_named_before_anything_moves(lab: Lab) -> None:

@@ -13,22 +13,15 @@ import pytest
 from fleet import deeds, scene
 from fleet.count import count
 
-from lab import Lab, need_lab
-from lab.names import lab_name
+from lab import own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 def test_drains_go_on_with_a_host_that_is_off_and_one_that_dies() -> None:
-    need_lab()
     which = scene.SMALL
-    name = f"{lab_name()[:20]}-six"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, which.hosts)
+    with own_lab("six", which.hosts) as lab:
         wrong = deeds.roll(lab, which, print)
         found = count(lab.paths.raw)
         wrong += found.wrong(which.hosts, scene.DEAD, which.drained, which.doomed)
         assert wrong == []
-    finally:
-        Lab.down(name)

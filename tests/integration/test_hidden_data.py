@@ -23,7 +23,7 @@ from demo import plays, preflights, traces
 from demo.preflights import Seen
 from integration.on_host import ask_libvirt
 
-from lab import GuestSpec, Lab, names, need_lab
+from lab import GuestSpec, Lab, names, own_lab
 from lab.diskring import ring, said
 from lab.guest import SELDOM
 from lab.host import Host
@@ -156,14 +156,10 @@ def _serve(host: Host, path: str, where: str) -> None:
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     """All guests on host-a."""
-    need_lab()
-    name = f"{names.lab_name()[:20]}-hidden"
-    shared = names.REPO / "build" / f"shared-{name}"
-    Lab.down(name)
+    shared = names.REPO / "build" / "shared-hidden"
     shutil.rmtree(shared, ignore_errors=True)
     shared.mkdir(parents=True)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("hidden", 2) as lab:
         place = Place(lab, shared)
         _images(place)
         specs = [replace(spec, tick_ms=SELDOM) for spec in place.specs()]
@@ -175,9 +171,7 @@ def place() -> Iterator[Place]:
             lab.start("host-a", spec.name)
         lab.wait_ticking([spec.name for spec in specs])
         yield place
-    finally:
-        Lab.down(name)
-        shutil.rmtree(shared, ignore_errors=True)
+    shutil.rmtree(shared, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

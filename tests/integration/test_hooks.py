@@ -14,8 +14,7 @@ import pytest
 import yaml
 from demo import plays, report, traces
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -36,18 +35,12 @@ REFUSE = {"name": "No", "ansible.builtin.fail": {"msg": "the load balancer is aw
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-hooks"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("hooks", 2) as lab:
         lab.run("host-a", GuestSpec("web", labels={"tier": "web"}, autostart=True))
         lab.run("host-a", GuestSpec("db"))
         lab.wait_ticking(["web", "db"])
         yield lab
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
-    finally:
-        Lab.down(name)
 
 
 def test_hooks_are_run_around_the_move_and_again_where_they_failed(

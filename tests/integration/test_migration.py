@@ -18,8 +18,7 @@ import pytest
 from demo import plays, report, traces
 from integration.held import held
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 from lab.procs import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
@@ -33,18 +32,12 @@ POST_COPY = {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_p
 
 @pytest.fixture(scope="module")
 def _up() -> Iterator[str]:
-    need_lab()
-    name = f"{lab_name()[:20]}-migration"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("migration", 2) as lab:
         for spec in (IDLE, BUSY):
             lab.run("host-a", spec)
         lab.wait_ticking(["web", "late"])
-        yield name
+        yield lab.paths.name
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
-    finally:
-        Lab.down(name)
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import pytest
 from demo import plays, traces
 
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -33,11 +32,7 @@ AS_USER = {
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """A user with a key for host-b, in no group yet; the socket of host-a is its group's."""
-    need_lab()
-    name = f"{lab_name()[:20]}-notroot"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("notroot", 2) as lab:
         lab.host("host-a").exec(
             f"groupadd virtadmin && useradd -M -d /var/lib/{USER} {USER}"
             f" && mkdir -m 700 /var/lib/{USER} && cp -r /root/.ssh /var/lib/{USER}/"
@@ -47,8 +42,6 @@ def lab() -> Iterator[Lab]:
         lab.run("host-a", GuestSpec("web", fill_mib=8))
         lab.wait_ticking(["web"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def drain(lab: Lab) -> plays.Ended:

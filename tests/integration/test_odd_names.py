@@ -20,8 +20,7 @@ import yaml
 from demo import plays
 
 from ansible_collections.virtops.maintenance.tests.integration.on_host import on
-from lab import GuestSpec, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -68,17 +67,11 @@ def define(lab: Lab, safe: str) -> None:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-names"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("names", 2) as lab:
         for safe in GUESTS:
             define(lab, safe)
         lab.wait_ticking(list(GUESTS))
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def names(lab: Lab, host: str) -> set[str]:

@@ -19,8 +19,7 @@ import pytest
 from demo import plays, traces
 
 from ansible_collections.virtops.maintenance.tests.integration.test_not_root import AS_USER, USER
-from lab import GuestSpec, Host, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Host, Lab, own_lab
 from lab.procs import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
@@ -49,11 +48,7 @@ STOP = [{"name": "job", "when": "name == 'job'", "strategy": "None", "allow_stop
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-polkit"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("polkit", 2) as lab:
         host = lab.host("host-a")
         host.exec(
             f"useradd -M -d /var/lib/{USER} {USER} && mkdir -m 700 /var/lib/{USER}"
@@ -65,8 +60,6 @@ def lab() -> Iterator[Lab]:
         lab.run("host-a", GuestSpec("web", fill_mib=8))
         lab.wait_ticking(["job", "web"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def _ask_polkit(host: Host) -> None:

@@ -24,9 +24,9 @@ from demo import plays, preflights, traces
 from demo.preflights import Seen
 from integration.on_host import ask_libvirt
 
-from lab import GuestSpec, Lab, need_lab
+from lab import GuestSpec, Lab, own_lab
 from lab.guest import SELDOM
-from lab.names import gateway, lab_name
+from lab.names import gateway
 from lab.procs import run
 from lab.storage import PORT, luks
 
@@ -162,11 +162,7 @@ XMLNS = "https://virtops.example/xmlns/maintenance/1"
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """All guests on host-a; host-b has no network `dmz`, no medium, and less memory."""
-    need_lab()
-    name = f"{lab_name()[:20]}-reasons"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2, {"host-a": 65536, "host-b": 8192})
+    with own_lab("reasons", 2, {"host-a": 65536, "host-b": 8192}) as lab:
         host = lab.host("host-a")
         host.add_network("dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
@@ -180,8 +176,6 @@ def lab() -> Iterator[Lab]:
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
-    finally:
-        Lab.down(name)
 
 
 # The preflight. What it is given beside the hosts, by the name of the look.

@@ -21,9 +21,9 @@ import pytest
 from demo import plays, traces
 from integration.on_host import ask_libvirt
 
-from lab import GuestSpec, Lab, need_lab
+from lab import GuestSpec, Lab, own_lab
 from lab.guest import SELDOM
-from lab.names import gateway, lab_name
+from lab.names import gateway
 from lab.procs import run, wait_for
 from lab.storage import PORT
 
@@ -219,11 +219,7 @@ def _start(lab: Lab, spec: GuestSpec) -> None:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-devices"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("devices", 2) as lab:
         _furnish(lab)
         specs = [replace(spec, tick_ms=SELDOM) for spec in _specs(lab)]
         for spec in specs:
@@ -233,8 +229,6 @@ def lab() -> Iterator[Lab]:
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
-    finally:
-        Lab.down(name)
 
 
 @pytest.fixture(scope="module")

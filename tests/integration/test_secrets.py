@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 from demo import plays, traces
 
-from lab import GuestSpec, Host, Lab, need_lab
-from lab.names import lab_name
+from lab import GuestSpec, Host, Lab, own_lab
 from lab.storage import luks
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
@@ -122,11 +121,7 @@ def _vnc(password: str) -> str:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    need_lab()
-    name = f"{lab_name()[:20]}-secrets"
-    Lab.down(name)
-    try:
-        lab = Lab.up(name, 2)
+    with own_lab("secrets", 2) as lab:
         for host in lab.hosts.values():
             host.exec(["/usr/bin/python3", "-c", LISTEN])
         _seal(lab.host("host-a"))
@@ -144,8 +139,6 @@ def lab() -> Iterator[Lab]:
         _store(lab)
         lab.wait_ticking(["job", "web"])
         yield lab
-    finally:
-        Lab.down(name)
 
 
 def _seal(host: Host) -> None:

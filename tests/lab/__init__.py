@@ -7,6 +7,6 @@ from .fleet import Lab
 from .guest import GuestSpec
 from .host import Host
 from .names import LabError
-from .needs import missing, need_lab
+from .needs import missing, need_lab, own_lab
 
-__all__ = ["GuestSpec", "Host", "Lab", "LabError", "missing", "need_lab"]
+__all__ = ["GuestSpec", "Host", "Lab", "LabError", "missing", "need_lab", "own_lab"]

@@ -9,9 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from .fleet import Lab
 from .image import find_kernel
+from .names import lab_name
 from .procs import SYSTEM_PATH, child_environment
 
 # Command -> the Debian package that brings it.
@@ -104,3 +108,17 @@ def need_lab() -> None:
         pytest.fail("the lab cannot run here: " + "; ".join(lacking))
     if lacking:
         pytest.skip("the lab cannot run here: " + "; ".join(lacking))
+
+
+@contextmanager
+def own_lab(
+    word: str, hosts: int, memory: Mapping[str, int] | None = None
+) -> Generator[Lab, None, None]:
+    """For tests: a lab with this word in its name, which is ended afterwards."""
+    need_lab()
+    name = f"{lab_name()[:20]}-{word}"
+    Lab.down(name)
+    try:
+        yield Lab.up(name, hosts, memory)
+    finally:
+        Lab.down(name)
