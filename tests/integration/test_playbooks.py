@@ -121,12 +121,6 @@ def test_an_unplugged_peer(lab: Lab) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("limit", ["cluster", "outbound", "inbound"])
-def test_limits_of_nothing(lab: Lab, limit: str) -> None:
-    assert limit in refused(lab, {"drain_limits": {limit: 0}})
-
-
-@pytest.mark.full
 def test_a_strategy_nobody_knows(lab: Lab) -> None:
     said = refused(lab, {"drain_strategy": "Sometimes"})
     assert "Sometimes" in said
@@ -373,14 +367,6 @@ def test_a_rule_stops_what_it_says_and_nothing_else(lab: Lab) -> None:
         lab.wait_ticking(["trial", "web"])
     finally:
         lab.remove_guest("trial")
-
-
-@pytest.mark.full
-def test_a_rule_that_cannot_mean_what_it_says(lab: Lab) -> None:
-    rules = [{"name": "large ones", "when": "memori_mib > `4096`", "allow_stop": True}]
-    said = refused(lab, {"drain_rules": rules})
-    assert "large ones" in said
-    assert "memory_mib" in said
 
 
 @pytest.mark.full

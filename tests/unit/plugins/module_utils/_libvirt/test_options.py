@@ -52,6 +52,8 @@ def test_defaults_make_a_policy() -> None:
     ("changed", "words"),
     [
         ({"limits": {"cluster": 0, "outbound": 2, "inbound": 2}}, "limits.cluster"),
+        ({"limits": {"cluster": 5, "outbound": 0, "inbound": 2}}, "limits.outbound"),
+        ({"limits": {"cluster": 5, "outbound": 2, "inbound": 0}}, "limits.inbound"),
         ({"max_attempts": 0}, "max_attempts"),
         ({"migration": {"parallel_connections": 2, "compression": ["mt"]}}, "compression=mt"),
         ({"migration": {"parallel_connections": 2, "post_copy": True}}, "post_copy does not go"),
