@@ -17,8 +17,6 @@ from . import evidence, scene
 from .scene import DIES, LEAVING, STUCK, Scene
 
 Say = Callable[[str], None]
-# Of more than 20 hosts the clocks are not measured; so the small fleet is as the large one.
-ALWAYS = {"preflight_measure": False}
 
 
 def roll(lab: Lab, which: Scene, say: Say) -> list[str]:
@@ -45,7 +43,7 @@ def roll(lab: Lab, which: Scene, say: Say) -> list[str]:
 
 def drain(lab: Lab, hosts: Sequence[str]) -> plays.Play:
     evidence.note(lab, hosts, evidence.BEGINS)
-    return plays.Play(lab, "drain", {**ALWAYS, "maintenance_hosts": ",".join(hosts)})
+    return plays.Play(lab, "drain", {**plays.UNMEASURED, "maintenance_hosts": ",".join(hosts)})
 
 
 def over(lab: Lab, hosts: Sequence[str], play: plays.Play) -> list[str]:

@@ -22,7 +22,7 @@ from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
-HERE = {"maintenance_hosts": "host-a"}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 OPERATING = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
 STOP = [{"name": "trial", "when": "name == 'trial'", "strategy": "None", "allow_stop": True}]
 

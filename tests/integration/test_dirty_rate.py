@@ -15,7 +15,7 @@ from lab import GuestSpec, Lab, own_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
-HERE = {"maintenance_hosts": "host-a"}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 WRITES, REGION, SECONDS = 12, 64, 2  # MiB/s, MiB, and how long QEMU measures
 RULES = [
     {"name": "busy", "when": "dirty_rate > `1`", "on_not_migratable": "skip"},

@@ -22,7 +22,7 @@ from lab import GuestSpec, Lab
 
 pytestmark = pytest.mark.lab
 
-HERE = {"maintenance_hosts": "host-a"}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 STOP = [{"name": "job", "when": "name == 'job'", "strategy": "None", "allow_stop": True}]
 POOL = "/var/lib/libvirt/virtops"
 RAN = "/run/evil-has-run"

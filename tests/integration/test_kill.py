@@ -17,7 +17,7 @@ from lab import GuestSpec, Lab
 
 pytestmark = pytest.mark.lab
 
-HERE = {"maintenance_hosts": "host-a"}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

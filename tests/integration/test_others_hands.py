@@ -17,7 +17,7 @@ from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
-HERE = {"maintenance_hosts": "host-a", "drain_max_attempts": 1}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a", "drain_max_attempts": 1}
 
 
 @pytest.fixture

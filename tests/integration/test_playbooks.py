@@ -24,7 +24,7 @@ from lab import GuestSpec, Lab
 pytestmark = pytest.mark.lab
 
 Shared = Callable[[int], Lab]
-HERE = {"maintenance_hosts": "host-a"}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,8 @@ def test_a_drain_over_qemu_ssh(lab: Lab) -> None:
 @pytest.mark.full
 def test_memory_goes_encrypted_or_not_at_all(lab: Lab) -> None:
     """Without its certificates the target's QEMU cannot take the VM; with them it does."""
-    encrypted = {**HERE, "drain_migration": {"tls": True}, "drain_max_attempts": 1}
+    tls = {"drain_migration": {"tls": True}, "drain_max_attempts": 1, "preflight_measure": True}
+    encrypted = {**HERE, **tls}
     host = lab.host("host-b")
     host.exec("mv /etc/pki/qemu /etc/pki/qemu.away")
     try:

@@ -17,7 +17,7 @@ from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
-HERE = {"maintenance_hosts": "host-a", "drain_shutdown_timeout": 4}
+HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a", "drain_shutdown_timeout": 4}
 # A save's memory goes through it. It waits for a file before it takes any.
 HELPER = "/usr/lib/libvirt/libvirt_iohelper"
 WAITS = '#!/bin/sh\nwhile [ ! -e /run/go ]; do sleep 0.1; done\nexec /run/iohelper "$@"\n'
