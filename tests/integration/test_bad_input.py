@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from demo import plays, traces
 from integration.held import held
+from integration.refused import refused
 
 from lab import GuestSpec, Lab, own_lab
 
@@ -35,17 +36,6 @@ def lab() -> Iterator[Lab]:
             lab.run("host-a", GuestSpec(guest, fill_mib=32, autostart=True))
         lab.wait_ticking(["trial", "web"])
         yield lab
-
-
-def refused(lab: Lab, playbook: str, variables: dict[str, Any]) -> str:
-    """Run a play that must fail with one error and change nothing; what it said."""
-    before = traces.snapshot(lab)
-    ended = plays.run(lab, playbook, {**HERE, **variables})
-    assert ended.code != 0, ended.text
-    assert traces.snapshot(lab) == before
-    assert "Traceback" not in ended.text
-    assert "MODULE FAILURE" not in ended.text
-    return " ".join(ended.text.split())
 
 
 def test_without_the_binding_of_libvirt(lab: Lab) -> None:

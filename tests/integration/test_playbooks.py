@@ -13,11 +13,11 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from demo import plays, traces
 from integration.held import held
+from integration.refused import refused
 
 from lab import GuestSpec, Lab
 
@@ -82,60 +82,49 @@ def stuck(lab: Lab) -> Iterator[str]:
     host.virsh("net-undefine", "dmz")
 
 
-def refused(lab: Lab, variables: dict[str, Any], *words: str, playbook: str = "drain") -> str:
-    """Run a play that must fail and change nothing; the message of its failed task."""
-    before = traces.snapshot(lab)
-    ended = plays.run(lab, playbook, {**HERE, **variables}, *words)
-    assert ended.code != 0, ended.text
-    assert traces.snapshot(lab) == before
-    assert "Traceback" not in ended.text
-    assert "MODULE FAILURE" not in ended.text
-    return " ".join(ended.text.split())
-
-
 def test_a_wrong_uri_of_a_peer(lab: Lab) -> None:
-    said = refused(lab, {"maintenance_peer_uri": "qemu+tls://no-such-host/system"})
+    said = refused(lab, "drain", {"maintenance_peer_uri": "qemu+tls://no-such-host/system"})
     assert "host-b" in said
     assert "no-such-host" in said
 
 
 @pytest.mark.full
 def test_a_uri_that_is_none(lab: Lab) -> None:
-    said = refused(lab, {"maintenance_peer_uri": "nonsense"})
+    said = refused(lab, "drain", {"maintenance_peer_uri": "nonsense"})
     assert "host-b" in said
     assert "nonsense" in said
 
 
 @pytest.mark.full
 def test_a_peer_without_a_uri(lab: Lab) -> None:
-    said = refused(lab, {"maintenance_peer_uri": ""})
+    said = refused(lab, "drain", {"maintenance_peer_uri": ""})
     assert "host-b has no maintenance_peer_uri" in said
 
 
 @pytest.mark.full
 def test_an_unplugged_peer(lab: Lab) -> None:
     lab.unplug("host-b")
-    said = refused(lab, {})
+    said = refused(lab, "drain", {})
     assert "host-b" in said
     assert "PeerUnreachable" in said
 
 
 @pytest.mark.full
 def test_a_strategy_nobody_knows(lab: Lab) -> None:
-    said = refused(lab, {"drain_strategy": "Sometimes"})
+    said = refused(lab, "drain", {"drain_strategy": "Sometimes"})
     assert "Sometimes" in said
     assert "LiveMigrateIfPossible" in said
 
 
 @pytest.mark.full
 def test_a_host_that_nobody_knows(lab: Lab) -> None:
-    assert "host-x" in refused(lab, {"maintenance_fleet": ["host-a", "host-x"]})
+    assert "host-x" in refused(lab, "drain", {"maintenance_fleet": ["host-a", "host-x"]})
 
 
 @pytest.mark.full
 def test_a_host_cannot_be_drained_to_itself(lab: Lab) -> None:
     """host-b's URI leads back to host-a: what looks like a target is the source."""
-    said = refused(lab, {"maintenance_peer_uri": "qemu+tls://host-a/system"})
+    said = refused(lab, "drain", {"maintenance_peer_uri": "qemu+tls://host-a/system"})
     assert "host-a" in said
     assert "itself" in said or "same" in said
 
