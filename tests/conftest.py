@@ -26,6 +26,7 @@ settings.register_profile(
 settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")
 
 REPO = Path(__file__).resolve().parents[1]
+BEGAN = pytest.StashKey[float]()  # of its set-up
 
 
 @pytest.hookimpl(wrapper=True)
@@ -34,8 +35,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Now, while the lab stands."""
     report = yield
+    since = item.stash.setdefault(BEGAN, call.start)
     if report.failed and item.get_closest_marker("lab"):
         from lab import autopsy
 
-        report.sections.append(("the lab", autopsy.tell(REPO / "build" / "lab", call.start)))
+        report.sections.append(("the lab", autopsy.tell(REPO / "build" / "lab", since)))
     return report

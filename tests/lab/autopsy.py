@@ -19,7 +19,8 @@ from .names import LabError
 
 LINES = 15
 SECONDS = 10.0  # libvirtd may be what hangs
-NOISE = "virArpTableGet"  # libvirtd says it whenever addresses are asked for
+# What libvirtd says in each lab: of addresses, KVM and cgroups.
+NOISE = ("virArpTableGet", "/dev/kvm", "cgroup", "virSecurityManagerNew", "is tainted")
 
 
 def tell(labs: Path, since: float) -> str:
@@ -44,7 +45,7 @@ def _logs(folder: Path) -> Iterator[Path]:
 
 def _end(path: Path, folder: Path) -> str:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    kept = [line[:400] for line in lines if NOISE not in line][-LINES:]
+    kept = [line[:400] for line in lines if not any(word in line for word in NOISE)][-LINES:]
     return "\n".join([f"{path.relative_to(folder)}: the last of {len(lines)} lines", *kept])
 
 
