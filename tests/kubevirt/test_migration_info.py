@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -143,8 +144,9 @@ def test_a_target_pod_that_does_not_start(sim, operator) -> None:
     sim.add_vm("vm", "n1", target_pod="hang")
     migrate(sim, phase="Scheduling")
 
-    def wait_long(pod: dict[str, Any]) -> None:
-        pod["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    def wait_long(pod: dict[str, Any]) -> None:  # and not so long that KubeVirt deletes it
+        made = datetime.fromtimestamp(sim.world.clock.now() - 60, UTC)
+        pod["metadata"]["creationTimestamp"] = made.strftime("%Y-%m-%dT%H:%M:%SZ")
         waiting_for = {"reason": "ImagePullBackOff", "message": "no such image"}
         status = {"name": "compute", "state": {"waiting": waiting_for}}
         pod["status"]["containerStatuses"] = [status]
