@@ -37,7 +37,7 @@ def tell(labs: Path, since: float) -> str:
 
 def _logs(folder: Path) -> Iterator[Path]:
     """In the order in which they are read: what the product said, then libvirtd, then QEMU."""
-    for pattern in ("play-*/output", "*/virtops-holder.log", "*/*.out", "*/libvirt/libvirtd.log"):
+    for pattern in ("play-*/output", "*/virtops-holder.log", "*/libvirtd.out", "*/libvirt/libvirtd.log"):
         yield from sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
     yield from sorted(folder.glob("*/libvirt/qemu/*.log"))
     yield from sorted(folder.glob("*.log"))
@@ -67,7 +67,7 @@ def _host(host: Host) -> str:
     out.append(_ask(host, "virsh", "list", "--all"))
     for name in _ask(host, "virsh", "list", "--name").split():
         job = _ask(host, "virsh", "domjobinfo", name)
-        out += [f"{name}: {job}"] if "None" not in job else []
+        out += [f"{name}: {job}"] if job and "None" not in job else []
     return "\n".join(out)
 
 
