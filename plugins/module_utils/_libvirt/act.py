@@ -305,6 +305,6 @@ def reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
         return Reason.CANNOT_START
     cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE)
-    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, *cold):
+    if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, Do.AUTOSTART_OFF, *cold):
         return Reason.STOP_FAILED
     return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED

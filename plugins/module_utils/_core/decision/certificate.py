@@ -90,6 +90,11 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
         for vm in obs.vms.values()
         if vm.node == record.node and (vm.active or vm.job is not None)
     ]
+    found += [
+        f"{vm.name} is off, and starts with {record.node}"
+        for vm in obs.vms.values()
+        if vm.node == record.node and not vm.active and vm.autostart
+    ]
     found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
     found += [f"a migration of {uuid} is being carried out" for uuid in sorted(obs.held)]

@@ -17,7 +17,7 @@ from ..model.observation import ARRIVING, VM, Observation, State
 from ..model.policy import Policy
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
-from . import hooks, migrations, moves, restore, stops
+from . import hooks, left_definitions, migrations, moves, restore, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import moving_on, problems
 from .placement import Placement
@@ -258,7 +258,7 @@ def _one(step: Step, uuid: str) -> None:
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        migrations.clean_source(step, uuid)
+        left_definitions.clean_source(step, uuid)
     elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
         moves.handle_here(step, uuid, situation)
     elif situation is Situation.STOPPED_HERE:

@@ -266,55 +266,6 @@ def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
     return (entry.uuid, last.number) not in step.obs.outcomes
 
 
-def clean_source(step: Step, uuid: str) -> None:
-    """It runs there, and a definition that could be started is left here.
-
-    After a move of ours it is removed. What others moved they may define where they like; and where
-    they moved it without its definition, this is the only one.
-    """
-    entry = step.record.vms[uuid]
-    seen = step.seen_elsewhere(uuid)
-    if _moved_by_us(step, entry, seen.node):
-        close_with_outcome(step, entry, arrived_at=seen.node)
-        step.attempt_or_block(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
-        return
-    close_with_outcome(step, entry)
-    claim, here = step.obs.claims.get(uuid), step.here.get(uuid)
-    if claim is not None:  # for a move of ours that was overtaken
-        step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
-    elif not entry.was_active:
-        entry.end(Ending.OFF, step.record.node)
-    elif here is not None and here.autostart:
-        # With the next boot of this host it would run twice.
-        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
-    else:
-        finding = Finding(Reason.DEFINITION_LEFT, _left_definition(step, entry, seen))
-        entry.end(Ending.MOVED, seen.node, finding)
-
-
-def _moved_by_us(step: Step, entry: VMRecord, node: str) -> bool:
-    """Did the last attempt bring it there? One that failed, or was aborted, brought nothing."""
-    last = entry.last
-    if last is None or last.adopted or last.target != node:
-        return bool(entry.cold_target) and entry.cold_target == node
-    if last.ended:
-        return bool(last.ok)
-    outcome = step.obs.outcomes.get((entry.uuid, last.number))
-    return outcome is None or outcome.ok or outcome.at == node
-
-
-def _left_definition(step: Step, entry: VMRecord, seen: Sighting) -> str:
-    node = step.record.node
-    text = f"Others moved {entry.name} to {seen.node}; its definition is still on {node}."
-    if entry.persistent and not seen.persistent:
-        text += (
-            f" On {seen.node} it is transient: when it ends there, it is defined on {node} alone."
-        )
-    if entry.autostart:
-        text += " Its autostart there is off now, or it would run twice after a reboot."
-    return text
-
-
 def close_with_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> None:
     """Close the last attempt with what the holder wrote, or with what was read.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..model.observation import VM, State
 from ..model.record import Attempt, Ending, VMRecord
 from ..reasons.reason import Finding, Reason
-from . import hooks, migrations, stops
+from . import hooks, left_definitions, migrations, stops
 from .actions import Do, NodePhase
 from .step import Step
 from .verdict import Situation
@@ -136,7 +136,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.known:
         entry.is_read()
-    elif vm is not None and _touched(entry):  # what there is to undo cannot be told
+    elif vm is not None and _touched(entry, vm):  # what there is to undo cannot be told
         step.unread(entry, vm)
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:
@@ -145,7 +145,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        migrations.clean_source(step, uuid)
+        left_definitions.clean_source(step, uuid)
     elif situation in _HERE:
         return _runs_here(step, uuid, step.vm_here(uuid))
     elif situation is Situation.TWICE:
@@ -157,8 +157,16 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     return entry.ending == Ending.NONE.value
 
 
-def _touched(entry: VMRecord) -> bool:
-    return bool(entry.attempts or entry.asked_to_stop or entry.disarmed)
+def _touched(entry: VMRecord, vm: VM) -> bool:
+    """Of one that is off autostart is known, whatever else is not."""
+    return bool(entry.attempts or entry.asked_to_stop or (entry.disarmed and vm.active))
+
+
+def _gives_autostart_back(entry: VMRecord, vm: VM) -> bool:
+    """Is it off here, and is its autostart still suspended by us?"""
+    if entry.finding is not None and entry.finding.reason is Reason.AUTOSTART_SUSPENDED:
+        entry.note(None)
+    return entry.disarmed and entry.autostart and not vm.autostart
 
 
 def _off(step: Step, uuid: str, situation: Situation) -> bool:
@@ -184,6 +192,8 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         entry.end(Ending.GONE, "", vm.kept_off)  # stopped by us or not: it is its owner's by now
     elif wanted:
         _start(step, uuid, Do.START, step.record.node)
+    elif vm is not None and _gives_autostart_back(entry, vm):
+        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
     elif entry.ending != Ending.GONE.value:
         entry.end(Ending.OFF, step.record.node, entry.finding)
     if situation is not Situation.COLD_ARRIVED:

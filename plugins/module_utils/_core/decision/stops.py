@@ -71,7 +71,11 @@ def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None
     """None fits: that is the end. One fits, but its places are taken now: wait."""
     refusals = step.placement.refusals(vm, cold=True)
     if refusals or step.late():
-        entry.end(ending, vm.node, refusals[0] if refusals else Finding(Reason.DEADLINE))
+        why = refusals[0] if refusals else Finding(Reason.DEADLINE)
+        if ending is Ending.OFF:
+            stay_off(step, vm, entry, ending, why)
+        else:
+            entry.end(ending, vm.node, why)
     else:
         entry.ending = Ending.NONE.value
         entry.note(Finding(Reason.NO_TARGET, "The targets' places are taken by others now."))
@@ -179,7 +183,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
         else:
-            entry.end(Ending.OFF, vm.node)
+            stay_off(step, vm, entry, Ending.OFF)
         return
     if not entry.asked_to_stop and vm.crashed:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
@@ -189,18 +193,29 @@ def handle_off_here(step: Step, uuid: str) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
     elif not entry.asked_to_stop:
         why = step.obs.ended.get(uuid, Finding(Reason.STOPPED_BY_ITSELF))
-        entry.end(Ending.GONE, vm.node, why)
+        stay_off(step, vm, entry, Ending.GONE, why)
     elif entry.stop_way == Way.COLD_MIGRATE.value:
         if vm.managed_save:
             entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
             return
         _define_there(step, vm, entry, Ending.BLOCKED)
-    elif vm.autostart:
-        entry.disarmed = True
-        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
-        entry.end(ending, vm.node, entry.finding)
+        stay_off(step, vm, entry, ending, entry.finding)
+
+
+def stay_off(
+    step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None
+) -> None:
+    """It stays here, off: until the restore the node's next boot must not start it."""
+    if vm.autostart and (entry.asked_to_stop or not step.record.only):
+        entry.autostart = entry.disarmed = True
+        step.attempt_or_block(Do.AUTOSTART_OFF, vm.uuid, "", Reason.STOP_FAILED)
+        return
+    if ending is Ending.OFF and entry.disarmed:
+        text = f"It is off, and is not started with {vm.node} before the restore."
+        finding = Finding(Reason.AUTOSTART_SUSPENDED, text)
+    entry.end(ending, vm.node, finding)
 
 
 def _boot_over(step: Step, entry: VMRecord) -> bool:

@@ -139,7 +139,8 @@ class VM:
     `cold_refused_by`: the same while it is off; None: the same reasons.
     `migratable` None: not known yet.
     `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy,
-    marks and all else that only its definition tells, nothing is said then.
+    marks and all else that only its definition tells, nothing is said then; but for the autostart
+    of one that is off.
     `document`: what rules see (JSON-like).
     `cpu_milli`: what it requests, where CPU is counted.
     `constraints`: what it requires of its node.

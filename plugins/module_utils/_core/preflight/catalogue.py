@@ -184,6 +184,12 @@ _POLICY: dict[Check, CheckInfo] = {
         "Run restore after the work, or start it elsewhere by hand.",
         "the strategy; autostart",
     ),
+    Check.STARTS_WITH_HOST: _new(
+        *(_L, _VM, _WARNING),
+        "The VM is off, and its autostart is on: the drain suspends that until the restore.",
+        "Nothing: a reboot does not start it, and the restore gives its autostart back.",
+        "autostart; drain_move_inactive",
+    ),
     Check.DISRUPTION_BUDGET: _from_reason(
         *(Reason.DISRUPTION_BUDGET, _K, "PodDisruptionBudgets that select the pod"), also=(_POD,)
     ),

@@ -43,7 +43,7 @@ def check(facts: Facts, policy: Policy) -> list[Found]:
             continue
         seen = facts.vms.get(uuid, VMSeen())
         if not vm.active:
-            found += inactive_findings(vm)
+            found += inactive_findings(vm, policy.move_inactive)
             continue
         # Without any target that is said once, of the node.
         refusals = placement.refusals(vm) if facts.targets else ()

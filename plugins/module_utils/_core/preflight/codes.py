@@ -98,6 +98,7 @@ class Check(str, Enum):
     SKIPPED = Reason.SKIPPED.value
     EXTERNAL_OWNER = "ExternalOwner"
     STAYS_OFF = "StaysOff"
+    STARTS_WITH_HOST = "StartsWithHost"
     DISRUPTION_BUDGET = Reason.DISRUPTION_BUDGET.value
     # Other pods of the node: reasons of the drain.
     POD_UNMANAGED = Reason.POD_UNMANAGED.value

@@ -68,8 +68,10 @@ def _about(check: Check) -> About | None:
     return About.VM if check is Check.NEWER_TO_OLDER else None
 
 
-def inactive_findings(vm: VM) -> Iterator[Found]:
-    """A VM that is off."""
+def inactive_findings(vm: VM, moves: bool) -> Iterator[Found]:
+    """A VM that is off. `moves`: the policy moves those too."""
+    if vm.autostart and not moves:
+        yield Found(Check.STARTS_WITH_HOST, f"VM {vm.name}")
     if vm.crashed:
         text = "It is off because its process failed."
         yield Found(Check.CRASHED, f"VM {vm.name}", text, soft=True)

@@ -151,6 +151,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "Define it where it runs (virsh dumpxml --migratable, virsh define), then undefine it"
         " (virsh undefine --keep-nvram) on the host that it left.",
     ),
+    Reason.AUTOSTART_SUSPENDED: _c(
+        "The VM is off, and its autostart is off until the restore: a reboot does not start it.",
+        "Nothing: the restore gives it back.",
+    ),
     Reason.NO_TARGET: _c(
         "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
         "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",

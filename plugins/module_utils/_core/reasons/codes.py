@@ -79,6 +79,7 @@ class Reason(str, Enum):
     STOPPED_BY_ITSELF = "StoppedByItself"
     VANISHED = "VMVanished"
     DEFINITION_LEFT = "DefinitionLeft"
+    AUTOSTART_SUSPENDED = "AutostartSuspended"
     VM_LOST = "VMLost"
     RUNNING_TWICE = "RunningTwice"
     CRASHED = "VMCrashed"

@@ -112,6 +112,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "Someone else moved the VM, and something of it is left on the node that it left.",
         "Check the VM's VirtualMachineInstance and its virt-launcher pods on both nodes.",
     ),
+    Reason.AUTOSTART_SUSPENDED: (
+        "The VM is off, and nothing starts it before the restore.",
+        "Nothing: the restore gives it back.",
+    ),
     Reason.VANISHED: (
         "Someone else deleted the VM during the run.",
         "Nothing, if that was intended. The API server's audit log says who did it.",

@@ -119,11 +119,11 @@ def read_vm_facts(
     try:
         spec = parse_domain(xml)
     except ValueError as exc:
-        return unreadable(source, domain, str(exc))
+        return unreadable(source, domain, str(exc), dom)
     try:
         needs = needs_of(spec.declared.other)
     except PolicyError as exc:  # where it may be is not known, so it goes nowhere
-        return unreadable(source, domain, f"{domain.name}: {exc}")
+        return unreadable(source, domain, f"{domain.name}: {exc}", dom)
     spec = with_chains(dom, spec, source.facts)
     runtime = _runtime(dom, spec, domain)
     views = local_views(spec, source.facts, source.config.shared_paths, domain=dom)
@@ -296,8 +296,19 @@ def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
             yield disk.dev
 
 
-def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
-    """A VM that is here, and of which no more is known than the host's list says."""
+def _starts_with_host(dom: Any) -> bool:
+    """libvirt keeps it beside the definition, so that it can be read without."""
+    try:
+        return bool(dom.autostart())
+    except libvirt.libvirtError:
+        return False
+
+
+def unreadable(source: Host, domain: DomainNow, text: str, dom: Any = None) -> VMFacts:
+    """A VM that is here, and of which no more is known than the host's list says.
+
+    `dom`: it answers, and what it answers is not understood.
+    """
     return VMFacts(
         uuid=domain.uuid,
         name=domain.name,
@@ -307,7 +318,7 @@ def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
         group=None,
         labels={},
         persistent=True,
-        autostart=False,
+        autostart=_starts_with_host(dom) if dom is not None and not domain.active else False,
         managed_save=False,
         marked=False,
         method=MigrationMethod.LIVE,

@@ -268,6 +268,7 @@ PLANTS: dict[Check, Plant] = {
     ),
     Check.EXTERNAL_OWNER: vm(K, declared_strategy="External"),
     Check.STAYS_OFF: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
+    Check.STARTS_WITH_HOST: vm(L, state=State.SHUTOFF, autostart=True),
     Check.UNMET_SETTINGS: seen(K, unsupported=("auto_converge is wanted as true.",)),
     Check.DISRUPTION_BUDGET: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
     **{

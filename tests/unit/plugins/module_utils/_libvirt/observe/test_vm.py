@@ -140,6 +140,17 @@ def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.Monk
     assert "rack Near r1" in vm.findings[0].message
 
 
+@pytest.mark.parametrize("active", [True, False])
+def test_whether_it_starts_with_its_host_is_known_all_the_same_of_one_that_is_off(
+    active: bool,
+) -> None:
+    dom = fakes.Domain(fakes.Binding(), [], "host-a", active=active, autostart=True)
+    state = State.RUNNING if active else State.SHUTOFF
+    source = Host(HostConfig("host-a", "x"))
+    facts = vm_facts.unreadable(source, DomainNow(UUID, "web", state, 96), "no XML", dom)
+    assert (facts.known, facts.autostart) == (False, not active)
+
+
 def peer(name: str, answers: Any) -> Host:
     """A peer that can be read. `answers`: what it says to a question about a CPU."""
 

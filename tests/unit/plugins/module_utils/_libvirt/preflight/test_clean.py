@@ -77,7 +77,8 @@ class Domain(fakes.Domain):
     """Reads only: what writes fails for want of a place to write to."""
 
     def __init__(self, binding: Any, guest: Guest) -> None:
-        super().__init__(binding, [], "a", guest.runs, guest.autostart, guest.declared)
+        autostart = guest.runs and guest.autostart
+        super().__init__(binding, [], "a", guest.runs, autostart, guest.declared)
         self.guest = guest
         self.snapshotNum = self.hasManagedSaveImage = lambda _flags: 0
         self.listAllCheckpoints = lambda _flags: []

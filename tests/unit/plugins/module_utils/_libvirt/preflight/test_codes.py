@@ -156,6 +156,7 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
     Check.CRASHED: lambda fleet: fleet.vm(state=State.CRASHED),
     Check.RUNNING_TWICE: twice,
     Check.POSTCOPY_BROKEN: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
+    Check.STARTS_WITH_HOST: lambda fleet: fleet.vm(state=State.SHUTOFF, autostart=True),
     Check.MANAGED_SAVE: lambda fleet: fleet.vm(state=State.SHUTOFF, managed_save=True),
     Check.IN_FLIGHT: lambda fleet: fleet.vm(job=Job(elapsed=12.0)),
     Check.INBOUND: inbound,

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide, the part about a VM that runs elsewhere while a definition of it is left here."""
+
+from __future__ import annotations
+
+from ..model.observation import Sighting
+from ..model.record import Ending, Intent, VMRecord
+from ..reasons.reason import Finding, Reason
+from .actions import Do
+from .migrations import close_with_outcome
+from .step import Step
+
+
+def clean_source(step: Step, uuid: str) -> None:
+    """It runs there, and a definition that could be started is left here.
+
+    After a move of ours it is removed. What others moved they may define where they like; and where
+    they moved it without its definition, this is the only one.
+    """
+    entry = step.record.vms[uuid]
+    seen = step.seen_elsewhere(uuid)
+    if _moved_by_us(step, entry, seen.node):
+        close_with_outcome(step, entry, arrived_at=seen.node)
+        step.attempt_or_block(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
+        return
+    close_with_outcome(step, entry)
+    claim, here = step.obs.claims.get(uuid), step.here.get(uuid)
+    if claim is not None:  # for a move of ours that was overtaken
+        step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+    elif here is not None and here.autostart:
+        # With the next boot of this host it would run twice.
+        entry.autostart = entry.disarmed = True
+        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
+    elif _takes_autostart_along(step, entry, seen):
+        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+    elif not entry.was_active:
+        text = f"It runs on {seen.node}, and is not started with {step.record.node} too."
+        why = Finding(Reason.AUTOSTART_SUSPENDED, text) if entry.disarmed else None
+        entry.end(Ending.OFF, step.record.node, why)
+    else:
+        finding = Finding(Reason.DEFINITION_LEFT, _left_definition(step, entry, seen))
+        entry.end(Ending.MOVED, seen.node, finding)
+
+
+def _takes_autostart_along(step: Step, entry: VMRecord, seen: Sighting) -> bool:
+    """Is it at rest where others run it, while the autostart that we took is to be given back?
+
+    What is transient there has none. Then its definition here stays without it, and is named.
+    """
+    back = step.record.intent == Intent.ACTIVE.value and entry.disarmed and entry.autostart
+    return back and seen.persistent and not seen.autostart and seen.job is None
+
+
+def _moved_by_us(step: Step, entry: VMRecord, node: str) -> bool:
+    """Did the last attempt bring it there? One that failed, or was aborted, brought nothing."""
+    last = entry.last
+    if last is None or last.adopted or last.target != node:
+        return bool(entry.cold_target) and entry.cold_target == node
+    if last.ended:
+        return bool(last.ok)
+    outcome = step.obs.outcomes.get((entry.uuid, last.number))
+    return outcome is None or outcome.ok or outcome.at == node
+
+
+def _left_definition(step: Step, entry: VMRecord, seen: Sighting) -> str:
+    node = step.record.node
+    how = f"started {entry.name} on" if entry.asked_to_stop else f"moved {entry.name} to"
+    text = f"Others {how} {seen.node}; its definition is still on {node}."
+    if entry.persistent and not seen.persistent:
+        text += (
+            f" On {seen.node} it is transient: when it ends there, it is defined on {node} alone."
+        )
+    if entry.autostart:
+        text += " Its autostart there is off now, or it would run twice after a reboot."
+    return text
