@@ -41,6 +41,7 @@ _WOULD = {
     "cold_undefine": "would have its definition removed here",
     "cold_start": "would be started",
     "cold_withdraw": "would have its definition removed",
+    "cold_return": "would be defined again where it ran",
     "start": "would be started",
     "resume": "would be resumed",
     "autostart_off": "would have its autostart disabled",

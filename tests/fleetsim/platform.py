@@ -85,6 +85,7 @@ class ModelPlatform:
             Do.COLD_UNDEFINE: self._undefine,
             Do.COLD_START: self._start,
             Do.COLD_WITHDRAW: self._undefine,
+            Do.COLD_RETURN: self._cold_return,
             Do.START: self._start,
             Do.RESUME: self._resume,
             Do.AUTOSTART_OFF: self._autostart,
@@ -200,8 +201,10 @@ class ModelPlatform:
 
     @staticmethod
     def _sighting(obs: Observation, name: str, domain: Domain) -> None:
+        spec, state = domain.spec, domain.state
         sighting = Sighting(
-            name, domain.state, domain.autostart, domain.persistent, domain.marked, domain.spec.job
+            *(name, state, domain.autostart, domain.persistent, domain.marked, spec.job),
+            crashed=spec.crashed and state is State.SHUTOFF,
         )
         obs.sightings.setdefault(domain.spec.uuid, []).append(sighting)
 
@@ -349,6 +352,14 @@ class ModelPlatform:
             return Finding(Reason.STOP_FAILED, "it is not off here")
         there = self.fleet.machines[action.target].domains
         there.setdefault(action.vm, replace(domain, autostart=False))
+        return None
+
+    def _cold_return(self, action: Action) -> Finding | None:
+        domain = self.fleet.machines[action.target].domains.get(action.vm)
+        if domain is None or domain.active:
+            return Finding(Reason.STOP_FAILED, f"it is not off on {action.target}")
+        back = replace(domain, spec=replace(domain.spec, crashed=False), autostart=False)
+        self.own.domains.setdefault(action.vm, back)
         return None
 
     def _start(self, action: Action) -> Finding | None:

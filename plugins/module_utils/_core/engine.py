@@ -342,6 +342,7 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
     """
     entry.waiting_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}
+    entry.back_reason = entry.back_message = ""
     if rebooted:
         entry.stop_requests = 0
     if entry.ending == Ending.RESTORED.value:

@@ -66,6 +66,7 @@ class Actor:
             Do.COLD_UNDEFINE: self._clean_source,
             Do.COLD_START: self._cold_start,
             Do.COLD_WITHDRAW: self._cold_withdraw,
+            Do.COLD_RETURN: self._cold_return,
             Do.START: self._start,
             Do.RESUME: self._resume,
             Do.AUTOSTART_OFF: self._autostart,
@@ -182,7 +183,7 @@ class Actor:
         dom = self._hosts[action.target].domain(action.vm)
         entry = record.vms[action.vm]
         if entry.persistent and not dom.isPersistent():
-            self._define_where_it_runs(action.target, dom)
+            self._define(action.target, dom)
         last = {"source": action.node, "target": action.target}
         last.update({"run": record.run_id, "at": self._wall()})
         finish_arrival(dom, entry.autostart, last)
@@ -197,7 +198,7 @@ class Actor:
         dom = self._source.domain(action.vm)
         if not there.isPersistent():
             # A move that was cut off before its end: there it would be gone once it is off.
-            self._define_where_it_runs(action.target, there)
+            self._define(action.target, there)
         if not dom.isActive():
             flags = _keep_state()
             if action.do is Do.CLEAN_SOURCE:
@@ -205,13 +206,11 @@ class Actor:
                 flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
             dom.undefineFlags(flags)
 
-    def _define_where_it_runs(self, target: str, dom: Any) -> None:
-        """Make a transient domain persistent, and do not believe it before it is read."""
+    def _define(self, where: str, dom: Any) -> None:
+        """Make it persistent there, and do not believe it before it is read."""
         xml = dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        if not self._hosts[target].conn.defineXML(xml).isPersistent():
-            raise StoreError(
-                f"{dom.name()} is transient on {target}, and could not be defined there"
-            )
+        if not self._hosts[where].conn.defineXML(xml).isPersistent():
+            raise StoreError(f"{dom.name()} could not be defined on {where}")
 
     # Stopping
 
@@ -262,6 +261,12 @@ class Actor:
         if not dom.isActive():
             dom.undefineFlags(_keep_state())
 
+    def _cold_return(self, action: Action, record: NodeRecord) -> None:
+        """Back: defined here first, and read so. Then it may go there (COLD_WITHDRAW)."""
+        dom = self._hosts[action.target].domain(action.vm)
+        if not dom.isActive():
+            self._define(self._source.name, dom)
+
     def _start(self, action: Action, record: NodeRecord) -> None:
         """Start what was stopped for the maintenance; a managed save is restored by it."""
         entry = record.vms[action.vm]
@@ -304,7 +309,7 @@ def _keep_state() -> int:
 def reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
         return Reason.CANNOT_START
-    cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE)
+    cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_WITHDRAW, Do.COLD_RETURN)
     if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, Do.AUTOSTART_OFF, *cold):
         return Reason.STOP_FAILED
     return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED

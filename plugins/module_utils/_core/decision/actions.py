@@ -38,6 +38,7 @@ class Do(str, Enum):
     COLD_UNDEFINE = "cold_undefine"
     COLD_START = "cold_start"
     COLD_WITHDRAW = "cold_withdraw"
+    COLD_RETURN = "cold_return"  # define here again what its target could not start
     START = "start"
     RESUME = "resume"  # what our migration left paused
     AUTOSTART_OFF = "autostart_off"

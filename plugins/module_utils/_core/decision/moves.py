@@ -15,7 +15,7 @@ from . import hooks
 from .actions import Do
 from .migrations import close_with_outcome, resume
 from .step import Step
-from .stops import begin_stop, cancel_stop, is_saving, stopping
+from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping
 from .strategy import Choice, Way, choose, choose_requested, strongest
 from .unread_hosts import unread_hosts
 from .verdict import Situation
@@ -32,7 +32,7 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
     if entry.asked_to_stop and entry.ending in _STOPPED:
         entry.forget_stop()  # it was off, and somebody has started it again
-    if resume(step, uuid, vm):
+    if resume(step, uuid, vm) or came_back(step, vm, entry):
         return
     if entry.stop_way == Way.SAVE.value and is_saving(vm):
         # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.

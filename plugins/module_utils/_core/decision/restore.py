@@ -180,7 +180,9 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
     elif situation is Situation.COLD_ARRIVED:
         if cold and wanted and entry.stop_way:
-            _start(step, uuid, Do.COLD_START, entry.cold_target)
+            entry.start_tries += 1
+            hooks.note_started_again(entry)
+            stops.start_there(step, entry, entry.cold_target)
         elif late and wanted and seen is not None:  # it moved, and acted on our request there
             _start(step, uuid, Do.COLD_START, seen.node)
             return entry.ending == Ending.NONE.value

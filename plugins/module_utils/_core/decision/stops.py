@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..model.observation import VM, State
 from ..model.record import Ending, Intent, VMRecord
-from ..reasons.reason import Finding, Reason
+from ..reasons.reason import LASTING, Finding, Reason
 from .actions import Do
 from .migrations import lacks_autostart
 from .step import Step
@@ -195,10 +195,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         why = step.obs.ended.get(uuid, Finding(Reason.STOPPED_BY_ITSELF))
         stay_off(step, vm, entry, Ending.GONE, why)
     elif entry.stop_way == Way.COLD_MIGRATE.value:
-        if vm.managed_save:
-            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
-            return
-        _define_there(step, vm, entry, Ending.BLOCKED)
+        _handle_off_to_move(step, vm, entry)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
         stay_off(step, vm, entry, ending, entry.finding)
@@ -243,6 +240,67 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
     step.attempt_or_block(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
 
 
+def _handle_off_to_move(step: Step, vm: VM, entry: VMRecord) -> None:
+    """It was stopped for its move."""
+    if vm.managed_save:
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
+        return
+    why = entry.move_withdrawn or _must_not_leave(vm, entry)
+    if why is not None:
+        _go_back(step, entry, why)
+    else:
+        _define_there(step, vm, entry, Ending.BLOCKED)
+
+
+def _must_not_leave(vm: VM, entry: VMRecord) -> Finding | None:
+    """What it starts with is surely read only now: it may have been changed since it was asked."""
+    refused = vm.refused_by if vm.cold_refused_by is None else vm.cold_refused_by
+    found = (*vm.cold_findings, *refused.get(entry.cold_target, ()))
+    return next((finding for finding in found if finding.reason in LASTING), None)
+
+
+def start_there(step: Step, entry: VMRecord, node: str) -> None:
+    """Start it where it was moved; what cannot be started there goes back to where it ran."""
+    if entry.move_withdrawn is None:
+        if step.attempt(Do.COLD_START, entry.uuid, node):
+            entry.ending = Ending.NONE.value
+            return
+        why = entry.message or "it said no reason"
+        text = f"{node} could not start it: {why.removeprefix(f'{Do.COLD_START.value}: ')}."
+        entry.withdraw_move(Finding(Reason.CANNOT_START, text.replace("..", ".")))
+    if entry.persistent:  # a transient one is nowhere yet
+        step.attempt_or_block(Do.COLD_RETURN, entry.uuid, node, Reason.CANNOT_START)
+    elif entry.move_withdrawn is not None:
+        _go_back(step, entry, entry.move_withdrawn)
+
+
+def _go_back(step: Step, entry: VMRecord, why: Finding) -> None:
+    """It is off here, with its definition: it runs again where it ran."""
+    entry.withdraw_move(why)
+    if step.attempt(Do.START, entry.uuid):
+        entry.ending = Ending.NONE.value
+        return
+    text = f"{why.message} {step.record.node} could not start it again: {entry.message}"
+    entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CANNOT_START, text))
+
+
+def came_back(step: Step, vm: VM, entry: VMRecord) -> bool:
+    """Did it go back, and does it run here again? In this run it is not asked once more."""
+    why = entry.move_withdrawn
+    if why is None:
+        return False
+    entry.forget_stop()  # and so its claim is given back
+    more = vm.uuid in step.obs.claims
+    if vm.known and entry.disarmed and entry.autostart and not vm.autostart:
+        more |= step.attempt(Do.AUTOSTART_ON, vm.uuid)
+    if more:
+        entry.ending = Ending.NONE.value
+        return True
+    text = f"{why.message} It was stopped for its move, and runs on {vm.node} again."
+    entry.end(Ending.BLOCKED, vm.node, Finding(why.reason, text))
+    return True
+
+
 def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
     """Off and defined on another node, perhaps here too. Never both startable at the end."""
     entry = step.record.vms[uuid]
@@ -253,13 +311,15 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
             # Not our doing: an old definition elsewhere. It is off; it is left alone.
             handle_off_here(step, uuid)
             return
-        step.attempt_or_block(Do.COLD_UNDEFINE, uuid, seen.node, Reason.STOP_FAILED)
+        what = Do.COLD_UNDEFINE if entry.move_withdrawn is None else Do.COLD_WITHDRAW
+        step.attempt_or_block(what, uuid, seen.node, Reason.STOP_FAILED)
     elif not entry.was_active:
         if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
             step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
         else:
             entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
-    elif seen.crashed:
+    elif seen.crashed and not (entry.cold_target and before == Ending.NONE.value):
+        # libvirt calls failed also what it could not start.
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
     elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
@@ -271,7 +331,7 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
         # It moved, and then its guest or somebody stopped it there.
         entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
     else:
-        step.attempt_or_block(Do.COLD_START, uuid, seen.node, Reason.CANNOT_START)
+        start_there(step, entry, seen.node)
 
 
 def _said_late(entry: VMRecord, before: str) -> bool:
@@ -322,7 +382,7 @@ def handle_nowhere(step: Step, uuid: str) -> None:
         entry.end(Ending.GONE, "", ended)
     elif entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
-            step.attempt_or_block(Do.COLD_START, uuid, entry.cold_target, Reason.CANNOT_START)
+            start_there(step, entry, entry.cold_target)
         else:
             entry.end(Ending.STOPPED, step.record.node, entry.finding)
     elif not entry.was_active or _handed_over(entry):

@@ -122,6 +122,8 @@ class VMRecord:
     stop_requests: int = 0  # requests of ours that the guest may still act on
     stop_timeout: float = 0.0  # how long it was given for that
     cold_target: str = ""
+    back_reason: str = ""  # why its cold move goes back to where it ran
+    back_message: str = ""
     disarmed: bool = False  # we switched its autostart off, and it was not seen on since
     start_tries: int = 0
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
@@ -164,6 +166,14 @@ class VMRecord:
         self.stop_way, self.stop_forced, self.stop_run, self.cold_target = "", False, "", ""
         if not self.stop_requests:
             self.stop_sent = self.stop_timeout = 0.0
+
+    def withdraw_move(self, why: Finding) -> None:
+        """Its cold move goes back to where it ran; not asked again before a new run."""
+        self.back_reason, self.back_message = why.reason.value, why.message
+
+    @property
+    def move_withdrawn(self) -> Finding | None:
+        return Finding(Reason(self.back_reason), self.back_message) if self.back_reason else None
 
     def forget_stop(self) -> None:
         """The stop is over, with all that was asked for it."""

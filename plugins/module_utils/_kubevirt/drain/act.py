@@ -32,7 +32,7 @@ _AT_ONCE = {"gracePeriodSeconds": 1}
 NO_COUNTERPART = frozenset(
     {Do.WATCH, Do.RELEASE, Do.FINISH, Do.CLEAN_SOURCE, Do.RESUME}
     | {Do.SAVE, Do.UNSAVE, Do.AUTOSTART_OFF, Do.AUTOSTART_ON}
-    | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW}
+    | {Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_START, Do.COLD_WITHDRAW, Do.COLD_RETURN}
 )
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 # No answer, or not from who should do it: the request may work all the same.

@@ -252,6 +252,18 @@ def test_what_is_transient_there_is_defined_there_before_it_is_removed_here(worl
     assert world.calls == ["define on host-b", "undefine on host-a"]
 
 
+def test_on_its_way_back_it_is_defined_here_before_anything_else(world: World) -> None:
+    here, there = world.domain("host-a", active=False), world.domain("host-b", active=False)
+    assert world.actor(here, there).apply(world.action(Do.COLD_RETURN), world.record) is None
+    assert world.calls == ["define on host-a"]
+
+
+def test_what_runs_there_after_all_is_not_taken_back(world: World) -> None:
+    here, there = world.domain("host-a", active=False), world.domain("host-b")
+    assert world.actor(here, there).apply(world.action(Do.COLD_RETURN), world.record) is None
+    assert world.calls == []
+
+
 def test_what_stays_transient_there_is_not_removed_here(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +271,7 @@ def test_what_stays_transient_there_is_not_removed_here(
     monkeypatch.setattr(FakeHost, "defineXML", lambda _host, _xml: there)
     finding = world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record)
     assert finding is not None
-    assert "could not be defined there" in finding.message
+    assert "could not be defined on host-b" in finding.message
     assert world.calls == []
 
 

@@ -108,7 +108,8 @@ class Watched(World):
     us = ""
 
     def _watch(self, action):
-        if action.vm == self.us and action.do in STOPS:
+        here = self.fleet.machines[action.node].domains.get(self.us)
+        if action.vm == self.us and action.do in STOPS and here is not None and here.active:
             raise Broken(f"{action.do.value} of the VM that runs us")
         if action.vm == self.us and action.do in (Do.MIGRATE, Do.MARK):
             record = NodeRecord.from_json(self.fleet.machines[action.node].record)
