@@ -148,6 +148,8 @@ class VM:
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
     `restarted`: it is not the instance that was last seen; it was started anew.
     `kept_off`: it is off and its owner wants it so, whoever stopped it.
+    `next_start`: how what it starts with next differs from what runs now; empty: in nothing that
+    matters.
     """
 
     uuid: str
@@ -181,6 +183,7 @@ class VM:
     known: bool = True
     restarted: bool = False
     kept_off: Finding | None = None
+    next_start: str = ""
 
     @property
     def active(self) -> bool:

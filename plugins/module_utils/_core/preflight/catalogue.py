@@ -77,6 +77,9 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     Check.TPM_STATE: _from_reason(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
     Check.BLOCK_JOB: _from_reason(Reason.BLOCK_JOB, _L, "the domain's jobs"),
     Check.TRANSIENT: _from_reason(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
+    Check.PENDING_CHANGES: _from_reason(
+        Reason.PENDING_CHANGES, _L, "the persistent definition beside the live domain XML"
+    ),
     Check.RESTARTS: _from_reason(Reason.RESTARTS, _L, "on_poweroff in the domain XML"),
     Check.NOT_RUNNING_NORMALLY: _from_reason(Reason.NOT_RUNNING_NORMALLY, _B, "the domain's state"),
     Check.NOT_KNOWN_YET: _from_reason(Reason.NOT_KNOWN_YET, _B, "the definition could not be read"),

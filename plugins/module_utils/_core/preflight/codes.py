@@ -72,6 +72,7 @@ class Check(str, Enum):
     HUGEPAGES = Reason.HUGEPAGES.value
     PINNING = Reason.PINNING.value
     TPM_STATE = Reason.TPM_STATE.value
+    PENDING_CHANGES = Reason.PENDING_CHANGES.value
     BLOCK_JOB = Reason.BLOCK_JOB.value
     TRANSIENT = Reason.TRANSIENT.value
     RESTARTS = Reason.RESTARTS.value

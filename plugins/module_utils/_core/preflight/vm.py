@@ -45,6 +45,8 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
         return
     yield from _state(vm, seen, report)
     yield from _way(facts, vm, choice, report)
+    if vm.next_start and not any(f.reason is Reason.PENDING_CHANGES for f in vm.findings):
+        yield report(Check.PENDING_CHANGES, vm.next_start, soft=True)
     if choice.way is Way.MIGRATE:
         yield from _target(facts, seen, report)
     if seen.local_media:

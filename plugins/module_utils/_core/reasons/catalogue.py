@@ -129,6 +129,11 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The VM is pinned to CPUs or NUMA nodes that the target does not have.",
         "Remove or change the pinning, or choose another target.",
     ),
+    Reason.PENDING_CHANGES: _c(
+        "What the VM starts with next differs from what runs, and could not be started elsewhere.",
+        "See virsh dumpxml --inactive: undo the change, restart the VM so that it runs with it, or"
+        " choose another on_not_migratable.",
+    ),
     Reason.TPM_STATE: _c(
         "The state of the VM's emulated TPM cannot be moved to the target.",
         "Put the TPM state on shared storage or use a newer libvirt, or choose on_not_migratable.",

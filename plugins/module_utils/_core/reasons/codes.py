@@ -50,6 +50,7 @@ class Reason(str, Enum):
     FILE_MISSING = "FileMissing"
     HUGEPAGES = "HugepagesMissing"
     PINNING = "PinningNotLiveMigratable"
+    PENDING_CHANGES = "PendingChanges"
     TPM_STATE = "TPMStateNotLiveMigratable"
     BLOCK_JOB = "BlockJobRunning"
     TRANSIENT = "TransientDomain"

@@ -55,6 +55,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "A Secret that a volume of the VM needs is missing.",
         "Create the Secret in the VM's namespace.",
     ),
+    Reason.PENDING_CHANGES: (
+        "The VM was changed, and starts with that next.",
+        "Restart the VM, or undo the change.",
+    ),
     Reason.TPM_STATE: (
         "The state of the VM's persistent TPM is on a volume that cannot move.",
         "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",

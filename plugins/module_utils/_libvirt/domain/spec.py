@@ -260,6 +260,7 @@ class DomainSpec:
     hyperv_passthrough: bool = False
     launch_security: str = ""
     on_poweroff: str = ""  # empty: libvirt's default, destroy
+    boot: tuple[str, ...] = ()  # what it boots from, in order
     disks: tuple[DiskSpec, ...] = ()
     interfaces: tuple[InterfaceSpec, ...] = ()
     host_devices: tuple[HostDeviceSpec, ...] = ()

@@ -127,6 +127,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
             e.get("mode") == "passthrough" for e in root.findall("features/hyperv")
         ),
         launch_security="" if security is None else security.get("type", "unknown"),
+        boot=tuple(_boot(root, devices)),
         on_poweroff=(root.findtext("on_poweroff") or "").strip(),
         disks=tuple(parse_disk(e) for e in devices.findall("disk")),
         interfaces=tuple(_interface(e) for e in devices.findall("interface")),
@@ -196,6 +197,19 @@ def _file_at(what: str, path: str | None) -> Iterator[HostFile]:
     path = (path or "").strip()
     if path.startswith("/") and not path.startswith("/dev/"):
         yield HostFile(what, path)
+
+
+def _boot(root: ET.Element, devices: ET.Element) -> Iterator[str]:
+    """The kinds of devices, or the devices themselves with their places."""
+    yield from (element.get("dev", "") for element in root.findall("os/boot"))
+    for device in devices:
+        order = device.find("boot[@order]")
+        if order is None:
+            continue
+        target, mac = device.find("target"), device.find("mac")
+        name = "" if target is None else target.get("dev", "")
+        name = name if mac is None else mac.get("address", "")
+        yield f"{order.get('order', '')} {device.tag} {name}".strip()
 
 
 def _nvram(element: ET.Element | None) -> str:

@@ -23,14 +23,14 @@ from ..store.volumes import StoreError
 from .host import Host
 
 
-def with_chains(dom: Any, spec: DomainSpec, host: HostFacts) -> DomainSpec:
+def with_chains(dom: Any, spec: DomainSpec, host: HostFacts, runs: bool = True) -> DomainSpec:
     """The VM with all that its disks stand on, and with what of it goes along in its definition.
 
     The XML of a running domain lists what libvirt found in the images too; the one that it
-    sends to a target has only what was defined.
+    sends to a target has only what was defined. `runs` False: `spec` is what it is defined with.
     """
     sent = spec
-    if dom.isActive() and any(disk.backing for disk in spec.disks):
+    if runs and dom.isActive() and any(disk.backing for disk in spec.disks):
         sent = parse_domain(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE))
     named = {disk.dev: disk.backing for disk in sent.disks}
     pools = host.pools or {}

@@ -37,6 +37,7 @@ from ..migratability.target_devices import missing_devices
 from .disks import with_chains, with_obstacles
 from .document import vm_document
 from .host import DomainNow, Host, HostNow, read_metadata
+from .next_start import NextStart, only_next_time, read_next_start
 
 Refusals = Mapping[str, "tuple[Finding, ...]"]
 # Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
@@ -75,6 +76,7 @@ class VMFacts:
     shutdown_findings: tuple[Finding, ...] = ()
     constraints: Constraints = NO_CONSTRAINTS
     known: bool = True
+    next_start: str = ""
 
     def to_vm(
         self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
@@ -104,6 +106,7 @@ class VMFacts:
             document=self.document,
             constraints=self.constraints,
             known=self.known,
+            next_start=self.next_start,
         )
 
 
@@ -115,9 +118,10 @@ def read_vm_facts(
     Raises libvirtError when the domain cannot be read, or left meanwhile.
     """
     dom = source.domain(domain.uuid)
-    xml = dom.XMLDesc(0)
+    xml, defined = dom.XMLDesc(0), _defined(dom)
     try:
         spec = parse_domain(xml)
+        pending = read_next_start(dom, spec, defined, source)
     except ValueError as exc:
         return unreadable(source, domain, str(exc), dom)
     try:
@@ -127,8 +131,8 @@ def read_vm_facts(
     spec = with_chains(dom, spec, source.facts)
     runtime = _runtime(dom, spec, domain)
     views = local_views(spec, source.facts, source.config.shared_paths, domain=dom)
-    boots = _boots_anywhere(dom, spec, runtime)
-    asking = _Question(source, spec, runtime, views, boots, domain.job is None)
+    boots = _boots_anywhere(spec, defined or ("" if domain.active else xml))
+    asking = _Question(source, spec, runtime, views, boots, domain.job is None, pending)
     answers = _ask_peers(asking, peers, reads)
     return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
 
@@ -139,6 +143,8 @@ def _facts(
     source, spec, runtime, views = asked.source, asked.spec, asked.runtime, asked.views
     shared = shared_disks(views)
     findings = source_findings(spec, source.facts, runtime, views)
+    cold, later = _cold_findings(asked)
+    findings += later
     method = migration_method(spec, shared)
     return VMFacts(
         uuid=domain.uuid,
@@ -169,19 +175,36 @@ def _facts(
             dirty_rate_mib=domain.dirty_rate,
         ),
         copied=disks_to_copy(spec, shared),
-        cold_findings=cold_findings(
-            spec, runtime, views, lambda path: path_shared(path, source.config.shared_paths)
-        ),
+        cold_findings=cold,
         save_findings=save_findings(spec, runtime),
         shutdown_findings=shutdown_findings(spec),
         constraints=needs,
+        next_start=asked.pending.text if asked.pending else "",
+    )
+
+
+def _cold_findings(asked: _Question) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Why it cannot be moved while it is off; and what of that comes with its next start alone."""
+    pending, runtime = asked.pending, asked.runtime
+
+    def shared(path: str) -> bool | None:
+        return path_shared(path, asked.source.config.shared_paths)
+
+    now = cold_findings(asked.spec, runtime, asked.views, shared)
+    if pending is None:
+        return now, ()
+    new = cold_findings(pending.new, runtime, pending.views, shared)
+    return (
+        cold_findings(pending.spec, runtime, pending.views, shared),
+        only_next_time(new, now),
     )
 
 
 @dataclass(frozen=True)
 class _Question:
     """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds.
-    still: no job runs on it, so what is on a peer is not of one that is under way."""
+    pending: what it starts with next, if that is another thing. still: no job runs on it, so what
+    is on a peer is not of one that is under way."""
 
     source: Host
     spec: DomainSpec
@@ -189,6 +212,7 @@ class _Question:
     views: Mapping[str, DiskView]
     any_cpu: bool
     still: bool = True
+    pending: NextStart | None = None
 
 
 class _Answers(NamedTuple):
@@ -245,17 +269,42 @@ def _refusal(
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
     cpu_there = [] if asking.any_cpu else cpu
     cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)
-    return (*live, *files), (*cold, *files)
+    if asking.pending is None:
+        return (*live, *files), (*cold, *files)
+    next_time, new = _next_time(asking, asking.pending, peer, taken)
+    return (*live, *files, *only_next_time(new, (*live, *cold, *files))), next_time
 
 
-def _boots_anywhere(dom: Any, spec: DomainSpec, runtime: Runtime) -> bool:
+def _next_time(
+    asking: _Question, pending: NextStart, peer: Host, taken: Mapping[int, str]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Why the peer cannot start it with its persistent definition; and the same of those disks
+    alone that do not run now."""
+    spec, here, there = pending.spec, asking.source.facts, peer.facts
+    seen = target_views(pending.views, spec, there, peer.conn)
+    cpu = [] if asking.any_cpu else compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
+    devices = missing_devices(peer.conn, spec, there, taken)
+    files = missing_files(peer.conn, spec, there)
+    whole = target_findings(spec, here, there, seen, cpu=cpu, devices=devices)
+    new = target_findings(pending.new, here, there, seen, cpu=cpu, devices=devices)
+    return (*whole, *files), (*new, *files)
+
+
+def _defined(dom: Any) -> str:
+    """What a domain that runs is defined with; empty: it is transient, or off."""
+    if not dom.isActive() or not dom.isPersistent():
+        return ""
+    return str(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+
+
+def _boots_anywhere(spec: DomainSpec, defined: str) -> bool:
     """Does its CPU depend on the host where it starts? The live XML of a host-model VM has the
     CPU that it got; what it is defined with tells."""
     if spec.cpu_mode in _MODES_OF_THE_HOST:
         return True
-    if not runtime.persistent:
+    if not defined:
         return False
-    cpu = parse_xml(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("cpu")
+    cpu = parse_xml(defined).find("cpu")
     if cpu is None:
         return True
     return cpu.get("mode", "") in _MODES_OF_THE_HOST and cpu.find("model") is None

@@ -239,6 +239,9 @@ PLANTS: dict[Check, Plant] = {
         findings=(Finding(Reason.DISKS),),
         save_findings=(Finding(Reason.TRANSIENT),),
     ),
+    Check.PENDING_CHANGES: vm(
+        L, migratable=False, findings=(Finding(Reason.PENDING_CHANGES),), next_start="disk vdb"
+    ),
     Check.RESTARTS: vm(
         L, SHUTDOWN, migratable=False, shutdown_findings=(Finding(Reason.RESTARTS),)
     ),

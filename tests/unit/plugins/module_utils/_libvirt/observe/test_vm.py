@@ -75,8 +75,9 @@ def facts_of(
     says: str = "",
     peers: tuple[Host, ...] = (),
     cpu: tuple[str, str] = ("", ""),
+    pending: str = "",
 ) -> VMFacts:
-    """`cpu`: as it runs, and as it is defined."""
+    """`cpu`: as it runs, and as it is defined. `pending`: devices that are defined alone."""
     binding = fakes.Binding()
     for module in (shared_storage, host, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
@@ -84,7 +85,8 @@ def facts_of(
     domain = fakes.Domain(binding, [], "host-a")
     element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
     xml = XML.replace("</domain>", element)
-    domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + "<devices>")
+    more = ("<devices>", f"<devices>{pending}")
+    domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + more[bool(flags)])
     domain.snapshotNum = lambda _flags: 0
     domain.hasManagedSaveImage = lambda _flags: 0
     if checkpoints == "unsupported":
@@ -207,3 +209,51 @@ def test_off_it_takes_the_cpu_that_it_finds(
     found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
     assert found.refused_by["b"][0].reason is Reason.CPU_MODEL
     assert bool(found.cold_refused_by) is refuses
+
+
+LOCAL = (
+    "<disk type='file' device='disk'><driver type='raw'/><source file='/i/data'/>"
+    "<target dev='vdb'/></disk>"
+)
+DMZ = "<interface type='network'><source network='dmz'/></interface>"
+
+
+def test_a_disk_that_is_only_defined_keeps_it_here_running_or_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = facts_of(monkeypatch, ("/nvram",), pending=LOCAL)
+    said = [(f.reason, f.message) for f in facts.findings if f.reason is not Reason.VIRTIOFS]
+    assert [reason for reason, _text in said] == [Reason.PENDING_CHANGES]
+    assert "Disk vdb (/i/data) is local" in said[0][1]
+    assert [finding.reason for finding in facts.cold_findings] == [Reason.DISKS]
+    assert facts.next_start == (
+        "What it starts with next differs from what runs: disk vdb (/i/data)."
+    )
+
+
+def test_what_runs_as_it_is_defined_has_nothing_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert facts_of(monkeypatch).next_start == ""
+
+
+def test_a_network_that_is_only_defined_is_asked_of_each_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    having, lacking = peer("b", 1), peer("c", 1)
+    having._facts = HostFacts(hostname="b", networks={"dmz": ""})
+    lacking._facts = HostFacts(hostname="c", networks={"lan": ""})
+    found = facts_of(monkeypatch, peers=(having, lacking), pending=DMZ)
+    assert set(found.refused_by) == set(found.cold_refused_by) == {"c"}
+    (live,), (cold,) = found.refused_by["c"], found.cold_refused_by["c"]
+    assert (live.reason, cold.reason) == (Reason.PENDING_CHANGES, Reason.INTERFACE)
+    assert "'dmz'" in live.message and "'dmz'" in cold.message
+
+
+def test_a_medium_that_is_only_defined_keeps_nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said, and that is all: most have one left from their installation."""
+    monkeypatch.setattr(shared_storage, "_volume_by_path", lambda _conn, _path: False)
+    iso = LOCAL.replace("'disk'", "'cdrom'")
+    found = facts_of(monkeypatch, ("/nvram",), peers=(peer("b", 1),), pending=iso)
+    reasons = {finding.reason for finding in (*found.findings, *found.refused_by.get("b", ()))}
+    assert Reason.PENDING_CHANGES not in reasons
+    assert "/i/data" in found.next_start

@@ -129,7 +129,7 @@ PLANTS: dict[Check, Callable[[Fleet], Any]] = {
             *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
             *(Reason.PERSISTENT_RESERVATION, Reason.SNAPSHOTS, Reason.BLOCK_JOB, Reason.TPM_STATE),
             *(Reason.SHARED_MEMORY, Reason.LAUNCH_SECURITY, Reason.QEMU_COMMANDLINE),
-            *(Reason.QEMU_BLOCKS, Reason.CHECKPOINTS),
+            *(Reason.QEMU_BLOCKS, Reason.CHECKPOINTS, Reason.PENDING_CHANGES),
         )
     },
     **{

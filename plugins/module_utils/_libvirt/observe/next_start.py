@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a VM that runs starts with next: its persistent definition, where it says another thing.
+
+A cold move starts it from that. After a live one the next start does, on another host, and nothing
+tells it then that its disk there is another VM's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..._core.reasons.reason import Finding, Reason
+from ..domain.next_start import changes, new_parts
+from ..domain.spec import DomainSpec
+from ..domain.xml import parse_domain
+from ..migratability.disk_moves import MediumMissing
+from ..migratability.shared_storage import DiskView, local_views
+from .disks import with_chains
+from .host import Host
+
+
+@dataclass(frozen=True)
+class NextStart:
+    """spec, views: all of it, as the host sees its disks. new: what of it does not run now.
+    words: the differences."""
+
+    spec: DomainSpec
+    new: DomainSpec
+    views: Mapping[str, DiskView]
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"What it starts with next differs from what runs: {', '.join(self.words)}."
+
+
+def read_next_start(dom: Any, live: DomainSpec, defined: str, source: Host) -> NextStart | None:
+    """`defined`: its persistent definition, empty: it has none. None: it starts with what runs now,
+    as far as that may tie it to a host. Raises ValueError for XML that is not understood."""
+    if not defined:
+        return None
+    pending = parse_domain(defined)
+    words = changes(live, pending)
+    if not words:
+        return None
+    pending = with_chains(dom, pending, source.facts, runs=False)
+    views = local_views(pending, source.facts, source.config.shared_paths)
+    return NextStart(pending, new_parts(live, pending), views, words)
+
+
+def only_next_time(found: Iterable[Finding], known: Collection[Finding]) -> tuple[Finding, ...]:
+    """What stands in the way of its next start elsewhere, and not of what runs now.
+
+    A medium that is not there is no reason to keep a VM: it is in the words of the difference.
+    """
+    texts = {finding.message for finding in known}
+    return tuple(
+        Finding(Reason.PENDING_CHANGES, f"At its next start: {finding.message}")
+        for finding in found
+        if finding.message not in texts and not isinstance(finding, MediumMissing)
+    )
