@@ -21,6 +21,9 @@ _UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
 _HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 # What check mode says of each action; one that is not here is named by its code.
+_QUEUES = frozenset({"", "WaitingForSlot"})
+_EMPTYING = frozenset({"Draining", "Empty", "Drained"})
+_SHOWN = 3  # reasons in a heartbeat
 _WOULD = {
     "cordon": "would be cordoned",
     "uncordon": "would be uncordoned",
@@ -111,8 +114,9 @@ class Progress:
             if self._seen.get(vm["uuid"]) != key:
                 known = vm["uuid"] in self._seen
                 self._seen[vm["uuid"]] = key
-                # A VM that just waits is no news the first time.
-                waits = vm["verdict"] == "pending" and vm["phase"] == "Pending"
+                # A VM that just waits is no news the first time, nor that it is in a queue.
+                queued = vm["reason"] in _QUEUES
+                waits = vm["verdict"] == "pending" and vm["phase"] == "Pending" and queued
                 old = vm["verdict"] in self._old_news and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
@@ -144,9 +148,10 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     parts = [vm["name"]]
     progress = vm.get("progress")
     done = vm["verdict"] not in ("pending", "")
-    # "Running" alone reads as the state of the VM.
-    parts.append(vm["verdict"] if done else f"migration {vm['phase']}")
-    if progress and not done:
+    # "Running" alone reads as the state of the VM; Pending is also what has no migration yet.
+    moves = not done and vm["phase"] != "Pending"
+    parts.append(f"migration {vm['phase']}" if moves else vm["verdict"])
+    if _measured(vm) and not done:
         parts.append(f"{progress['percent']} %")
         parts.append(f"{progress['processed_mib']:.0f}/{progress['total_mib']:.0f} MiB")
         parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
@@ -167,12 +172,15 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     """The whole host in one line."""
     counts = result.get("counts", {})
     left = counts.get("pending", 0)
-    total = counts.get("total", 0)
-    vms = f"{left} of {total} VMs left" if total else "no VMs left"
-    text = f"{result['node']}  {result['phase']}  {vms}"
-    moving = [vm for vm in result.get("vms", []) if vm.get("progress")]
+    text = f"{result['node']}  {result['phase']}"
+    if left:
+        text += f"  {left} of {counts['total']} VMs left"
+    elif result["phase"] in _EMPTYING:
+        text += "  no VMs left"
+    moving = [vm for vm in result.get("vms", []) if _measured(vm)]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
+    text += "".join(f"  {what}" for what in _waiting(result.get("vms", [])))
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
@@ -180,6 +188,25 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     if result.get("nudges"):
         text += f"  KubeVirt woken {result['nudges']} times"
     return text
+
+
+def _measured(vm: Mapping[str, Any]) -> bool:
+    """Is it known how far its migration is? KubeVirt does not tell."""
+    progress = vm.get("progress")
+    return bool(progress and progress["total_mib"])
+
+
+def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why VMs wait, each reason once: nothing waits without saying so."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for vm in vms:
+        if vm["verdict"] == "pending" and vm["reason"]:
+            found.setdefault(vm["reason"], []).append(vm)
+    lines = []
+    for reason, those in [*found.items()][:_SHOWN]:
+        who = those[0]["name"] if len(those) == 1 else f"{len(those)} VMs"
+        lines.append(f"{who}: {reason}: {those[0]['message']}".rstrip(": "))
+    return lines
 
 
 def predicted_lines(result: Mapping[str, Any]) -> list[str]:

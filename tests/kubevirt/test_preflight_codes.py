@@ -309,6 +309,9 @@ PLANTS: dict[Check, Plant] = {
     Check.UPDATER: updater,
     Check.NODE_NOT_READY: node(status={"conditions": [condition("Ready", "Unknown")]}),
     Check.SILENT: silent,
+    Check.NO_SLOTS: kubevirt(
+        spec={"configuration": {"migrations": {"parallelOutboundMigrationsPerNode": 0}}}
+    ),
     Check.UPGRADING: kubevirt(status={"targetDeploymentID": "2"}),
     Check.UNHEALTHY: kubevirt(status={"conditions": [condition("Available", "False")]}),
     Check.IN_THE_CLEAR: kubevirt(spec={"configuration": {"migrations": {"disableTLS": True}}}),

@@ -15,6 +15,7 @@ from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, row
 
 pytestmark = pytest.mark.full
+OUTBOUND = "parallelOutboundMigrationsPerNode"
 
 
 def test_a_quota_is_named_and_waited_for(sim, operator) -> None:
@@ -298,11 +299,32 @@ def test_the_settings_that_apply_stand_with_each_vm(sim, operator) -> None:
     assert len(sim.requests("GET", "/migrationpolicies")) == 1  # once a run, not once a slice
 
 
-def test_a_limit_below_zero_is_said_to_let_none_begin(sim, operator) -> None:
-    sim.configure(migrations={"parallelMigrationsPerCluster": -1})
+@pytest.mark.parametrize("limit", [0, -1])
+@pytest.mark.parametrize("name", ["parallelMigrationsPerCluster", OUTBOUND])
+def test_a_limit_that_lets_none_begin_is_said_and_the_drain_ends(
+    sim, operator, name, limit
+) -> None:
+    sim.configure(migrations={name: limit})
     sim.add_vm("vm", "n1")
-    vm = row(operator.slice(Intent.DRAINED, 3.0), "vm")
-    assert "The limit of migrations of the cluster is -1, so none begins." in vm["message"]
+    found = operator.drain(unknown_timeout=1.0, pending_timeout=1.0)
+    vm = row(found, "vm")
+    assert (found["phase"], vm["reason"]) == ("Blocked", "MigrationLimitZero"), found
+    assert vm["message"] == f"{name} is {limit}." and evictions(sim) == []
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_a_limit_that_is_taken_away_in_mid_drain_ends_it_too(sim, operator) -> None:
+    """What was requested before is withdrawn after pending_timeout."""
+    for name in ("a", "b", "c"):
+        sim.add_vm(name, "n1", migrate_seconds="1000")
+    operator.slice(Intent.DRAINED, 2.0, run_id="r")
+    assert len(evictions(sim)) == 3
+    sim.configure(migrations={OUTBOUND: -1})
+    waits = [vm for vm in operator.slice(Intent.DRAINED, 2.0, "r")["vms"] if vm["message"]]
+    assert [vm["reason"] for vm in waits] == ["MigrationLimitZero"]
+    found = operator.slice(Intent.DRAINED, 12.0, "r", pending_timeout=0.5, unknown_timeout=0.5)
+    (stays,) = [vm for vm in found["vms"] if vm["verdict"] == "blocked"]
+    assert stays["reason"] == "MigrationLimitZero"
 
 
 def test_settings_that_may_not_be_read_end_no_drain(sim, operator) -> None:

@@ -219,6 +219,9 @@ _PODS: dict[Check, CheckInfo] = {
     Check.BUDGET_NOT_COMPUTED: _from_reason(
         Reason.BUDGET_NOT_COMPUTED, _K, "the eviction as a dry run; the budget's condition", _POD
     ),
+    Check.NO_SLOTS: _from_reason(
+        Reason.NO_SLOTS, _K, "spec.configuration.migrations of the KubeVirt object", _CLUSTER
+    ),
     Check.UNMET_SETTINGS: _new(
         *(_K, _VM, _WARNING),
         "A rule requires migration settings, and KubeVirt migrates the VM with its own.",

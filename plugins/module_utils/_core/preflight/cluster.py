@@ -83,17 +83,26 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield Found(pod.check, f"pod {pod.name}", pod.message, about=about)
     yield from _twice(facts)
     moving = [u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.WAIT)]
-    if moving and not facts.targets:
-        yield Found(Check.LAST_NODE, subject)
-    elif moving:
-        yield from _room(facts, moving)
-        yield from _compression(facts, choices)
-        yield from _post_copy(facts, choices)
-        yield from tls_findings(facts, choices)
+    if moving:
+        yield from _for_those_that_move(facts, choices, moving)
     if moving or any(_met_only_older(choice) for choice in choices.values()):
         yield from _versions(facts)
     yield from _capacity(facts)
     yield from _clocks(facts)
+
+
+def _for_those_that_move(
+    facts: Facts, choices: Mapping[str, Choice], moving: list[str]
+) -> Iterator[Found]:
+    if facts.cluster.no_slots:
+        yield Found(Check.NO_SLOTS, "KubeVirt", facts.cluster.no_slots)
+    if not facts.targets:
+        yield Found(Check.LAST_NODE, f"node {facts.node}")
+        return
+    yield from _room(facts, moving)
+    yield from _compression(facts, choices)
+    yield from _post_copy(facts, choices)
+    yield from tls_findings(facts, choices)
 
 
 def _control_node_finding(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:

@@ -109,6 +109,7 @@ class Check(str, Enum):
     LAST_REPLICA = Reason.LAST_REPLICA.value
     BUDGET_NOT_COMPUTED = Reason.BUDGET_NOT_COMPUTED.value
     UNMET_SETTINGS = "RuleSettingsNotApplied"
+    NO_SLOTS = Reason.NO_SLOTS.value
     # What a VM is busy with
     STARTING = "VMStarting"
     CRASHED = Reason.CRASHED.value

@@ -134,7 +134,8 @@ class StuckWork:
 
 @dataclass(frozen=True)
 class ClusterSeen:
-    """The whole cluster. `slots`, `outbound`: its limits. in_the_clear: why memory travels so."""
+    """The whole cluster. in_the_clear: why memory travels so. `slots`, `outbound`: its limits;
+    `no_slots`: which of them lets none begin."""
 
     upgrading: str = ""
     unhealthy: str = ""
@@ -145,6 +146,7 @@ class ClusterSeen:
     in_the_clear: str = ""
     slots: int = 5
     outbound: int = 2
+    no_slots: str = ""
 
 
 @dataclass(frozen=True)

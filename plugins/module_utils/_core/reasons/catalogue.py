@@ -281,6 +281,11 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The migration waits for a slot within the cluster's limits.",
         "Wait, or raise the limits; a stuck migration holds its slot until it is ended.",
     ),
+    Reason.NO_SLOTS: _c(
+        "KubeVirt's own limit of parallel migrations lets none begin.",
+        "Set the limit that the message names to 1 or more, in spec.configuration.migrations of"
+        " the KubeVirt object.",
+    ),
     Reason.RETRY_BACKOFF: _c(
         "The platform waits before it tries again.",
         "Wait, or fix what made the earlier attempts fail.",

@@ -90,6 +90,7 @@ class Reason(str, Enum):
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
     TARGET_PREPARATION = "TargetPreparation"
     WAITING_FOR_SLOT = "WaitingForSlot"
+    NO_SLOTS = "MigrationLimitZero"
     RETRY_BACKOFF = "MigrationBackoff"
     BACKUP = "BackupInProgress"
     UTILITY_VOLUMES = "UtilityVolumesPresent"

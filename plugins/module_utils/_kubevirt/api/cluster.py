@@ -33,6 +33,20 @@ class Cluster:
     upgrading: bool
     migrations: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def no_slots(self) -> str:
+        """Which limit lets no migration begin, however long it is waited for; empty: none."""
+        return no_slots(self.cluster, self.outbound)
+
+
+def no_slots(cluster: int, outbound: int) -> str:
+    """See Cluster."""
+    limits = {
+        "parallelMigrationsPerCluster": cluster,
+        "parallelOutboundMigrationsPerNode": outbound,
+    }
+    return " ".join(f"{name} is {limit}." for name, limit in limits.items() if limit <= 0)
+
 
 def can_cancel(cluster: Cluster | None) -> bool:
     """evacuate/cancel exists since KubeVirt 1.7.0. What is not known is tried."""

@@ -232,10 +232,10 @@ class Observer:
         able, findings = facts.migratable(vmi)
         if able is None:
             findings = self.waits.not_known(vmi)
-        refused = self._refusals[2].get(uuid)
-        if able and refused:
-            # Not known rather than impossible: nothing is stopped for want of a target.
-            able, findings = None, (Finding(Reason.NO_TARGET, refused),)
+        if able:
+            # Not known rather than impossible: nothing is stopped for want of a target or a slot.
+            hinders = self._hinders(uuid)
+            able, findings = (None, (hinders,)) if hinders else (able, findings)
         job = None
         strategy = vmi["spec"].get("evictionStrategy")
         moving = self.unfinished(uuid)
@@ -284,6 +284,14 @@ class Observer:
             known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    def _hinders(self, uuid: str) -> Finding | None:
+        """What keeps every migration of a VM that could migrate from being begun."""
+        refused = self._refusals[2].get(uuid)
+        if refused:
+            return Finding(Reason.NO_TARGET, refused)
+        none = self.cluster.no_slots if self.cluster is not None else ""
+        return Finding(Reason.NO_SLOTS, none) if none else None
 
     @staticmethod
     def just(when: Mapping[str, float], uuid: str) -> bool:

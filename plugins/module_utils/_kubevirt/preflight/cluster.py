@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..._core.preflight.facts import ClusterSeen, NodeSeen, StuckWork
+from ..api.cluster import no_slots
 from ..objects import facts, names
 from ..objects.requesters import from_descheduler
 from .read import ClusterObjects, Obj
@@ -103,6 +104,8 @@ def cluster_seen(found: ClusterObjects, webhook: str) -> ClusterSeen:
     version = facts.version(status.get("observedKubeVirtVersion", ""))
     upgrading = status.get("observedDeploymentID") != status.get("targetDeploymentID")
     cannot = (0, 0) < version < (1, 7)
+    slots = int(migrations.get("parallelMigrationsPerCluster", 5))
+    outbound = int(migrations.get("parallelOutboundMigrationsPerNode", 2))
     return ClusterSeen(
         upgrading=_versions(status) if upgrading else "",
         unhealthy="" if upgrading else _unhealthy(obj),
@@ -111,8 +114,9 @@ def cluster_seen(found: ClusterObjects, webhook: str) -> ClusterSeen:
         descheduler=_descheduler(found),
         updater=_updater(found),
         in_the_clear="Its migrations.disableTLS is true." if migrations.get("disableTLS") else "",
-        slots=int(migrations.get("parallelMigrationsPerCluster", 5)),
-        outbound=int(migrations.get("parallelOutboundMigrationsPerNode", 2)),
+        slots=slots,
+        outbound=outbound,
+        no_slots=no_slots(slots, outbound),
     )
 
 

@@ -323,6 +323,8 @@ def _slot(known: Known, current: Obj) -> Found:
     refused = _refused(known, current)
     if refused:
         return [(POD, Finding(Reason.TARGET_POD_REFUSED, refused), subject)]
+    if known.cluster is not None and known.cluster.no_slots:
+        return [(LIMITS, Finding(Reason.NO_SLOTS, known.cluster.no_slots), subject)]
     return [(LIMITS, Finding(Reason.WAITING_FOR_SLOT, _slots(known)), subject)]
 
 
@@ -351,8 +353,6 @@ def _slots(known: Known) -> str:
 
 
 def _taken(limit: int, what: str, by: Sequence[Holder]) -> str:
-    if limit < 0:
-        return f"The limit of {what} is {limit}, so none begins."
     more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
     held = ", ".join(holder.text() for holder in by[:_SHOWN])
     return f"{len(by)} of {limit} {what} are taken{': ' if by else ''}{held}{more}."

@@ -154,7 +154,39 @@ def test_every_action_has_words_in_check_mode() -> None:
 
 
 def test_a_host_without_vms_has_none_left() -> None:
-    assert heartbeat({**result(), "phase": "Active"}) == "host-a  Active  no VMs left"
+    assert heartbeat({**result(), "phase": "Drained"}) == "host-a  Drained  no VMs left"
+
+
+def test_of_a_host_that_is_active_nothing_is_left() -> None:
+    there = vm(verdict="restored")
+    counted = {"pending": 0, "total": 1}
+    assert heartbeat({**result(there), "phase": "Active", "counts": counted}) == "host-a  Active"
+
+
+def test_nothing_waits_without_saying_why() -> None:
+    """Also where it was so at the first look: a queue by the heartbeat, all else by its line."""
+    slot = {"reason": "WaitingForSlot", "message": "2 of 2 are taken."}
+    queue = [vm(uuid=f"q{n}", name=f"q{n}", **slot) for n in range(3)]
+    full = vm(uuid="f", name="full", reason="QuotaExceeded", message="pods 1 of 1.")
+    lines: list[str] = []
+    time = [0.0]
+    progress = Progress(lines.append, lambda: time[0])
+    progress.update(result(*queue, full))
+    assert lines == ["full  pending  QuotaExceeded: pods 1 of 1."]
+    time[0] = HEARTBEAT_SECONDS
+    progress.update(result(*queue, full))
+    assert lines[1] == (
+        "host-a  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken."
+        "  full: QuotaExceeded: pods 1 of 1."
+    )
+
+
+def test_what_is_not_measured_is_not_called_nothing() -> None:
+    """KubeVirt does not tell how much of a VM has moved."""
+    unknown = dict.fromkeys(RUNNING["progress"], 0) | {"eta": None}
+    there = RUNNING | {"progress": unknown}
+    assert vm_line(there) == "web-3  migration Running  -> host-b"
+    assert heartbeat(result(there)) == "host-a  Draining  1 of 1 VMs left"
 
 
 def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:

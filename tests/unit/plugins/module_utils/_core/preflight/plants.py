@@ -306,6 +306,7 @@ PLANTS: dict[Check, Plant] = {
     Check.PEER_UNREACHABLE: unreachable,
     Check.CAPACITY: undeclared,
     Check.CLOCK_SKEW: a_clock_ahead,
+    Check.NO_SLOTS: whole(K, cluster=ClusterSeen(no_slots="The limit is 0.")),
     Check.UPGRADING: whole(K, cluster=ClusterSeen(upgrading="From 1.8 to 1.9.")),
     Check.UNHEALTHY: whole(K, cluster=ClusterSeen(unhealthy="Its phase is Deploying.")),
     Check.NO_CANCEL: whole(K, cluster=ClusterSeen(no_cancel="It is 1.6.")),
