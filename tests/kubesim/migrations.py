@@ -203,6 +203,8 @@ class MigrationController:
     def _slot(self, migration: Obj, vmi: Obj) -> bool:
         """Does it have a place within the limits, others of higher priority first?"""
         config = self._world.migrations_config()
+        if "slots" in self._world.paused:
+            return False
         running, outbound = 0, 0
         node = vmi["status"].get("nodeName")
         for other in self._store.all(VMIMS):

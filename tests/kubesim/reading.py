@@ -77,6 +77,15 @@ def add_budget(sim: Kubesim, name: str, least: Any, **labels: str) -> None:
     sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec, "status": state})
 
 
+def take_slots(sim: Kubesim) -> None:
+    """From now on a migration waits for its slot."""
+    sim.call(lambda: sim.world.paused.add("slots"))
+
+
+def free_slots(sim: Kubesim) -> None:
+    sim.call(lambda: sim.world.paused.discard("slots"))
+
+
 def clean(sim: Kubesim) -> bool:
     """No mark, no migration, no cordon, no label and no annotation of ours."""
     node = sim.find(NODES, "n1")

@@ -37,6 +37,8 @@ class VMController:
             self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
 
     def reconcile(self, namespace: str, name: str) -> None:
+        if "vm" in self._world.paused:
+            return
         vm = self._store.find(VMS, namespace, name)
         vmi = self._store.find(VMIS, namespace, name)
         if vm is None:

@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.patience import patience
+from kubesim.reading import take_slots
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -104,7 +105,7 @@ def keep_open(sim: Kubesim, kind: str = "MigrationRequired", status: str = "True
 
 
 def full(sim: Kubesim) -> None:
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
 
 
 def nowhere(sim: Kubesim) -> None:

@@ -31,7 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
     Lock,
 )
 from kubesim.kinds import NODES, VMIMS, VMIS
-from kubesim.reading import clean, evictions, row
+from kubesim.reading import clean, evictions, row, take_slots
 
 
 def test_an_abort_cancels_the_mark_first_and_leaves_nothing(sim, operator) -> None:
@@ -190,7 +190,7 @@ def test_an_abort_in_each_phase_leaves_the_vm_where_it_is(sim, operator, phase, 
     pod it fails. Running: it is aborted. The two final phases: the test after this one.
     """
     if phase == "Pending":
-        sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+        take_slots(sim)
     if phase in ("", "Scheduled"):
         hold(sim, phase)
     sim.add_vm("vm", "n1", **knobs)

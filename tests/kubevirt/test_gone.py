@@ -15,9 +15,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, PODS, VMIS, VMS
-from kubesim.reading import clean, row
+from kubesim.reading import clean, row, take_slots
 from kubesim.virtapi import put
+from kubesim.words import phase
 
+DELETED = "deletionTimestamp"
 LIVES_LONG = {"migrate_seconds": "60", "linger_seconds": "17"}
 
 
@@ -76,7 +78,7 @@ def test_a_vm_deleted_while_it_migrates_is_gone_and_the_node_is_drained(
 ) -> None:
     knobs = {"target_pod": "hang"} if phase == "Scheduling" else {}
     if phase == "Pending":
-        sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+        take_slots(sim)
     sim.add_vm("vm", "n1", run_strategy="" if bare else "Always", **LIVES_LONG, **knobs)
     go_on = begin(sim, operator, phase)
     delete(sim, kind=VMIS if bare else VMS)
@@ -133,6 +135,8 @@ def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(
     vm = row(found, "vm")
     assert (vm["verdict"], vm["at"]) == ("cold_moved", sim.node_of("vm"))
     assert sim.node_of("vm") in ("n2", "n3")
+    assert vm["reason"] == "RestartedByOthers" and "someone else" in vm["message"]
+    assert [text for text in found["warnings"] if "default/vm" in text and "someone else" in text]
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
@@ -146,3 +150,22 @@ def test_a_vm_that_another_client_evicts_is_not_called_blocked(sim, operator) ->
     found = operator.drain(max_attempts=1)
     assert found["phase"] == "Drained", row(found, "vm")
     assert row(found, "vm")["verdict"] == "cold_moved" and sim.node_of("vm") != "n1"
+    assert row(found, "vm")["reason"] == "RestartedByOthers"
+
+
+@pytest.mark.parametrize("how", ["restarted", "collected"])
+def test_a_vm_that_kubevirt_starts_again_is_not_to_be_started_by_hand(sim, operator, how) -> None:
+    """Its instance is being ended, or its pod is collected at once; it comes back by itself."""
+    sim.add_vm("vm", "n1", shutdown_seconds="1000", grace=1000)
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
+    if how == "restarted":
+        ask(sim, "restart")
+        sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["metadata"].get(DELETED))
+    else:
+        sim.world.paused.add("vm")
+        (pod,) = sim.all(PODS)
+        sim.call(lambda: sim.world.store.delete(PODS, "default", pod["metadata"]["name"]))
+        sim.until(lambda: phase(sim.world.store.find(VMIS, "default", "vm")) == "Failed")
+    vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
+    assert (vm["verdict"], vm["reason"]) == ("pending", "RestartedByOthers"), vm
+    assert "KubeVirt starts it anew" in vm["message"]

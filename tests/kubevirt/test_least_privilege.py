@@ -47,7 +47,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import (
 from kubesim import Kubesim, templates
 from kubesim.access import AUTHENTICATED
 from kubesim.kinds import BY_PLURAL, VMIS
-from kubesim.reading import add_pod, evictions, row
+from kubesim.reading import add_pod, evictions, row, take_slots
 
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
 ONE_NODE = "ReadWriteOnce"
@@ -128,7 +128,7 @@ def _claims(scene: Scene) -> str:
 def _why_it_waits(scene: Scene) -> str:
     """All that the module for one migration reads."""
     sim = scene.sim
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     sim.add_vm("vm", "n1")
     sim.add("migrationpolicies", {"metadata": {"name": "slow"}, "spec": {"selectors": {}}})
     _migration_by_hand(sim)

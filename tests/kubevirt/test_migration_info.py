@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
+from kubesim.reading import take_slots
 
 
 def ask(operator: Any, **what: str) -> dict[str, Any]:
@@ -292,7 +293,7 @@ def test_of_a_node_what_leaves_and_what_comes(sim, operator) -> None:
 
 
 def test_what_may_not_be_read_is_told_and_the_rest_is_there(sim, operator) -> None:
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     sim.add_vm("vm", "n1")
     migrate(sim, phase="Pending")
     rules = sim.api.access.rules["maintenance"]

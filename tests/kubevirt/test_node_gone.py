@@ -92,6 +92,17 @@ def test_an_uncordon_of_others_is_not_undone_in_silence(sim, operator) -> None:
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
+def test_a_drain_whose_node_another_run_restored_says_so(sim, operator) -> None:
+    """Its own answer was not lost: a drain's end leaves the record."""
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    request = operator.request(Intent.DRAINED, "mine", 1.0)
+    service.run_slice(request)
+    assert operator.restore()["phase"] == "Active"
+    with pytest.raises(service.Superseded, match="Another run restored n1") as told:
+        service.run_slice(replace(request, begun=True))
+    assert "lost" not in str(told.value) and clean(sim)
+
+
 @pytest.mark.parametrize("may", [True, False], ids=["may delete", "may not delete"])
 def test_a_restore_leaves_nothing_of_the_maintenance(sim, operator, may) -> None:
     if not may:

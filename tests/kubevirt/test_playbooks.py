@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim.kinds import NODES
-from kubesim.reading import add_pod
+from kubesim.reading import add_pod, take_slots
 
 
 def test_drain_and_restore_by_the_collections_playbooks(sim, plays) -> None:
@@ -155,7 +155,7 @@ def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
 @pytest.mark.full
 def test_what_is_not_done_in_time_is_no_success(sim, plays) -> None:
     """k8s_drain says changed=true and exits 0 once its wait is over, with the VM where it was."""
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     sim.add_vm("slow", "n1")
     done = plays.own("drain", maintenance_hosts="n1", drain_timeout=2)
     assert done.returncode != 0

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from kubesim.kinds import BY_PLURAL, VMIMS
-from kubesim.reading import row
+from kubesim.reading import free_slots, row, take_slots
 
 pytestmark = pytest.mark.full
 
@@ -29,14 +29,14 @@ def told(operator: Any, seconds: float = 1.0) -> tuple[str, int]:
 def test_a_policy_that_changes_while_the_migration_waits_is_told_as_it_was_taken(
     sim, operator
 ) -> None:
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     sim.add_vm("vm", "n1", migrate_seconds="600", labels={"size": "big"})
     selectors = {"virtualMachineInstanceSelector": {"size": "big"}}
     spec = {"selectors": selectors, "bandwidthPerMigration": "10Mi"}
     sim.add("migrationpolicies", {"metadata": {"name": "slow"}, "spec": spec})
     assert told(operator) == ("slow", 10)
     sim.edit(POLICIES, "slow", lambda o: o["spec"].update(bandwidthPerMigration="55Mi"))
-    sim.configure(migrations={"parallelMigrationsPerCluster": 5})
+    free_slots(sim)
     sim.until(lambda: any(m["status"]["phase"] == "Running" for m in sim.world.store.all(VMIMS)))
     assert told(operator) == ("slow", 55)
     sim.edit(POLICIES, "slow", lambda o: o["spec"].update(bandwidthPerMigration="99Mi"))
@@ -45,12 +45,12 @@ def test_a_policy_that_changes_while_the_migration_waits_is_told_as_it_was_taken
 
 
 def test_a_policy_that_is_deleted_while_the_migration_waits_is_none(sim, operator) -> None:
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     sim.add_vm("vm", "n1", migrate_seconds="600")
     spec = {"selectors": {}, "bandwidthPerMigration": "10Mi"}
     sim.add("migrationpolicies", {"metadata": {"name": "all"}, "spec": spec})
     assert told(operator) == ("all", 10)
     sim.call(lambda: sim.world.store.delete(POLICIES, "", "all"))
-    sim.configure(migrations={"parallelMigrationsPerCluster": 5})
+    free_slots(sim)
     sim.until(lambda: any(m["status"]["phase"] == "Running" for m in sim.world.store.all(VMIMS)))
     assert told(operator) == ("", 0)

@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
-from kubesim.reading import add_budget, clean, evictions, row
+from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots
 
 pytestmark = pytest.mark.full
 OUTBOUND = "parallelOutboundMigrationsPerNode"
@@ -333,10 +333,10 @@ def test_settings_that_may_not_be_read_end_no_drain(sim, operator) -> None:
     sim.api.access.rules["maintenance"] = [
         r for r in rules if "migrationpolicies" not in r["resources"]
     ]
-    sim.configure(migrations={"parallelMigrationsPerCluster": 0})
+    take_slots(sim)
     found = operator.slice(Intent.DRAINED, 1.0)
     assert row(found, "vm")["settings"] == {}
-    sim.configure(migrations={"parallelMigrationsPerCluster": 5})
+    free_slots(sim)
     assert operator.drain()["phase"] == "Drained"
 
 

@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
     rules_without,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
-from kubesim.kinds import VMIMS, VMIS
+from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.reading import clean, row
 
 pytestmark = pytest.mark.full
@@ -47,6 +47,8 @@ def test_a_withdrawal_without_a_right_names_it_and_ends(sim, operator, verb, den
     assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "Forbidden")
     assert told in vm["message"]
     assert "withdrawn" not in str(found["vms"]) + str(found["findings"])
+    # Half undone: the cordon stays until the rest may be undone too.
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"]
     sim.api.access.rules[TOKEN] = documented_rules()
     assert operator.restore()["phase"] == "Active" and clean(sim)
 

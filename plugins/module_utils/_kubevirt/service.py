@@ -249,9 +249,10 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
     if not request.begun:
         return
     if old is None:
+        # A drain's own end leaves the record where it is.
         raise Superseded(
-            f"The record of {request.node} was removed meanwhile: another run has restored "
-            "the node, or the answer that ended this run was lost. Nothing more was done."
+            f"Another run restored {request.node} meanwhile: it removed the record of this drain "
+            f"({request.run_id}). This run has stopped; nothing more was done."
         )
     if old.run_id != request.run_id:
         raise Superseded(

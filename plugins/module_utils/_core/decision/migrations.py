@@ -197,9 +197,9 @@ def ending_by_others(step: Step, uuid: str) -> None:
     """Others are ending it: no attempt of ours has failed. What comes of it is waited for."""
     entry = step.record.vms[uuid]
     entry.ending = Ending.NONE.value
-    text = step.obs.ending[uuid]
-    entry.note(Finding(Reason.STOPPED_BY_ITSELF, text))
+    entry.note(step.obs.ending[uuid])
     if step.late():
+        text = step.obs.ending[uuid].message
         entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.DEADLINE, text))
 
 
@@ -248,7 +248,8 @@ def arrived(step: Step, uuid: str) -> None:
             return
     elif uuid not in step.obs.claims:
         cold = entry.cold_target or seen.restarted
-        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node)
+        why = _restarted_by_others(entry, seen)
+        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node, why)
         return
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
     # does not take what it reads of it (autostart, marks) for the VM's own.
@@ -256,6 +257,14 @@ def arrived(step: Step, uuid: str) -> None:
         step.attempt_or_block(
             Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE
         )
+
+
+def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | None:
+    """It was started anew, and nobody of us had asked it to stop."""
+    if seen is None or not seen.restarted or entry.asked_to_stop:
+        return None
+    text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
+    return Finding(Reason.RESTARTED, text)
 
 
 def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
@@ -294,8 +303,8 @@ def close_with_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> Non
             last.reason, last.message = finding.reason.value, finding.message
     elif not last.gave_up and (last.ok or not last.reason):
         # Else the request was refused, and said why (see Engine).
-        last.reason = Reason.OUTCOME_LOST.value
-        last.message = CATALOGUE[Reason.OUTCOME_LOST].sentence
+        why = _restarted_by_others(entry, seen) or Finding(Reason.OUTCOME_LOST)
+        last.reason, last.message = why.reason.value, why.message or CATALOGUE[why.reason].sentence
     if last.abort_requested:
         last.abort_status = "Failed" if last.ok else "Succeeded"
 

@@ -25,6 +25,7 @@ _AWAY = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
 def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     """The next actions towards an active node."""
     record, node = step.record, step.obs.nodes[step.record.node]
+    vms = record.vms.values()
     # One VM alone: claims and cordon are those of a drain, and its business.
     others = [] if record.only else [u for u in step.obs.claims if u not in record.vms]
     strays = [step.obs.claims[u] for u in others if not step.is_unreadable(u)]
@@ -45,6 +46,8 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     asked = hooks.request_after_hooks(step)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
+    if any(entry.reason == Reason.FORBIDDEN.value and entry.ending in _BAD for entry in vms):
+        return NodePhase.BLOCKED  # half undone: the node takes no VMs until the rest may be, too
     ours = node.our_cordon
     if ours is None:
         ours = record.cordoned_by_us and node.cordoned

@@ -330,7 +330,7 @@ class Observation:
     unsent: frozenset[str] = frozenset()
     complete: bool = False
     ended: dict[str, Finding] = field(default_factory=dict)
-    ending: dict[str, str] = field(default_factory=dict)
+    ending: dict[str, Finding] = field(default_factory=dict)
     cluster_in_flight: int = 0  # slots taken in the whole fleet
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True

@@ -244,6 +244,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "The guest or someone else stopped the VM during the run.",
         "Start it on the host that defines it, if it should run.",
     ),
+    Reason.RESTARTED: _c(
+        "Someone else ended the VM's instance during the run, and the platform starts it anew.",
+        "Nothing, if that was intended. Its guest was shut down or killed, and has booted again.",
+    ),
     Reason.VANISHED: _c(
         "Someone else undefined or destroyed the VM, or a transient VM ended.",
         "Nothing, if that was intended. Otherwise libvirtd's logs on its hosts say when"

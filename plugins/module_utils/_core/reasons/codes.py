@@ -78,6 +78,7 @@ class Reason(str, Enum):
     SHUTDOWN_TIMED_OUT = "ShutdownTimedOut"
     STOP_FAILED = "StopFailed"
     STOPPED_BY_ITSELF = "StoppedByItself"
+    RESTARTED = "RestartedByOthers"
     VANISHED = "VMVanished"
     DEFINITION_LEFT = "DefinitionLeft"
     AUTOSTART_SUSPENDED = "AutostartSuspended"

@@ -51,18 +51,22 @@ def _who_switched(vm: Obj) -> str:
     return f"{who} at {when}" if who else ""
 
 
-def ending(vmi: Obj, starts_again: bool) -> str:
-    """How others are ending an instance that is still on its node; empty: they are not.
+def ends(vmi: Obj) -> bool:
+    """Has an instance ended, or is it being ended? Its pod may be asked to end long before the
+    instance is: then the guest is shutting down."""
+    return facts.final(vmi) or facts.deleted(vmi) or _pod_ends(vmi)
 
-    Its pod may be asked to end long before the instance is: then the guest is shutting down.
-    """
+
+def ending(vmi: Obj, starts_again: bool) -> Finding | None:
+    """How others are ending an instance that is still on its node; None: they are not."""
     over = facts.final(vmi) and starts_again
     if not (over or facts.deleted(vmi) or _pod_ends(vmi)):
-        return ""
+        return None
     node = facts.status(vmi).get("nodeName") or "its node"
     what = "has ended" if facts.final(vmi) else "is being stopped by others"
-    then = ", and is started anew" if starts_again else ""
-    return f"Its instance on {node} {what}{then}."
+    then = ", and KubeVirt starts it anew" if starts_again else ""
+    reason = Reason.RESTARTED if starts_again else Reason.STOPPED_BY_ITSELF
+    return Finding(reason, f"Its instance on {node} {what}{then}.")
 
 
 def _pod_ends(vmi: Obj) -> bool:

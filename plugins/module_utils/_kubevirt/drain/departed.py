@@ -148,7 +148,8 @@ class DepartedVMs:
     def starts_again(self, uuid: str, vmi: Obj) -> bool:
         """Will KubeVirt by itself start anew what has ended?"""
         vm = self.machine(uuid)
-        return vm is not None and facts.restarts(vm, facts.phase(vmi))
+        ended = facts.phase(vmi) if facts.final(vmi) else "Succeeded"
+        return vm is not None and facts.restarts(vm, ended)
 
     def add_sighting(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
         """Put it into the observation."""

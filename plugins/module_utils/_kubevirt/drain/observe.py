@@ -252,10 +252,10 @@ class Observer:
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)
-        back = facts.final(vmi) and self._departed.starts_again(uuid, vmi)
+        back = deletion.ends(vmi) and self._departed.starts_again(uuid, vmi)
         gone = facts.final(vmi) and not back
         ending = deletion.ending(vmi, back)
-        if ending and (entry is None or not entry.asked_to_stop):
+        if ending is not None and (entry is None or not entry.asked_to_stop):
             obs.ending[uuid] = ending
         namespace, name = facts.key(vmi)
         cluster = self.cluster

@@ -34,7 +34,12 @@ def vm_rows(
 
 def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
-    gone = [entry for entry in record.vms.values() if entry.ending == Ending.GONE.value]
+    gone = [
+        entry
+        for entry in record.vms.values()
+        if entry.ending == Ending.GONE.value
+        or (entry.ending and entry.reason == Reason.RESTARTED.value)
+    ]
     found = [f"{entry.name}: {reported.message}" for entry in gone if (reported := entry.finding)]
     found += [
         f"{entry.name} stays off until a node takes it, the restore at the latest: {entry.message}"
