@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
-from kubesim.kinds import NODES, VMIS
+from kubesim.kinds import NODES, VMIS, VMS
 from kubesim.reading import clean, row
 
 
@@ -47,6 +47,25 @@ def test_a_vm_that_no_node_takes_after_the_restore_is_named(sim, operator) -> No
     assert (back["phase"], row(back, "vm")["reason"]) == ("Blocked", "TargetUnschedulable")
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
     assert sim.find(VMIS, "vm")["status"]["phase"] == "Scheduling"
+
+
+def test_what_hangs_where_it_is_started_anew_is_named_and_holds_up_nobody(sim, operator) -> None:
+    """Its new pod has a node, and does not start there."""
+    sim.add_vm("vm", "n1", "None", shutdown_seconds="1")
+    hangs = {"lab/pod": "hang"}
+    sim.edit(
+        VMS,
+        "vm",
+        lambda o: o["spec"]["template"]["metadata"]["annotations"].update(hangs),
+        "default",
+    )
+    found = operator.drain(allow_stop=True, pending_timeout=3.0)
+    vm = row(found, "vm")
+    assert (found["phase"], vm["verdict"]) == ("Drained", "stopped"), found
+    assert vm["reason"] == "TargetPodNotReady" and "Scheduling" in vm["message"]
+    assert any("default/vm was stopped, and has not started" in text for text in found["warnings"])
+    back = operator.restore(pending_timeout=1.0)
+    assert (back["phase"], row(back, "vm")["reason"]) == ("Blocked", "TargetPodNotReady")
 
 
 def test_the_preflight_says_that_it_stays_off(still) -> None:

@@ -18,6 +18,9 @@ from .verdict import Situation
 # A shutdown request can get lost in a booting guest; asking again is harmless.
 ASK_AGAIN_SECONDS = 10.0
 
+# Sooner than after so many seconds it is no news that what is started anew does not run yet.
+_STARTS_WITHIN = 30.0
+
 # The platform refused to ask the guest: that is why it still runs.
 _NOT_EVEN_ASKED = frozenset(
     {Reason.DISRUPTION_BUDGET, Reason.BUDGET_NOT_COMPUTED, Reason.WEBHOOK_UNAVAILABLE}
@@ -357,13 +360,12 @@ def starts_anew(step: Step, uuid: str) -> bool:
         return False
     entry = step.record.vms[uuid]
     before, entry.ending = entry.ending, Ending.NONE.value
-    entry.note(seen.unplaced)
-    if seen.unplaced is None:
-        entry.waiting_since = None
-    elif entry.waiting_since is None:
+    if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
-    since = entry.waiting_since
-    long = since is not None and step.obs.now - since > step.policy.pending_timeout
+    waited, why = step.obs.now - entry.waiting_since, seen.unplaced
+    starts = why is None or why.reason is Reason.TARGET_POD_NOT_READY
+    entry.note(None if starts and waited < _STARTS_WITHIN else why)
+    long = waited > step.policy.pending_timeout
     stays_off = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
     known = stays_off and before == Ending.STOPPED.value
     if seen.unplaced is not None and (long or known or step.late()):

@@ -245,7 +245,7 @@ class Sighting:
     """A VM that was seen on a node other than the draining one.
 
     `restarted`: it is not the instance that ran on the draining node; it was started anew.
-    `unplaced`: why no node takes it, so that it runs nowhere.
+    `unplaced`: why it runs nowhere: no node takes it, or it has not started yet.
     """
 
     node: str

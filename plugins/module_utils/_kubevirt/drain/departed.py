@@ -161,7 +161,8 @@ class DepartedVMs:
         if vmi is not None and not facts.final(vmi):
             place = facts.status(vmi).get("nodeName") or ANYWHERE
             state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
-            unplaced = facts.unplaced(vmi) if anew else None
+            starts = anew and state is State.INCOMING
+            unplaced = facts.not_started(vmi, vm) if starts else None
             obs.sightings[uuid] = [Sighting(place, state, restarted=anew, unplaced=unplaced)]
             return
         if uuid in self._departed and deletion.is_deleted(vmi, vm, known.bare):
@@ -174,7 +175,8 @@ class DepartedVMs:
             obs.ended[uuid] = stopped
         ended = facts.phase(vmi) if vmi is not None else "Succeeded"
         if vm is not None and facts.restarts(vm, ended):
-            obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True)]
+            why = facts.not_started(None, vm)
+            obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True, unplaced=why)]
             return
         obs.vms[uuid] = VM(
             uuid=uuid,

@@ -20,6 +20,13 @@ from ..records.node_record import Instance
 from . import unsupported
 
 
+# Of what the drain stopped and what did not start elsewhere.
+_STAYS_OFF = {
+    Reason.TARGET_UNSCHEDULABLE.value: "stays off until a node takes it, the restore at the latest",
+    Reason.TARGET_POD_NOT_READY.value: "was stopped, and has not started elsewhere",
+}
+
+
 def vm_rows(
     record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
 ) -> list[dict[str, Any]]:
@@ -41,11 +48,11 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
         or (entry.ending and entry.reason == Reason.RESTARTED.value)
     ]
     found = [f"{entry.name}: {reported.message}" for entry in gone if (reported := entry.finding)]
+    off = [entry for entry in record.vms.values() if entry.ending == Ending.STOPPED.value]
     found += [
-        f"{entry.name} stays off until a node takes it, the restore at the latest: {entry.message}"
-        for entry in record.vms.values()
-        if entry.ending == Ending.STOPPED.value
-        and entry.reason == Reason.TARGET_UNSCHEDULABLE.value
+        f"{entry.name} {_STAYS_OFF[entry.reason]}: {entry.message}"
+        for entry in off
+        if entry.reason in _STAYS_OFF
     ]
     again = facts.cordoned_again(dict(node)) if node else 0
     if again:

@@ -111,12 +111,19 @@ def identity(vmi: Obj) -> str:
     return str(vm["uid"] if vm else vmi["metadata"]["uid"])
 
 
-def unplaced(vmi: Obj) -> Finding | None:
-    """Why no node takes its pod, as the scheduler says; None: it has not said so."""
-    found = condition(vmi, "PodScheduled")
-    if found is None or found.get("status") != "False":
-        return None
-    return Finding(Reason.TARGET_UNSCHEDULABLE, f"Nothing runs it: {found.get('message', '')}")
+def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
+    """Why what is started anew does not run yet: by the scheduler's word, else how far it is."""
+    found = condition(vmi, "PodScheduled") if vmi is not None else None
+    if found is not None and found.get("status") == "False":
+        return Finding(Reason.TARGET_UNSCHEDULABLE, f"Nothing runs it: {found.get('message', '')}")
+    shown = status(vm).get("printableStatus", "not started") if vm is not None else "not started"
+    text = f"Its VirtualMachine is {shown}." if vm is not None else "It is started anew."
+    if vmi is not None:
+        where = status(vmi).get("nodeName")
+        on = f" on {where}" if where else ""
+        since = vmi["metadata"].get("creationTimestamp", "?")
+        text = f"Its new instance is {phase(vmi) or 'Pending'}{on} since {since}."
+    return Finding(Reason.TARGET_POD_NOT_READY, text)
 
 
 def memory_mib(vmi: Obj) -> int:
