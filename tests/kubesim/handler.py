@@ -51,6 +51,21 @@ class Handler:
                 return True
         return False
 
+    def _is_off(self, name: str) -> bool:
+        node = self._store.find(NODES, "", name)
+        return node is not None and words.knob("down", "", node) == "true"
+
+    def _stuck(self, namespace: str, name: str, uid: str) -> None:
+        """The target is off, so nothing moves: virt-handler at the source gives up."""
+        vmi = self._store.find(VMIS, namespace, name)
+        state = (vmi or {}).get("status", {}).get("migrationState") or {}
+        if state.get("migrationUid") == uid and self._is_off(state["targetNode"]):
+            limit = self._world.migrations_config()["progressTimeout"]
+            text = f"Live migration stuck for {limit} seconds and has been aborted"
+            if self._world.version >= (1, 9):
+                text = "Live migration has been aborted"
+            self._failed(namespace, name, uid, text)
+
     def _migration(self, vmi: Obj) -> Obj | None:
         uid = (vmi["status"].get("migrationState") or {}).get("migrationUid")
         for found in self._store.all(VMIMS, vmi["metadata"]["namespace"]):
@@ -87,7 +102,10 @@ class Handler:
                 seconds = float(words.knob("abort-seconds", "1", migration, vmi))
                 self._once(migration, f"abort-{fate}", seconds, self._abort, vmi)
         seconds = float(words.knob("migrate-seconds", "3", migration, vmi))
-        if words.knob("migrate-result", "ok", migration, vmi) != "hang":
+        if self._is_off(state["targetNode"]):
+            limit = float(self._world.migrations_config()["progressTimeout"])
+            self._once(migration, "stuck", limit, self._stuck, vmi)
+        elif words.knob("migrate-result", "ok", migration, vmi) != "hang":
             self._once(migration, "move", seconds, self._moved, vmi)
 
     def _once(

@@ -312,6 +312,10 @@ def _phase(step: Step) -> NodePhase:
     if endings & bad:
         return NodePhase.BLOCKED
     claims = [r for r in obs.inbound if r.target == record.node]
+    starting = [claim for claim in claims if claim.starts]
+    if starting and len(starting) == len(claims):
+        text = "; ".join(map(str, starting))
+        return _wait_for_node(step, text, Reason.STARTS_HERE)
     inbound = [str(claim) for claim in claims]
     inbound += [
         f"{vm.name} is {vm.state.value}"

@@ -24,7 +24,7 @@ _STARTS_WITHIN = 30.0
 # The platform refused to ask the guest: that is why it still runs.
 _NOT_EVEN_ASKED = frozenset(
     {Reason.DISRUPTION_BUDGET, Reason.BUDGET_NOT_COMPUTED, Reason.WEBHOOK_UNAVAILABLE}
-    | {Reason.FORBIDDEN, Reason.API_ERROR}
+    | {Reason.FORBIDDEN, Reason.ADMISSION, Reason.API_ERROR}
 )
 
 

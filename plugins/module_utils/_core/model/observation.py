@@ -264,6 +264,7 @@ class Reservation:
     """An exclusive claim of one VM on one target. `owner` is the source node.
 
     `note`: whose it is and what is to be done, for people. `stuck`: it does not go by waiting.
+    `starts`: it comes from nowhere: a VM that is being started there.
     """
 
     vm: str
@@ -272,6 +273,7 @@ class Reservation:
     memory_mib: int
     note: str = field(default="", compare=False)
     stuck: bool = field(default=False, compare=False)
+    starts: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return self.note or f"{self.vm} from {self.owner}"

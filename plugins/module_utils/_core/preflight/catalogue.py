@@ -76,7 +76,9 @@ _MIGRATABLE: dict[Check, CheckInfo] = {
     Check.PINNING: _from_reason(Reason.PINNING, _L, "the domain's XML; the target's CPUs"),
     Check.TPM_STATE: _from_reason(Reason.TPM_STATE, _L, "the domain's XML; libvirt's versions"),
     Check.BLOCK_JOB: _from_reason(Reason.BLOCK_JOB, _L, "the domain's jobs"),
-    Check.TRANSIENT: _from_reason(Reason.TRANSIENT, _L, "the domain has no persistent definition"),
+    Check.TRANSIENT: _from_reason(
+        Reason.TRANSIENT, _B, "no persistent definition; no VirtualMachine owns the instance"
+    ),
     Check.PENDING_CHANGES: _from_reason(
         Reason.PENDING_CHANGES, _L, "the persistent definition beside the live domain XML"
     ),

@@ -102,6 +102,7 @@ class Reason(str, Enum):
     ADOPTED = "AdoptedMigration"
     TWO_LOOPS = "TwoLoops"
     FORBIDDEN = "Forbidden"
+    ADMISSION = "AdmissionRefused"
     API_ERROR = "APIError"
     # Other pods of the node.
     POD_UNMANAGED = "PodNotManaged"
@@ -120,6 +121,7 @@ class Reason(str, Enum):
     MARK_STAYS = "EvacuationMarkStays"
     # The node.
     INBOUND = "InboundMigration"
+    STARTS_HERE = "VMStartsHere"
     NODE_UNREADABLE = "NodeUnreadable"
     RUNS_THE_MAINTENANCE = "RunsTheMaintenance"
 

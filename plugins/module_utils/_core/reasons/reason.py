@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .catalogue import CATALOGUE, ReasonInfo
+from .catalogue import CATALOGUE
 from .codes import LASTING, OF_THE_VM, PATIENT, Plane, Reason
+from .info import ReasonInfo
 
 
 @dataclass(frozen=True)

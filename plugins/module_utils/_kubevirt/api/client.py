@@ -31,6 +31,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 PAGE = 500
 TRIES = 6
+_LONGEST = 30.0  # seconds that one request waits at most to be asked again
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
@@ -50,6 +51,7 @@ class Client:
         self._api: Any = None
         self._headers: list[tuple[str, str]] = []
         self.requests = 0
+        self.later: dict[str, list[Any]] = {}  # see requests.eviction: who is not to be asked yet
         self.streams_lists = True  # until a server says that it does not
         self.before_write: Callable[[], None] = lambda: None  # each time; it raises to stop it
 
@@ -99,9 +101,11 @@ class Client:
                 raise
             except KubeError as exc:
                 last = attempt == TRIES - 1
-                if not retry or last or (exc.code not in _BUSY and exc.code != 0):
+                wait = exc.retry_after or pause  # the server says it, or we
+                busy = exc.code in _BUSY or exc.code == 0
+                if not retry or last or not busy or wait > _LONGEST:
                     raise
-                self._sleep(min(exc.retry_after or pause, 10.0))
+                self._sleep(wait)
                 pause = min(pause * 2, 5.0)
         raise AssertionError("not reached")
 
@@ -291,11 +295,12 @@ def _error(
 ) -> KubeError:
     body = _json(raw)
     text = body.get("message") or raw.decode("utf-8", "replace").strip()
-    if code in (401, 403):
-        return AccessDenied(code, text, *_asked(method, path, query))
     after = headers.get("Retry-After", "")
     wait = float(after) if after.isdigit() else None
-    return KubeError(code, text, f"{method} {path}", body, wait)
+    error = KubeError(code, text, f"{method} {path}", body, wait)
+    if code in (401, 403) and not error.admission:
+        return AccessDenied(code, text, *_asked(method, path, query))
+    return error
 
 
 def _asked(method: str, path: str, query: Mapping[str, Any] | None) -> tuple[str, str]:

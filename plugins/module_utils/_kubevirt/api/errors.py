@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+_ADMISSION = (
+    "denied the request",  # of a webhook, or of a ValidatingAdmissionPolicy
+    "denied request",
+    "exceeded quota",
+    "violates PodSecurity",
+)
+
 
 class KubernetesMissing(Exception):
     """The Python package kubernetes is not installed where the module runs."""
@@ -34,6 +41,11 @@ class KubeError(Exception):
         self.asked = asked
         self.body = body or {}
         self.retry_after = retry_after
+
+    @property
+    def admission(self) -> bool:
+        """Did a webhook or a policy refuse it? They may do that with any status."""
+        return any(words in self.message for words in _ADMISSION)
 
     @property
     def causes(self) -> list[str]:

@@ -318,9 +318,6 @@ class Actor:
     def _start(self, action: Action, _record: NodeRecord) -> Finding | None:
         """Bring back what does not come back by itself."""
         known = self._known(action)
-        if known.bare:
-            text = "It has no VirtualMachine, so KubeVirt cannot start it again."
-            return Finding(Reason.CANNOT_START, text)
         vm = self._client.find(names.kubevirt(known.namespace, "virtualmachines", known.name))
         if vm is None:
             return Finding(Reason.CANNOT_START, "its VirtualMachine is gone")

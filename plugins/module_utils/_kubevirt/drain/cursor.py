@@ -42,6 +42,7 @@ class Cursor:
     streams_lists: bool = True
     rates: dict[str, float] = field(default_factory=dict)
     rates_answered: float = 0.0
+    later: dict[str, list[Any]] = field(default_factory=dict)
     other_drains: dict[str, list[Any]] = field(default_factory=dict)
 
 

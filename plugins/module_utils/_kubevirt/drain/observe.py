@@ -121,13 +121,21 @@ class Observer:
             if uuid in entries and uuid not in vmis:
                 held.add(uuid)  # its source pod has not ended
             elif uuid not in vmis:
-                vm = facts.annotations(pod).get(names.DOMAIN, pod["metadata"]["name"])
-                space = pod["metadata"]["namespace"]
-                obs.inbound.append(Reservation(uuid, self.node, f"{space}/{vm}", 0))
+                obs.inbound.append(self._arrival(uuid, pod))
         obs.held = frozenset(held)
         for uuid, entry in entries.items():
             self._departed.add_outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
+
+    def _arrival(self, uuid: str, pod: Obj) -> Reservation:
+        """A launcher pod whose guest is not here yet: it migrates here, or it starts here."""
+        space, name = facts.key(pod)
+        vm = f"{space}/{facts.annotations(pod).get(names.DOMAIN, name)}"
+        if names.JOB_UID in facts.labels(pod):
+            return Reservation(uuid, self.node, vm, 0, f"{vm} migrates here (pod {space}/{name})")
+        since = pod["metadata"].get("creationTimestamp", "?")
+        text = f"{vm} does not run yet: pod {space}/{name} is {facts.phase(pod)} since {since}"
+        return Reservation(uuid, self.node, vm, 0, text, starts=True)
 
     def _remember(self, vmis: Mapping[str, Obj]) -> None:
         """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
@@ -272,6 +280,7 @@ class Observer:
             method=facts.method(vmi),
             migratable=able,
             findings=findings,
+            shutdown_findings=facts.never_stopped(vmi),
             job=job,
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
             control_node="" if gone else self._control_node.why(vmi),

@@ -25,6 +25,7 @@ from ..objects import facts
 from ..records import lease_notes
 from ..records.lease import Lock
 from ..records.node_record import Instance, Records
+from ..requests.eviction import asked_to_wait
 from ..turns.turns import LATER, Turns
 from . import unsupported
 from .act import Actor
@@ -159,6 +160,7 @@ class KubeVirtPlatform:
         self.records.instances = {u: Instance(**raw) for u, raw in cursor.instances.items()}
         self.records.pods = cursor.pods
         self.client.streams_lists = cursor.streams_lists
+        self.client.later = cursor.later
         if self.turns is not None:
             self.turns.other_drains.seen = cursor.other_drains
         self.observer.rates.resume(cursor.rates, cursor.rates_answered)
@@ -191,6 +193,7 @@ class KubeVirtPlatform:
             cluster=asdict(cluster) if cluster else None,
             cluster_read=self._cluster_read,
             streams_lists=self.client.streams_lists,
+            later=self.client.later,
             rates=self.observer.rates.values,
             rates_answered=self.observer.rates.answered,
             other_drains=self.turns.other_drains.seen if self.turns else {},
@@ -237,10 +240,17 @@ class KubeVirtPlatform:
         text = f"VMs of priority {first} go first and have no slots yet."
         behind = Finding(Reason.WAITING_FOR_SLOT, text)
         now = [a.vm for a in wanted if a.do is Do.MIGRATE and a.priority >= first]
-        answers: dict[str, Finding | None] = dict.fromkeys((a.vm for a in wanted), None)
+        answers: dict[str, Finding | None] = {a.vm: self._asked_to_wait(a) for a in wanted}
+        now = [vm for vm in now if answers[vm] is None]
         answers.update((a.vm, behind) for a in wanted if a.do is Do.MIGRATE and a.priority < first)
         answers.update(dict.fromkeys(now[self._room(len(now)) :], LATER))
         return answers
+
+    def _asked_to_wait(self, action: Action) -> Finding | None:
+        """The server has said when it may be asked again: no attempt before that."""
+        if action.do is not Do.MIGRATE:
+            return None
+        return asked_to_wait(self.client, self.records.instances[action.vm].uid)
 
     def _room(self, wanted: int) -> int:
         """How many of so many migrations may be asked for now."""

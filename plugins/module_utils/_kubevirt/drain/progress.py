@@ -15,6 +15,7 @@ from ..api.cluster import can_cancel
 from ..objects import facts, names
 from ..turns.turns import MigrationProgress
 from ..waiting import causes
+from ..waiting.slots import holds_slot
 from .observe import Observer
 
 Obj = dict[str, Any]
@@ -26,7 +27,7 @@ def migration_progress(observer: Observer, record: NodeRecord, wanted: int) -> M
     queued = slots = left = 0
     for uuid in {**here, **record.vms}:
         moving = observer.unfinished(uuid)
-        if moving and causes.holds_slot(moving[-1]):
+        if moving and holds_slot(moving[-1]):
             slots += uuid in here or _leaves(moving[-1], observer.node)
         elif uuid in here:
             entry = record.vms.get(uuid)

@@ -19,7 +19,6 @@ from ..objects import facts
 from ..records.node_record import Instance
 from . import unsupported
 
-
 # Of what the drain stopped and what did not start elsewhere.
 _STAYS_OFF = {
     Reason.TARGET_UNSCHEDULABLE.value: "stays off until a node takes it, the restore at the latest",

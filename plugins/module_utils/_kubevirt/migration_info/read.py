@@ -19,7 +19,8 @@ from ..drain.migration_policies import MigrationPolicies
 from ..migration.model import VMNotHere
 from ..objects import facts, migration_policy, names
 from ..requests import migration_api
-from ..waiting.causes import Holder, Known, with_sources
+from ..waiting.causes import Known
+from ..waiting.slots import Holder, with_sources
 from .result import row
 
 Obj = dict[str, Any]

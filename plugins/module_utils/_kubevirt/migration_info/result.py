@@ -21,9 +21,9 @@ from ..waiting.causes import (
     named,
     not_begun,
     not_known,
-    source_of,
     waits,
 )
+from ..waiting.slots import source_of
 
 Obj = dict[str, Any]
 

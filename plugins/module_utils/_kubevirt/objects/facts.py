@@ -111,6 +111,11 @@ def identity(vmi: Obj) -> str:
     return str(vm["uid"] if vm else vmi["metadata"]["uid"])
 
 
+def never_stopped(vmi: Obj) -> tuple[Finding, ...]:
+    """Why it must not be stopped: with the instance its only definition would go."""
+    return (Finding(Reason.TRANSIENT),) if owner(vmi) is None else ()
+
+
 def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
     """Why what is started anew does not run yet: by the scheduler's word, else how far it is."""
     found = condition(vmi, "PodScheduled") if vmi is not None else None

@@ -68,8 +68,9 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "Wait until the copy ends, or cancel it.",
     ),
     Reason.TRANSIENT: (
-        "The VM has no VirtualMachine, so nothing starts it again.",
-        "Create a VirtualMachine for it, or choose another on_not_migratable.",
+        "The VM has no VirtualMachine: once stopped, nothing keeps its definition or starts it.",
+        "Create a VirtualMachine for it; or keep its definition (kubectl get vmi NAME -o yaml),"
+        " delete it by hand, and create it again after the work.",
     ),
     Reason.NO_TARGET: (
         "No other node takes this VM: none that is schedulable has room and meets its needs.",

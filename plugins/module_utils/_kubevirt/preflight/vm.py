@@ -48,6 +48,7 @@ def vm_of(
         method=facts.method(vmi),
         migratable=able,
         findings=findings,
+        shutdown_findings=facts.never_stopped(vmi),
         document=vmi_document(vmi, machine, dirty_rate),
     )
 
@@ -94,7 +95,7 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
     return VMSeen(
         paused=paused,
         paused_soft=soft,
-        stays_off=_stays_off(vmi, vm) or _only_here(refused),
+        stays_off=_stays_off(vm) or _only_here(refused),
         backup=_backup(vmi),
         snapshot=_snapshot(vm),
         utility_volumes=", ".join(v["name"] for v in vmi["spec"].get("utilityVolumes") or []),
@@ -117,9 +118,7 @@ def _paused(vmi: Obj) -> tuple[str, bool]:
     return f"It is paused ({reason}).", reason != "PausedIOError"
 
 
-def _stays_off(vmi: Obj, vm: Obj | None) -> str:
-    if facts.owner(vmi) is None:
-        return "It has no VirtualMachine that would start it again."
+def _stays_off(vm: Obj | None) -> str:
     if vm is None:
         return ""
     spec = vm.get("spec") or {}

@@ -10,6 +10,7 @@ triggered evacuation" is not a failure: it says that the migration has begun.
 
 from __future__ import annotations
 
+import time
 from enum import Enum
 from typing import Any
 
@@ -54,22 +55,42 @@ def evict(
         options["gracePeriodSeconds"] = grace
     body["deleteOptions"] = options
     query = {"dryRun": "All"} if dry else None
+    later = asked_to_wait(client, whose(pod))
+    if later is not None:
+        return Answer.LATER, later
     try:
         client.request("POST", f"{names.pod(namespace, name)}/eviction", body, query, retry=False)
     except AccessDenied:
         raise
     except KubeError as exc:
-        return classify(exc)
+        answer, finding = classify(exc)
+        if finding is not None and exc.retry_after and not dry:
+            until = time.time() + exc.retry_after
+            client.later[whose(pod)] = [until, finding.reason.value, finding.message]
+        return answer, finding
     return Answer.ACCEPTED, None
+
+
+def whose(pod: Obj) -> str:
+    """Of a launcher its instance, else the pod itself: UID."""
+    return facts.labels(pod).get(names.CREATED_BY) or str(pod["metadata"]["uid"])
+
+
+def asked_to_wait(client: Client, uid: str) -> Finding | None:
+    """The server's last answer, if it said not to ask again before a time that is not over."""
+    until, reason, text = client.later.get(uid, (0.0, "", ""))
+    return Finding(Reason(reason), text) if time.time() < until else None
 
 
 def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
     """An answer that is not 2xx, by its status and text."""
     text = exc.message
-    if exc.code == 404:
-        return Answer.GONE, None
     if exc.code == 429:
         return _refusal(exc)
+    if exc.admission:  # whatever the status
+        return Answer.REFUSED, Finding(Reason.ADMISSION, f"{exc.code}: {text}")
+    if exc.code == 404:
+        return Answer.GONE, None
     if "failed calling webhook" in text or "error trying to reach service" in text:
         return Answer.LATER, Finding(Reason.WEBHOOK_UNAVAILABLE, text)
     if exc.code == 500 and "more than one PodDisruptionBudget" in text:
@@ -110,4 +131,4 @@ def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
     causes = [cause for cause in exc.causes if cause.startswith("DisruptionBudget")]
     if causes:
         return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, "; ".join(causes))
-    return Answer.LATER, Finding(Reason.API_ERROR, text)
+    return Answer.LATER, Finding(Reason.ADMISSION if exc.admission else Reason.API_ERROR, text)

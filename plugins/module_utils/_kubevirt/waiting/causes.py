@@ -11,44 +11,26 @@ kubevirt_migration_info all go by it; each reads as much as it can afford.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
 from ..api.cluster import Cluster
 from ..objects import facts, names
+from .slots import Holder
 
 Obj = dict[str, Any]
 # (where to look, what is wrong, with what)
 Found = list[tuple[str, Finding, str]]
 # Sooner than after so many seconds it is no news that a target is not there yet.
 _TAKES = 10.0
-# A preparation of more than this is stuck, and so is a migration whose guest's node is gone.
-_STUCK = 120.0
 _BACKOFF = 20.0
-_NOT_RUNNING = frozenset({"", "Pending", "WaitingForSync", "Synchronizing"})
 _VOLUME_EVENTS = frozenset(
     {"FailedAttachVolume", "FailedMount", "FailedMapVolume", "ProvisioningFailed", "FailedBinding"}
 )
 _SHOWN = 5
 MIGRATION, POD, LIMITS, STORAGE = "migration", "target pod", "policy and limits", "quota, storage"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A migration that holds a slot. `since`: when it entered its phase. `source`: may be empty."""
-
-    vm: str
-    phase: str
-    since: str
-    source: str = ""
-    stuck: bool = False
-
-    def text(self) -> str:
-        source = f" from {self.source}" if self.source else ""
-        note = ", stuck?" if self.stuck else ""
-        return f"{self.vm} ({self.phase} since {self.since}{source}{note})"
 
 
 @dataclass(frozen=True)
@@ -117,52 +99,17 @@ class Known:
         return texts[-1] if texts else ""
 
 
-def holds_slot(migration: Obj, has_pod: bool = False) -> bool:
-    """Does KubeVirt count it within its limits?"""
-    return not facts.final(migration) and (facts.phase(migration) not in _NOT_RUNNING or has_pod)
-
-
-def holders(migrations: Iterable[Obj], now: float, source: str = "") -> list[Holder]:
-    """Those of them that hold a slot."""
-    found = []
-    for migration in migrations:
-        if not holds_slot(migration):
-            continue
-        vm, since = str(migration["spec"].get("vmiName")), facts.entered(migration)
-        late = now - facts.seconds(since) > _STUCK
-        stuck = late and facts.phase(migration) in facts.PREPARING
-        space = migration["metadata"]["namespace"]
-        found.append(Holder(f"{space}/{vm}", facts.phase(migration), since, source, stuck))
-    return found
-
-
-def source_of(vmi: Obj | None, migration: Obj) -> str:
-    """The node whose outbound slot it takes."""
-    if vmi is None:
-        return ""
-    state = facts.state_of(vmi, migration)
-    return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
-
-
-def with_sources(
-    migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float
-) -> list[Holder]:
-    """As `holders`, with their nodes. `find`: a VMI by namespace and name."""
-    found = []
-    for migration in (m for m in migrations if holds_slot(m)):
-        vmi = find(migration["metadata"]["namespace"], str(migration["spec"].get("vmiName")))
-        found += holders([migration], now, source_of(vmi, migration))
-    return found
-
-
 def not_known(vmi: Obj, more: str = "") -> Finding:
     """Of a VM without the condition LiveMigratable."""
     text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
     return Finding(Reason.NOT_KNOWN_YET, f"{text} {more}".strip())
 
 
-def not_begun(vmi: Obj, more: str = "") -> Finding:
-    """Of a marked VM without a migration."""
+def not_begun(vmi: Obj, more: str = "", pods: Sequence[Obj] = ()) -> Finding:
+    """Of a marked VM without a migration. KubeVirt makes none while a pod elsewhere is left."""
+    left = _left_pod(vmi, pods)
+    if left:
+        return Finding(Reason.TARGET_POD_NOT_READY, left)
     text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
     return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {more}".strip())
 
@@ -232,14 +179,21 @@ def _before_slot(known: Known, current: Obj) -> Finding | None:
     if facts.phase(vmi) != "Running":
         text = f"The instance is {facts.phase(vmi) or 'not started yet'}; it must run first."
         return Finding(Reason.NOT_RUNNING_NORMALLY, text)
-    here = facts.status(vmi).get("nodeName")
-    others = [
-        p for p in facts.live_launchers(known.pods) if (p.get("spec") or {}).get("nodeName") != here
-    ]
-    if others:
-        text = f"Pod {named(others[-1])} of an earlier migration has not ended."
-        return Finding(Reason.TARGET_POD_NOT_READY, text)
+    left = _left_pod(vmi, known.pods)
+    if left:
+        return Finding(Reason.TARGET_POD_NOT_READY, left)
     return _backoff(known, current)
+
+
+def _left_pod(vmi: Obj, pods: Sequence[Obj]) -> str:
+    """Which pod of an earlier migration has not ended; empty: none."""
+    here = facts.status(vmi).get("nodeName")
+    nodes = [(pod, (pod.get("spec") or {}).get("nodeName")) for pod in facts.live_launchers(pods)]
+    for pod, node in nodes:
+        if node != here:
+            where = f"its node {node}" if node else "the scheduler"
+            return f"Pod {named(pod)} of an earlier migration has not ended; check {where}."
+    return ""
 
 
 def _backoff(known: Known, current: Obj) -> Finding | None:

@@ -23,12 +23,14 @@ from ..api.cluster import Cluster
 from ..api.errors import KubeError
 from ..objects import facts, names, requesters
 from ..requests import migration_api
-from . import causes, volume_claims
-from .causes import Holder, Known
+from . import causes, slots, volume_claims
+from .causes import Known
+from .slots import Holder
 
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
 _READ_AFTER = 2.0
+_NOT_BEGUN = (Reason.EVACUATION_NOT_STARTED.value, Reason.TARGET_POD_NOT_READY.value)
 # KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
 _GAP = 4.0
 # What is said of the whole cluster is read seldom.
@@ -53,6 +55,7 @@ class WaitReader:
         self._looks = 0
         self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
+        self._pods_of: dict[str, tuple[float, list[Obj]]] = {}  # UID of a VMI -> when, its pods
         self._looked = -1e9
         self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
         self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
@@ -131,7 +134,7 @@ class WaitReader:
 
         What an earlier slice has told of it still holds.
         """
-        reported = entry is not None and entry.reason == Reason.EVACUATION_NOT_STARTED.value
+        reported = entry is not None and entry.reason in _NOT_BEGUN
         if not reported and self._mono() - since < _GAP:
             return None
         why = [
@@ -139,7 +142,7 @@ class WaitReader:
             for event in self._events_of(vmi)
             if event.get("reason") == "FailedCreate"
         ]
-        return causes.not_begun(vmi, why[-1] if why else "")
+        return causes.not_begun(vmi, why[-1] if why else "", self._all_pods(vmi))
 
     def _known(
         self,
@@ -150,7 +153,7 @@ class WaitReader:
     ) -> Known:
         """What costs nothing."""
         now = self._wall()
-        known = Known(vmi, migrations, now, cluster, out=causes.holders(leaving or (), now))
+        known = Known(vmi, migrations, now, cluster, out=slots.holders(leaving or (), now))
         current = known.current
         if current is None:
             return known
@@ -180,7 +183,22 @@ class WaitReader:
         full = len(known.out) >= known.cluster.outbound or (
             known.holders is not None and len(known.holders) >= known.cluster.cluster
         )
-        return known if full else replace(known, events=self._events_of(known.vmi))
+        if full:
+            return known
+        return replace(known, pods=self._all_pods(known.vmi), events=self._events_of(known.vmi))
+
+    def _all_pods(self, vmi: Obj) -> list[Obj]:
+        """Of one VM: those of earlier migrations too, which keep the next one waiting."""
+        space, uid = facts.key(vmi)[0], vmi["metadata"]["uid"]
+        read, found = self._pods_of.get(uid, (-1e9, []))
+        if self._mono() - read >= _CLUSTER:
+            path = f"{names.CORE}/namespaces/{space}/pods"
+            try:
+                found, _version = self._client.list(path, f"{names.CREATED_BY}={uid}")
+            except KubeError:
+                found = []  # a reason less
+            self._pods_of[uid] = (self._mono(), found)
+        return found
 
     def _has_room(self, known: Known) -> bool:
         """Places of this node are free for a while. One just freed is taken within 0.1 s."""
@@ -231,9 +249,7 @@ class WaitReader:
             items, _version = self._client.list(path)
             now = self._wall()
             found = (
-                causes.with_sources(items, self._vmi, now)
-                if sources
-                else causes.holders(items, now)
+                slots.with_sources(items, self._vmi, now) if sources else slots.holders(items, now)
             )
         except KubeError:
             found = None
