@@ -55,7 +55,7 @@ def evict(
         options["gracePeriodSeconds"] = grace
     body["deleteOptions"] = options
     query = {"dryRun": "All"} if dry else None
-    later = asked_to_wait(client, whose(pod))
+    later = None if dry else asked_to_wait(client, whose(pod))
     if later is not None:
         return Answer.LATER, later
     try:
@@ -131,4 +131,5 @@ def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
     causes = [cause for cause in exc.causes if cause.startswith("DisruptionBudget")]
     if causes:
         return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, "; ".join(causes))
-    return Answer.LATER, Finding(Reason.ADMISSION if exc.admission else Reason.API_ERROR, text)
+    others = exc.admission and "kubevirt.io" not in text  # KubeVirt's own has said it above
+    return Answer.LATER, Finding(Reason.ADMISSION if others else Reason.API_ERROR, text)

@@ -54,6 +54,7 @@ class Api:
         self.vmi["status"] = {"phase": "Running", "nodeName": "n1"}
         self.migratable("True")
         self._meanwhile = meanwhile
+        self.later: dict[str, Any] = {}
         self.asked: list[str] = []
         self.stopped = self.retried = False
 
