@@ -47,6 +47,13 @@ options:
         is called again with O(hooks_done).
     type: bool
     default: false
+  roll_run:
+    description:
+      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
+        drained and restored by the playbook of that roll alone, and refused to all others; see
+        M(virtops.maintenance.maintenance_roll).
+    type: str
+    default: ''
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
@@ -554,6 +561,7 @@ def main() -> None:
             },
             "lock_namespace": {"type": "str", "default": "default"},
             "hooks_done": {"type": "list", "elements": "dict", "default": []},
+            "roll_run": {"type": "str", "default": ""},
             "cursor": {"type": "str"},
             "controller_uuid": {"type": "str", "default": ""},
             "speeds": SPEEDS_SPEC,
@@ -584,6 +592,7 @@ def main() -> None:
             begun=params["begun"],
             cursor=params["cursor"],
             controller_uuid=params["controller_uuid"],
+            roll_run=params["roll_run"],
             lock_namespace=params["lock_namespace"],
             hooks_done=params["hooks_done"],
         )

@@ -36,6 +36,13 @@ options:
         is called again with O(hooks_done).
     type: bool
     default: false
+  roll_run:
+    description:
+      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
+        drained and restored by the playbook of that roll alone, and refused to all others; see
+        M(virtops.maintenance.maintenance_roll).
+    type: str
+    default: ''
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
@@ -396,6 +403,7 @@ def main() -> None:
             },
             "begun": {"type": "bool", "default": False},
             "hooks_done": {"type": "list", "elements": "dict", "default": []},
+            "roll_run": {"type": "str", "default": ""},
             "speeds": SPEEDS_SPEC,
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
@@ -416,6 +424,7 @@ def main() -> None:
                 requester=options.requester(params),
                 reason=params["reason"],
                 controller_uuid=params["controller_uuid"],
+                roll_run=params["roll_run"],
                 seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
                 speeds=params["speeds"],

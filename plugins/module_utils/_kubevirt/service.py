@@ -20,6 +20,9 @@ from .._core.engine import Engine, Slice, SliceEnd, begin
 from .._core.model.policy import Policy
 from .._core.model.record import Intent, NodeRecord
 from .._core.result import accounted, counts
+from .._core.roll import run as roll
+from .._core.roll.record import Stage
+from .._core.roll.rules import RollRefused, RollTakenOver
 from .api.auth import ConfigError
 from .api.client import Client
 from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
@@ -33,6 +36,7 @@ from .pods.evict import PodDrain, PodsResult
 from .pods.filters import PodOptions
 from .records.lease import Lock
 from .records.node_record import Instance
+from .records.roll import RollLease, system_clock
 from .turns.other_drains import OtherDrains
 from .turns.turns import Turns
 
@@ -56,6 +60,8 @@ FAILURES: tuple[type[Exception], ...] = (
     LockHeld,
     Superseded,
     RunsTheMaintenance,
+    RollRefused,
+    RollTakenOver,
 )
 
 
@@ -66,7 +72,8 @@ class Request:
     `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
     nothing over. `hooks_done`: answers, as `needs` asked.
-    `controller_uuid`: of the machine that Ansible runs on, if that is not this one.
+    `controller_uuid`: of the machine that Ansible runs on, if that is not this one. `roll_run`: the
+    ansible-playbook that asks, as the record of a roll names it.
     """
 
     auth: dict[str, Any]
@@ -85,6 +92,7 @@ class Request:
     cursor: str | None = None
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
+    roll_run: str = ""
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
@@ -103,8 +111,8 @@ def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
-    Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld,
-    RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
+    Raises KubeError (AccessDenied), NodeUnknown, RecordError, Superseded, LockHeld, RollRefused,
+    RollTakenOver, RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
     client = platform.client
@@ -121,7 +129,11 @@ def run_slice(request: Request) -> dict[str, Any]:
     try:
         if drains:
             refuse_own_node(client, request.node)
+        leased = RollLease(client, request.lock_namespace), request.node, request.roll_run
+        roll.check_host(*leased, system_clock(), request.begun)
         restoring = request.intent is Intent.ACTIVE and not request.begun
+        if restoring:
+            roll.note_seen(*leased, Stage.RESTORING, system_clock())
         if (
             restoring
             and platform.load() is None
@@ -148,6 +160,8 @@ def run_slice(request: Request) -> dict[str, Any]:
             lock.remove()
         elif "cursor" not in found:
             lock.release()
+        if found["phase"] == NodePhase.DRAINED.value:
+            roll.note_seen(*leased, Stage.EMPTY, system_clock())
         reported: dict[str, Any] = on_kubevirt(found)
         return reported
     finally:

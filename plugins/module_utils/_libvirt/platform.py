@@ -23,6 +23,7 @@ from .domain.untrusted import load_json
 from .holder.client import HolderClient, HolderSilent, ensure_holder
 from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
+from .host.own_boot import own_boot_id
 from .observe.holder_status import note_saves, note_silence, note_stops
 from .observe.host import Host, HostConfig
 from .observe.last_read import ReadOfFew
@@ -39,7 +40,6 @@ from .store.volumes import StoreError, VolumeMissing, VolumeTorn
 
 # After these a VM may be gone from here: its definition is written down before.
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Beside the lock of the slices: peers that did not answer in the last one.
 SILENT = "/run/virtops/silent-peers.json"
 
@@ -74,8 +74,7 @@ class LibvirtPlatform:
             self.hosts, own.name, slots_on, self._claim_owner_note, self._unreachable
         )
         self.quorum_hosts = self._claims.quorum_hosts
-        with open(BOOT_ID, encoding="ascii") as stream:
-            self.boot_id = stream.read().strip()
+        self.boot_id = own_boot_id()
         self.observer = Observer(
             self.source,
             list(self.peers.values()),

@@ -21,8 +21,10 @@ from .._core.engine import Engine, Slice, SliceEnd, begin
 from .._core.model.policy import Policy
 from .._core.model.record import Ending, Intent, NodeRecord, RecordError
 from .._core.result import accounted, rows
+from .._core.roll.record import Stage
 from .observe.host import HostConfig, HostNow
 from .platform import LibvirtPlatform
+from .records import roll
 from .store.cordon import by_others
 
 RUN_DIR = "/run/virtops"
@@ -48,7 +50,8 @@ class Request:
 
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
     links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
-    `controller_uuid`: of the machine that Ansible runs on.
+    `controller_uuid`: of the machine that Ansible runs on. `roll_run`: the ansible-playbook that
+    asks, as the record of a roll names it.
     """
 
     own: HostConfig
@@ -66,6 +69,7 @@ class Request:
     speeds: Mapping[str, Any] = field(default_factory=dict)
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
+    roll_run: str = ""
 
 
 @contextmanager
@@ -93,13 +97,23 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
-    Raises HostUnreachable, PeerUnreachable, RecordError, Superseded, and PolicyError for an answer
-    to no hook; libvirt errors of single VMs are results.
+    Raises HostUnreachable, PeerUnreachable, RecordError, Superseded, RollRefused and RollTakenOver
+    for a host of another roll, and PolicyError for an answer to no hook; libvirt errors of single
+    VMs are results.
     """
     with one_at_a_time():
         platform = platform_of(request)
         try:
-            return _slice(platform, request)
+            if request.only:
+                return _slice(platform, request)
+            where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
+            roll.check_host(*where, begun=request.begun)
+            if request.intent is Intent.ACTIVE and not request.begun:
+                roll.note_seen(*where, Stage.RESTORING)
+            found = _slice(platform, request)
+            if found["phase"] == NodePhase.DRAINED.value:
+                roll.note_seen(*where, Stage.EMPTY)
+            return found
         finally:
             platform.close()
 

@@ -15,6 +15,9 @@ LEASES = "/apis/coordination.k8s.io/v1"
 
 # The Lease of a node is named so, and then as the node.
 LEASE = "virtops-maintenance-"
+# The one Lease of all rolls, and ours on it: their record.
+ROLL_LEASE = "virtops-roll"
+ROLL = "virtops.maintenance/roll"
 
 # KubeVirt's
 NODE_NAME = "kubevirt.io/nodeName"

@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, own_run
+
+# Options that only libvirt's module has, and those that both have.
+_LIBVIRT = ("node", "uri", "peers", "slots_on")
+_ROLL = (
+    *("state", "hosts", "roll_host", "stage", "message", "roll_id", "requester", "reason"),
+    *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
+    *("slice", "rank"),
+)
+# Seconds between two tries to reach a host that may be rebooting.
+_AGAIN = 5.0
+
+
+class ActionModule(ActionBase):
+    """Calls virt_roll or kubevirt_roll until it is final, and shows what it says.
+
+    Decides nothing.
+    """
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        kubevirt = args.pop("platform", "libvirt") == "kubevirt"
+        module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
+        until = time.monotonic() + float(args.pop("reach_for", 0) or 0)
+        # How the API is reached comes from the defaults of a group, whatever the platform is.
+        args = {
+            key: value
+            for key, value in args.items()
+            if key in _ROLL or (key in _LIBVIRT) is not kubevirt
+        }
+        args["roll_run"] = own_run()
+        if args.get("state") == "begun" and not args.get("roll_id"):
+            args["roll_id"] = secrets.token_hex(3)
+
+        def call(module_args: dict[str, Any]) -> dict[str, Any]:
+            return self._execute_module(
+                module_name=module, module_args=module_args, task_vars=task_vars
+            )
+
+        result = self._until_final(call, args, until)
+        if args.get("state") == "begun" and not (result.get("failed") or self._task.check_mode):
+            keep_alive(self._alone(call), args)
+        return {**base, **result}
+
+    def _until_final(self, call: Any, args: dict[str, Any], until: float) -> dict[str, Any]:
+        """`until`: by when the host has to answer."""
+        display, playbook, shown, changed = Display(), os.getppid(), "", False
+        watch: dict[str, Any] = {}
+        while True:
+            if os.getppid() != playbook:
+                raise AnsibleActionFail("ansible-playbook ended; the same command goes on.")
+            try:
+                result = call({**args, "watch": watch})
+            except AnsibleConnectionFailure:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN)
+                continue
+            message = plain(str(result.get("message") or ""))
+            if message and message != shown:
+                display.display(message)
+                shown = message
+            changed = changed or bool(result.get("changed"))
+            if result.get("failed") or result.get("ended") != "out_of_time":
+                return {**result, "changed": changed}
+            watch = result.get("watch") or {}
+
+    def _alone(self, call: Any) -> Any:
+        """For a process of its own: each call makes its temporary directory and removes it."""
+
+        def alone(args: dict[str, Any]) -> dict[str, Any]:
+            self._connection._shell.tmpdir = None
+            try:
+                return dict(call(args))
+            finally:
+                self.cleanup(force=True)
+
+        return alone

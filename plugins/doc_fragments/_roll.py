@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation of the modules that keep the record of a roll."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What is asked of the record."""
+
+    DOCUMENTATION = r"""
+options:
+  state:
+    description:
+      - V(begun) begins the roll that the other options describe, or carries an unfinished one on
+        that has the same hosts and O(settings). Any other roll is refused that lives or is not
+        finished.
+      - V(admitted) waits until O(roll_host) may go out of service, and says what is left to be done
+        with it.
+      - V(noted) writes down that O(roll_host) has come to O(stage).
+      - V(renewed) writes to the record now and then for as long as O(slice), so that everybody sees
+        that the roll lives.
+      - V(ended) says how the roll ended. One with hosts left waits for the same command.
+      - V(read) only reads.
+    type: str
+    choices: [begun, admitted, noted, renewed, ended, read]
+    required: true
+  hosts:
+    description: With O(state=begun) the hosts of the roll, in their order.
+    type: list
+    elements: str
+    default: []
+  roll_host:
+    description: With O(state=admitted) and O(state=noted) the host.
+    type: str
+    default: ''
+  stage:
+    description: With O(state=noted) how far the host is.
+    type: str
+    choices: [empty, at work, rebooting, checking, restoring, done, failed]
+  message:
+    description: With O(stage=failed) why.
+    type: str
+    default: ''
+  roll_id:
+    description: Name of a new roll. The action plugin makes one up.
+    type: str
+    default: ''
+  roll_run:
+    description:
+      - Which C(ansible-playbook) asks. The action plugin sets it.
+    type: str
+    default: ''
+  requester:
+    description: Who requests it, for the record.
+    type: str
+    default: ''
+  reason:
+    description: Why, for the record.
+    type: str
+    default: ''
+  settings:
+    description:
+      - What another command must share to carry this roll on, names and texts. With other ones it
+        is another roll, and is refused while this one is not finished.
+    type: dict
+    default: {}
+  max_unavailable:
+    description:
+      - How many hosts of the fleet may be out of service at once, a number or a share such as
+        V(20%), which is rounded down. It is at least one.
+      - Hosts that others cordoned or drain, and those that do not answer, count as well; see
+        O(count_others).
+    type: str
+    default: '1'
+  max_failures:
+    description: How many hosts may fail before no further one begins.
+    type: int
+    default: 0
+  count_others:
+    description: Whether hosts that are out of service for other reasons than this roll count.
+    type: bool
+    default: true
+  take_over:
+    description:
+      - Carry an unfinished roll on though it may live, or has other hosts or O(settings). The
+        playbook that had it stops at its next step. Hosts that are half done stay in the roll.
+    type: bool
+    default: false
+  patience:
+    description:
+      - With O(state=admitted), seconds to wait for hosts that others drain. After that the host is
+        not begun.
+    type: float
+    default: 3600
+  slice:
+    description: Seconds after which one call hands back, so that progress can be shown.
+    type: int
+    default: 20
+  watch:
+    description: Set by the action plugin. What the call before saw.
+    type: dict
+    default: {}
+  rank:
+    description:
+      - With O(state=renewed), how patient this one is. V(0) writes after ten seconds in which
+        nobody did, V(1) after twenty.
+    type: int
+    default: 0
+"""

@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of the modules that keep the record of a roll, and what each state of them does.
+
+The platforms' modules share all of it; each gives its own store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..model.policy import PolicyError
+from . import run
+from .record import Stage
+from .rules import Ask
+
+STAGES = [stage.value for stage in Stage if stage not in (Stage.WAITING, Stage.DRAINING)]
+ROLL_SPEC: dict[str, Any] = {
+    "state": {
+        "type": "str",
+        "choices": ["begun", "admitted", "noted", "renewed", "ended", "read"],
+        "required": True,
+    },
+    "hosts": {"type": "list", "elements": "str", "default": []},
+    "roll_host": {"type": "str", "default": ""},
+    "stage": {"type": "str", "choices": STAGES},
+    "message": {"type": "str", "default": ""},
+    "roll_id": {"type": "str", "default": ""},
+    "roll_run": {"type": "str", "default": ""},
+    "requester": {"type": "str", "default": ""},
+    "reason": {"type": "str", "default": ""},
+    "settings": {"type": "dict", "default": {}},
+    "max_unavailable": {"type": "str", "default": "1"},
+    "max_failures": {"type": "int", "default": 0},
+    "count_others": {"type": "bool", "default": True},
+    "take_over": {"type": "bool", "default": False},
+    "patience": {"type": "float", "default": 3600.0},
+    "slice": {"type": "int", "default": 20},
+    "watch": {"type": "dict", "default": {}},
+    "rank": {"type": "int", "default": 0},
+}
+
+
+def carry_out(
+    params: Mapping[str, Any],
+    store: run.RollStore,
+    here: run.Clock,
+    boot_id: Callable[[], str],
+    check: bool = False,
+) -> dict[str, Any]:
+    """What the module returns. `boot_id`: reads that of `roll_host`.
+
+    Raises PolicyError for a missing or wrong option, RollRefused, RollTakenOver, and what the store
+    raises.
+    """
+    state, host, runner = params["state"], params["roll_host"], params["roll_run"]
+    until = here.now() + params["slice"]
+    if state == "read":
+        return run.read(store)
+    if not runner:
+        raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
+    if state == "begun":
+        return run.begin(store, ask(params), here, until, params["watch"], check)
+    if state == "ended":
+        return run.read(store) if check else run.end(store, runner, here)
+    if state == "renewed":
+        return run.renew(store, runner, here, until, params["rank"])
+    if not host:
+        raise PolicyError(f"roll_host is missing: with state={state} it names the host")
+    if check:
+        return run.without_record()
+    if state == "admitted":
+        return run.turn(
+            store, host, runner, boot_id(), here, until, params["watch"], params["patience"]
+        )
+    if not params["stage"]:
+        raise PolicyError("stage is missing: with state=noted it says what the host has come to")
+    stage = Stage(params["stage"])
+    boot = boot_id() if stage is Stage.REBOOTING else ""
+    return run.note(store, host, runner, stage, here, boot, params["message"])
+
+
+def ask(params: Mapping[str, Any]) -> Ask:
+    """The roll that is wanted. Raises PolicyError."""
+    hosts = params["hosts"]
+    if not hosts or len(set(hosts)) != len(hosts):
+        raise PolicyError(f"hosts is {hosts}: at least one name is expected, and none twice")
+    if params["max_failures"] < 0:
+        raise PolicyError(f"max_failures is {params['max_failures']}: 0 or more is expected")
+    return Ask(
+        id=params["roll_id"],
+        run=params["roll_run"],
+        hosts=hosts,
+        requester=params["requester"],
+        reason=params["reason"],
+        options={str(key): str(value) for key, value in params["settings"].items()},
+        max_unavailable=most_unavailable(params["max_unavailable"]),
+        max_failures=params["max_failures"],
+        count_others=params["count_others"],
+        take_over=params["take_over"],
+    )
+
+
+def most_unavailable(text: str) -> str:
+    """A number of hosts, or a share of them. Raises PolicyError."""
+    number = text.strip().removesuffix("%").strip()
+    if not number.isascii() or not number.isdigit() or int(number) < 1:
+        raise PolicyError(
+            f"max_unavailable is {text!r}: a number of hosts above 0 is expected, or a share such "
+            "as 20%"
+        )
+    if text.strip().endswith("%"):
+        if int(number) > 100:
+            raise PolicyError(f"max_unavailable is {text!r}: at most 100% is expected")
+        return f"{number}%"
+    return number

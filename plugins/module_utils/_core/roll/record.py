@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a roll. It is stored on the platform, where every controller can read it.
+
+It is written before the act and compared when it is written, so of two writers one wins, and a run
+may be killed at any instruction. JSON with a schema version; something unreadable or newer is an
+error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ..model.record import RecordError
+
+SCHEMA = 1
+
+
+class Stage(str, Enum):
+    """How far a host is."""
+
+    WAITING = "waiting"
+    DRAINING = "draining"
+    EMPTY = "empty"
+    AT_WORK = "at work"
+    REBOOTING = "rebooting"
+    CHECKING = "checking"
+    RESTORING = "restoring"
+    DONE = "done"
+    FAILED = "failed"
+
+
+# Not out of service for the roll: not begun, or back.
+AT_REST = frozenset({Stage.WAITING, Stage.DONE})
+
+
+class State(str, Enum):
+    """How the roll as a whole is. STOPPED: a host failed, or its playbook ended before all were
+    done."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ABORTING = "aborting"
+    ABORTED = "aborted"
+    ENDED = "ended"
+
+
+OVER = frozenset({State.ABORTED, State.ENDED})
+
+
+@dataclass
+class HostEntry:
+    """One host of a roll. `since`: UTC, when this stage began. `boot_id`: before its reboot.
+
+    `failed_in`: the stage in which it failed, and `message` why.
+    """
+
+    name: str
+    stage: Stage = Stage.WAITING
+    since: str = ""
+    boot_id: str = ""
+    failed_in: Stage | None = None
+    message: str = ""
+
+    @property
+    def is_out(self) -> bool:
+        return self.stage not in AT_REST
+
+
+@dataclass
+class Roll:
+    """One roll. `run`: of the ansible-playbook that carries it on; it changes with a resume.
+
+    `beat` grows with each write: a roll whose beat grows is alive. `options`: those of the command
+    that another command must share to carry it on. `max_unavailable`: a number of hosts, or a share
+    with %. `count_others`: hosts that others cordoned, drain, or that are dead count as well.
+    """
+
+    id: str
+    run: str
+    requester: str
+    reason: str
+    begun: str
+    hosts: dict[str, HostEntry]
+    options: dict[str, str] = field(default_factory=dict)
+    state: State = State.RUNNING
+    beat: int = 0
+    written: str = ""
+    max_unavailable: str = "1"
+    max_failures: int = 0
+    count_others: bool = True
+
+    def in_stage(self, *stages: Stage) -> list[str]:
+        """Names of the hosts that are in one of these stages, in the order of the roll."""
+        return [entry.name for entry in self.hosts.values() if entry.stage in stages]
+
+    @property
+    def out(self) -> list[str]:
+        return [entry.name for entry in self.hosts.values() if entry.is_out]
+
+    def to_dict(self) -> dict[str, Any]:
+        hosts = [
+            {
+                key: value.value if isinstance(value, Stage) else value
+                for key, value in vars(entry).items()
+                if value or key in ("name", "stage")
+            }
+            for entry in self.hosts.values()
+        ]
+        return {**vars(self), "state": self.state.value, "hosts": hosts}
+
+    def to_json(self) -> str:
+        return json.dumps({**self.to_dict(), "schema": SCHEMA}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Roll:
+        """Raises RecordError when the text is no roll, or of a newer schema."""
+        try:
+            raw = json.loads(text)
+            if raw.pop("schema") != SCHEMA:
+                raise RecordError(
+                    "the record of the roll was written by a newer version of the collection: use "
+                    "that one"
+                )
+            entries = [_entry(host) for host in raw.pop("hosts")]
+            state = State(raw.pop("state"))
+            roll = cls(**raw, state=state, hosts={entry.name: entry for entry in entries})
+            _check(roll)
+        except RecursionError:
+            raise RecordError("the record of the roll is not readable: nested too deeply") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise RecordError(f"the record of the roll is not readable: {exc}") from exc
+        return roll
+
+
+def _entry(raw: Mapping[str, Any]) -> HostEntry:
+    entry = HostEntry(**raw)
+    entry.stage = Stage(entry.stage)
+    entry.failed_in = Stage(entry.failed_in) if entry.failed_in else None
+    return entry
+
+
+_TEXTS = ("id", "run", "requester", "reason", "begun", "written", "max_unavailable")
+
+
+def _check(roll: Roll) -> None:
+    """Raises TypeError for a field of another kind than the rules expect."""
+    for name in _TEXTS:
+        if not isinstance(getattr(roll, name), str):
+            raise TypeError(f"{name} is no text")
+    for entry in roll.hosts.values():
+        if not all(
+            isinstance(text, str)
+            for text in (entry.name, entry.since, entry.boot_id, entry.message)
+        ):
+            raise TypeError("a field of a host is no text")
+    numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
+    if not numbers or not isinstance(roll.options, dict):
+        raise TypeError("beat, max_failures or options are of another kind")

@@ -1,0 +1,305 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who may begin a roll, carry it on, take a turn, or touch a host of it. Pure.
+
+A roll is alive as long as its record is written: each stage is, and while the user's tasks run or a
+host reboots the playbook writes to it every few seconds. It is dead when nobody wrote for LEASE
+seconds of the clock of who looks; nobody's wall time is believed. Only then, or because the user
+says so, does another playbook carry it on. The old one finds that out with its next step, and
+stops.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from . import words
+from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
+
+# Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
+# alive. The price: the same command given again after a kill waits for a minute.
+LEASE = 60.0
+
+
+class RollTakenOver(Exception):
+    """Another playbook carries this roll on, or it was aborted: this one does nothing more."""
+
+
+class RollRefused(Exception):
+    """There is a roll that must not be disturbed. Nothing was done."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The roll that somebody wants. `take_over`: also from one that lives, or has other options."""
+
+    id: str
+    run: str
+    hosts: Sequence[str]
+    requester: str = ""
+    reason: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    max_unavailable: str = "1"
+    max_failures: int = 0
+    count_others: bool = True
+    take_over: bool = False
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
+    work who will end, a drain or restore for example."""
+
+    hosts: Sequence[str]
+    out: Mapping[str, str] = field(default_factory=dict)
+    busy: frozenset[str] = frozenset()
+
+
+class Answer(str, Enum):
+    """GO: do it. WATCH: look again, it is not known whether the old one lives. WAIT: for a place.
+    CLOSED: never in this roll. DONE: there is nothing left to do."""
+
+    GO = "go"
+    WATCH = "watch"
+    WAIT = "wait"
+    CLOSED = "closed"
+    DONE = "done"
+
+
+class Step(str, Enum):
+    """What is still to be done with a host."""
+
+    DRAIN = "drain"
+    WORK = "work"
+    REBOOT = "reboot"
+    CHECK = "check"
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`roll`: as it is to be written; None: nothing is written. `steps`: what the host still needs.
+
+    `for_others`: it waits for hosts that somebody else has to give back.
+    """
+
+    answer: Answer
+    roll: Roll | None = None
+    message: str = ""
+    steps: tuple[Step, ...] = ()
+    for_others: bool = False
+
+
+_ALL = (Step.DRAIN, Step.WORK, Step.REBOOT, Step.CHECK, Step.RESTORE)
+_LEFT: dict[Stage, tuple[Step, ...]] = {
+    Stage.CHECKING: (Step.CHECK, Step.RESTORE),
+    Stage.RESTORING: (Step.CHECK, Step.RESTORE),
+    Stage.DONE: (),
+}
+
+
+def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Verdict:
+    """May the roll that `ask` wants begin, or an old one be carried on? `dead`: proven of the old
+    one.
+
+    Raises RollRefused for other options than those of an unfinished roll.
+    """
+    if old is not None and old.run == ask.run and old.state is State.RUNNING:
+        return Verdict(Answer.GO, None, words.goes_on(old))
+    if old is None or old.state in OVER:
+        return Verdict(Answer.GO, _new(ask, fleet, now), words.begins(ask.id, ask.hosts))
+    lives = old.state in (State.RUNNING, State.ABORTING) and not dead
+    if lives and not ask.take_over:
+        return Verdict(Answer.WATCH, None, words.is_under_way(old))
+    differs = words.differences(old, ask.hosts, ask.options)
+    if (differs or old.state is State.ABORTING) and not ask.take_over:
+        raise RollRefused(words.is_unfinished(old, differs))
+    roll = _resumed(old, ask, now)
+    return Verdict(Answer.GO, roll, words.is_resumed(old, roll))
+
+
+def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
+    """Hosts that are out already come first: their turn takes no further host out of service."""
+    order = sorted(ask.hosts, key=lambda name: name not in fleet.out)
+    return Roll(
+        id=ask.id,
+        run=ask.run,
+        requester=ask.requester,
+        reason=ask.reason,
+        begun=now,
+        hosts={name: HostEntry(name, Stage.WAITING, now) for name in order},
+        options=dict(ask.options),
+        written=now,
+        max_unavailable=ask.max_unavailable,
+        max_failures=ask.max_failures,
+        count_others=ask.count_others,
+    )
+
+
+def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
+    """The same roll under another run. What failed is tried again from where it failed. With other
+    hosts (a take-over), those that are half done stay in it: somebody has to bring them back."""
+    roll = copy.deepcopy(old)
+    roll.run, roll.state, roll.written = ask.run, State.RUNNING, now
+    roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
+    roll.options, roll.count_others = dict(ask.options), ask.count_others
+    roll.max_unavailable, roll.max_failures = ask.max_unavailable, ask.max_failures
+    for entry in roll.hosts.values():
+        if entry.stage is Stage.FAILED:
+            entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
+        entry.failed_in, entry.message = None, ""
+    wanted = {
+        name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts
+    }
+    half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out}
+    roll.hosts = {**half_done, **{name: e for name, e in wanted.items() if name not in half_done}}
+    return roll
+
+
+def order(roll: Roll) -> list[str]:
+    """The hosts that the playbook goes through: half done ones first; no host that is done."""
+    left = [entry for entry in roll.hosts.values() if entry.stage is not Stage.DONE]
+    return [entry.name for entry in sorted(left, key=lambda entry: not entry.is_out)]
+
+
+def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
+    """The roll, if it still is that of this run, and runs. `also`: or is in one of these states.
+
+    Raises RollTakenOver.
+    """
+    if roll is None:
+        raise RollTakenOver(words.is_missing())
+    if roll.run != run or roll.state not in (State.RUNNING, *also):
+        raise RollTakenOver(words.is_taken_over(roll, run))
+    return roll
+
+
+def turn(
+    roll: Roll, host: str, fleet: Fleet, boot_id: str, now: str, in_vain: bool = False
+) -> Verdict:
+    """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
+
+    `in_vain`: it has waited long enough for hosts of others.
+    """
+    entry = roll.hosts.get(host)
+    if entry is None:
+        return Verdict(Answer.CLOSED, None, words.is_not_of_it(roll, host))
+    if roll.state is State.STOPPED:  # by another host, just now
+        return Verdict(Answer.CLOSED, None, words.is_stopped(roll, host))
+    if entry.stage is Stage.DONE:
+        return Verdict(Answer.DONE, None, words.is_done(host))
+    if entry.stage is Stage.FAILED:
+        return Verdict(Answer.CLOSED, None, words.has_failed(entry))
+    if entry.stage is not Stage.WAITING:
+        return Verdict(Answer.GO, None, words.carries_on(entry), steps(entry, boot_id))
+    if not may_begin(roll):
+        return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED)))
+    places = budget(roll.max_unavailable, len(fleet.hosts))
+    out = unavailable(roll, fleet, host)
+    if len(out) < places:
+        return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
+    own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
+    coming = [name for name in out if name in roll.hosts and name not in own]
+    under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
+    others = [name for name in out if name in fleet.busy]
+    if under_way or (coming and len(own) < places):
+        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True))
+    if others and not in_vain:
+        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True), for_others=True)
+    message = words.no_place(host, out, places, False)
+    return Verdict(Answer.CLOSED, with_stage(roll, host, Stage.WAITING, now, "", message), message)
+
+
+def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
+    """What is left of a host that was begun. Work that ended is not done again, work that had begun
+    is; a reboot is not repeated if the host has another boot id than before it."""
+    if entry.stage is Stage.REBOOTING:
+        if boot_id and entry.boot_id and boot_id != entry.boot_id:
+            return (Step.CHECK, Step.RESTORE)
+        return (Step.DRAIN, Step.REBOOT, Step.CHECK, Step.RESTORE)
+    return _LEFT.get(entry.stage, _ALL)
+
+
+def budget(most: str, hosts: int) -> int:
+    """How many hosts may be out at once: a number, or a share of the fleet, rounded down; at least
+    one."""
+    if most.endswith("%"):
+        return max(1, int(hosts * float(most[:-1]) // 100))
+    return max(1, int(most))
+
+
+def unavailable(roll: Roll, fleet: Fleet, host: str) -> dict[str, str]:
+    """Hosts that are out now, and why; `host` itself, which wants to begin, does not count."""
+    others = dict(fleet.out) if roll.count_others else {}
+    own = {entry.name: words.at_stage(entry) for entry in roll.hosts.values() if entry.is_out}
+    return {name: why for name, why in {**others, **own}.items() if name != host}
+
+
+def with_stage(
+    roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = ""
+) -> Roll:
+    """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
+
+    The roll ends with the last host that is done, and stops when a host fails or gets no place and
+    none is under way any more.
+    """
+    new = copy.deepcopy(roll)
+    entry = new.hosts.get(host)
+    if entry is None:
+        raise RollTakenOver(words.is_not_of_it(roll, host))
+    if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
+        entry.failed_in = entry.stage
+    if entry.stage is not stage:
+        entry.stage, entry.since = stage, now
+    entry.message, entry.boot_id = message, boot_id or entry.boot_id
+    under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
+    if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
+        new.state = State.ENDED
+    elif not under_way and (message or not may_begin(new)):
+        new.state = State.STOPPED
+    return new
+
+
+def may_begin(roll: Roll) -> bool:
+    """May further hosts begin, as far as failures go?"""
+    return len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
+
+
+def end(roll: Roll) -> Roll:
+    """Its playbook has ended. What is not over waits for the same command."""
+    new = copy.deepcopy(roll)
+    if new.state is State.RUNNING:
+        new.state = State.STOPPED
+    return new
+
+
+def refusal(roll: Roll | None, host: str, run: str) -> str:
+    """Why a drain or restore by `run` must keep off this host while that roll lives; '': it may.
+
+    A stopped roll works on nothing, and a host that waits for its turn or is done is nobody's.
+    """
+    if roll is None or roll.run == run or roll.state not in (State.RUNNING, State.ABORTING):
+        return ""
+    entry = roll.hosts.get(host)
+    if entry is None or entry.stage is Stage.DONE:
+        return ""
+    return words.belongs_to(roll, entry)
+
+
+__all__ = [
+    "AT_REST",
+    "LEASE",
+    "OVER",
+    "Answer",
+    "Ask",
+    "Fleet",
+    "RollRefused",
+    "RollTakenOver",
+    "Step",
+    "Verdict",
+]

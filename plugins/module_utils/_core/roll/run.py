@@ -1,0 +1,250 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Carries out what the rules say: read the record, decide, write it if nobody else has.
+
+Pure but for its store and its clock. Each function is a slice: it ends after `until`, and what it
+returns says whether it is to be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from . import rules, words
+from .record import Roll, Stage, State
+from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, Verdict
+
+_PAUSE = 1.0  # seconds between two looks at the record
+_TURN_PAUSE = 3.0  # seconds between two looks at the record and the fleet
+_RENEW_AFTER = 10.0  # seconds of silence
+# What a drain and a restore see for themselves: the stage that they note -> the one before it.
+_BEFORE = {Stage.EMPTY: Stage.DRAINING, Stage.RESTORING: Stage.CHECKING}
+
+
+class RollStore(Protocol):
+    """Where a platform keeps the record."""
+
+    def read(self) -> tuple[Roll | None, Any]:
+        """The record, and what `write` has to know to see whether somebody else wrote since."""
+
+    def write(self, roll: Roll, seen: Any) -> bool:
+        """False: somebody else wrote since, and this one did not."""
+
+    def fleet(self) -> Fleet:
+        """Which hosts there are, and which of them are out."""
+
+
+@dataclass
+class Clock:
+    """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people."""
+
+    now: Callable[[], float]
+    wall: Callable[[], str]
+    sleep: Callable[[float], None]
+
+
+class Watch:
+    """Since when the record has not changed, by the clock of who looks.
+
+    `notes`: of the slice before, as `to_dict` gave them. `moved`: it changed while we looked.
+    """
+
+    def __init__(self, notes: Mapping[str, Any], now: float) -> None:
+        self._mark = str(notes.get("mark", ""))
+        self._since = float(notes.get("since", now))
+        self.moved = False
+
+    def dead(self, roll: Roll | None, now: float) -> bool:
+        """Has nobody written for LEASE seconds?"""
+        mark = f"{roll.run} {roll.beat}" if roll else ""
+        if mark != self._mark or self._since > now:
+            self.moved = bool(self._mark) and mark != self._mark
+            self._mark, self._since = mark, now
+        return now - self._since > rules.LEASE
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mark": self._mark, "since": self._since}
+
+
+def begin(
+    store: RollStore,
+    ask: Ask,
+    clock: Clock,
+    until: float,
+    notes: Mapping[str, Any],
+    check: bool = False,
+) -> dict[str, Any]:
+    """Begin or carry on. Raises RollRefused when the old one lives, or is another one.
+
+    `check`: nothing is written, and nobody waits.
+    """
+    watch = Watch(notes, clock.now())
+    while True:
+        old, seen = store.read()
+        dead = watch.dead(old, clock.now())
+        new = old is None or old.state in rules.OVER
+        fleet = store.fleet() if new else Fleet(())
+        verdict = rules.begin(old, ask, dead, fleet, clock.wall())
+        if verdict.answer is Answer.WATCH:
+            if watch.moved or check:
+                raise RollRefused(verdict.message)
+            if clock.now() >= until:
+                return _answer(verdict, old, watch=watch.to_dict())
+            clock.sleep(_PAUSE)
+            continue
+        roll = verdict.roll or old
+        if roll is None:  # no rule says so
+            raise RollRefused(words.is_missing())
+        if check or verdict.roll is None or _write(store, roll, seen, clock):
+            return _answer(verdict, roll, order=rules.order(roll))
+
+
+def turn(
+    store: RollStore,
+    host: str,
+    run: str,
+    boot_id: str,
+    clock: Clock,
+    until: float,
+    notes: Mapping[str, Any],
+    patience: float,
+) -> dict[str, Any]:
+    """Wait for the turn of this host, and say what is left to be done with it.
+
+    `notes`: of the slice before. `patience`: seconds to wait for hosts of others.
+    """
+    since = notes.get("since")
+    while True:
+        found, seen = store.read()
+        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
+        waits = host in roll.hosts and roll.hosts[host].stage is Stage.WAITING
+        fleet = store.fleet() if waits else Fleet(())
+        now = clock.now()
+        in_vain = since is not None and now - since > patience
+        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain)
+        if verdict.answer is Answer.WAIT:
+            since = (now if since is None else since) if verdict.for_others else None
+            if now >= until:
+                return _answer(verdict, roll, watch={"since": since})
+            clock.sleep(_TURN_PAUSE)
+            continue
+        if verdict.roll is None or _write(store, verdict.roll, seen, clock):
+            steps = [step.value for step in verdict.steps]
+            return _answer(verdict, verdict.roll or roll, steps=steps)
+
+
+def note(
+    store: RollStore,
+    host: str,
+    run: str,
+    stage: Stage,
+    clock: Clock,
+    boot_id: str = "",
+    message: str = "",
+) -> dict[str, Any]:
+    """The host has come to this stage. Raises RollTakenOver."""
+    while True:
+        found, seen = store.read()
+        roll = rules.check_run(found, run, State.STOPPED)
+        new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
+        if _write(store, new, seen, clock):
+            said = "" if new.state is State.RUNNING else words.result(new)
+            return _answer(Verdict(Answer.GO, new, said), new)
+
+
+def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
+    """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done."""
+    roll, _seen = store.read()
+    if roll is None or roll.run != run or host not in roll.hosts:
+        return
+    if roll.hosts[host].stage is _BEFORE[stage]:
+        note(store, host, run, stage, clock)
+
+
+def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
+    """The playbook ends; again it is the same answer. Raises RollTakenOver."""
+    while True:
+        found, seen = store.read()
+        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
+        new = rules.end(roll)
+        if new.state is roll.state or _write(store, new, seen, clock):
+            answer = Answer.DONE if new.state is State.ENDED else Answer.CLOSED
+            return _answer(Verdict(answer, None, words.result(new)), new)
+
+
+def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> dict[str, Any]:
+    """Write to the record when nobody has for a while. Several do this, in case one cannot.
+
+    Raises RollTakenOver when there is nothing to be renewed any more.
+    """
+    patience = _RENEW_AFTER * (1 + rank)
+    mark, since = -1, clock.now()
+    while True:
+        found, seen = store.read()
+        roll = rules.check_run(found, run)
+        now = clock.now()
+        if roll.beat != mark:
+            mark, since = roll.beat, now
+        elif now - since >= patience:
+            _write(store, roll, seen, clock)
+        if now >= until:
+            return _answer(Verdict(Answer.GO), roll)
+        clock.sleep(5 * _PAUSE)
+
+
+def read(store: RollStore) -> dict[str, Any]:
+    """The record as it is."""
+    roll, _seen = store.read()
+    return _answer(Verdict(Answer.DONE), roll)
+
+
+def without_record() -> dict[str, Any]:
+    """Check mode: each host has its turn at once, and all would be done with it."""
+    return _answer(Verdict(Answer.GO), None, steps=[step.value for step in rules.Step])
+
+
+def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool) -> None:
+    """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
+
+    Before the first slice it takes LEASE seconds to be sure that such a roll is dead. Raises
+    RollRefused, RollTakenOver.
+    """
+    roll, _seen = store.read()
+    if roll is not None and roll.run == run:
+        rules.check_run(roll, run)
+        return
+    if begun:
+        if roll is not None and host in roll.out and rules.refusal(roll, host, run):
+            raise RollTakenOver(words.is_taken_over(roll, run))
+        return
+    watch = Watch({}, clock.now())
+    while why := rules.refusal(roll, host, run):
+        dead = watch.dead(roll, clock.now())
+        if watch.moved:
+            raise RollRefused(why)
+        if dead:
+            return
+        clock.sleep(_PAUSE)
+        roll, _seen = store.read()
+
+
+def _write(store: RollStore, roll: Roll, seen: Any, clock: Clock) -> bool:
+    roll.beat += 1
+    roll.written = clock.wall()
+    return store.write(roll, seen)
+
+
+def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> dict[str, Any]:
+    waits = verdict.answer in (Answer.WAIT, Answer.WATCH)
+    return {
+        "answer": verdict.answer.value,
+        "ended": "out_of_time" if waits else "final",
+        "message": verdict.message,
+        "roll": None if roll is None else roll.to_dict(),
+        "changed": verdict.roll is not None,
+        **more,
+    }

@@ -1,0 +1,167 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the rules of a roll say to people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from .record import HostEntry, Roll, Stage, State
+
+HOW_TO_SEE = "See it with the playbook status"
+HOW_TO_END = "end it with the playbook abort"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def at_stage(entry: HostEntry) -> str:
+    return f"{entry.stage.value} since {entry.since}" if entry.since else entry.stage.value
+
+
+def name_of(roll: Roll) -> str:
+    who = f" of {roll.requester}" if roll.requester else ""
+    return f"roll {roll.id}{who}, begun {roll.begun}"
+
+
+def begins(roll_id: str, hosts: Sequence[str]) -> str:
+    count = f"{len(hosts)} hosts" if len(hosts) != 1 else "1 host"
+    return f"roll {roll_id}: {count}"
+
+
+def goes_on(roll: Roll) -> str:
+    return f"roll {roll.id} goes on"
+
+
+def _how_far(roll: Roll) -> str:
+    """Which hosts are done, which are out, and where they are."""
+    done = roll.in_stage(Stage.DONE)
+    out = [f"{entry.name} {at_stage(entry)}" for entry in roll.hosts.values() if entry.is_out]
+    return f"{len(done)} of {len(roll.hosts)} hosts done; {', '.join(out) or 'none under way'}"
+
+
+def is_under_way(roll: Roll) -> str:
+    return (
+        f"There is a roll of this fleet already: {name_of(roll)} ({_how_far(roll)}). "
+        f"{HOW_TO_SEE}, {HOW_TO_END},"
+        " or take it over with maintenance_take_over=true if its controller is dead. Nothing was "
+        "done."
+    )
+
+
+def differences(roll: Roll, hosts: Sequence[str], options: Mapping[str, str]) -> str:
+    """How another command differs from the one that began the roll; '': it does not."""
+    found = []
+    if set(hosts) != set(roll.hosts):
+        found.append(f"its hosts are {_names(roll.hosts)}, not {_names(hosts)}")
+    for name in sorted({*roll.options, *options}):
+        old, new = roll.options.get(name, ""), options.get(name, "")
+        if old != new:
+            found.append(f"its {name} is '{old}', not '{new}'")
+    return "; ".join(found)
+
+
+def is_unfinished(roll: Roll, differs: str) -> str:
+    if roll.state is State.ABORTING:
+        return (
+            f"The abort of {name_of(roll)} was not brought to its end ({_how_far(roll)}). Run the "
+            "playbook abort"
+            " again. Nothing was done."
+        )
+    return (
+        f"{name_of(roll)} is not finished ({_how_far(roll)}), and this command is another one: "
+        f"{differs}. Give the"
+        f" same command to carry it on, {HOW_TO_END}, or take it over with "
+        "maintenance_take_over=true."
+        " Nothing was done."
+    )
+
+
+def is_resumed(old: Roll, new: Roll) -> str:
+    taken = " is taken over" if old.state is State.RUNNING else " goes on"
+    return f"roll {new.id}{taken}: {_how_far(old)}"
+
+
+def is_missing() -> str:
+    return "There is no roll any more: its record was removed meanwhile. Nothing more is done."
+
+
+def is_taken_over(roll: Roll, run: str) -> str:
+    if roll.run == run:
+        what = {State.ENDED: "has ended", State.STOPPED: "was stopped"}.get(
+            roll.state, "was aborted"
+        )
+        return f"Roll {roll.id} {what}. This playbook does nothing more."
+    who = f" by {roll.requester}" if roll.requester else ""
+    what = "aborted" if roll.state in (State.ABORTING, State.ABORTED) else "taken over"
+    return (
+        f"Roll {roll.id} was {what}{who} at {roll.written}. This playbook does nothing more;"
+        " nothing was undone."
+    )
+
+
+def is_not_of_it(roll: Roll, host: str) -> str:
+    return f"{host} is no host of roll {roll.id}"
+
+
+def is_done(host: str) -> str:
+    return f"{host} is done"
+
+
+def has_failed(entry: HostEntry) -> str:
+    where = f" ({entry.failed_in.value})" if entry.failed_in else ""
+    return f"{entry.name} has failed{where}: {entry.message}"
+
+
+def carries_on(entry: HostEntry) -> str:
+    return f"{entry.name} was left in the middle ({at_stage(entry)}): it goes on from there"
+
+
+def is_closed(host: str, failed: Sequence[str]) -> str:
+    return f"{host} is not begun: {_names(failed)} failed"
+
+
+def is_stopped(roll: Roll, host: str) -> str:
+    return f"{host} is not begun: roll {roll.id} stopped"
+
+
+def no_place(host: str, out: Mapping[str, str], places: int, waits: bool) -> str:
+    listed = ", ".join(f"{name} ({why})" for name, why in out.items())
+    may = "1 host" if places == 1 else f"{places} hosts"
+    if waits:
+        return f"{host} waits for its turn: {may} may be out at once, and {listed}"
+    return (
+        f"{host} is not begun: {may} may be out at once (maintenance_max_unavailable), and nobody "
+        "works on those"
+        f" that are: {listed}. Put them back, raise the number, or leave hosts of others aside with"
+        " maintenance_count_others=false."
+    )
+
+
+def belongs_to(roll: Roll, entry: HostEntry) -> str:
+    return (
+        f"{entry.name} belongs to {name_of(roll)}; it is {at_stage(entry)} there. {HOW_TO_SEE}, "
+        f"or {HOW_TO_END}."
+        " Nothing was done."
+    )
+
+
+def result(roll: Roll) -> str:
+    """How the roll ended, what is done, what is out, and what to type."""
+    if roll.state is State.ENDED:
+        return f"roll {roll.id} is over: {_names(roll.hosts)} done"
+    failed = [f"{has_failed(roll.hosts[name])}." for name in roll.in_stage(Stage.FAILED)]
+    return " ".join(
+        [
+            f"Roll {roll.id} stopped. Done: {_names(roll.in_stage(Stage.DONE))}. Out: "
+            f"{_names(roll.out)}."
+            f" Not begun: {_names(roll.in_stage(Stage.WAITING))}.",
+            *failed,
+            "Repair the cause and give the same command again: it goes on from here. To give back "
+            "what is out"
+            " instead, run the playbook abort.",
+        ]
+    )

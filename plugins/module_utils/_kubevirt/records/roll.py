@@ -1,0 +1,106 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a roll: an annotation on a Lease that stands for the whole cluster.
+
+A write names the version that was read, so of two the API server refuses one.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any
+
+from ..._core.model.record import RecordError
+from ..._core.roll.record import Roll
+from ..._core.roll.rules import LEASE, Fleet
+from ..._core.roll.run import Clock
+from ..api.client import Client
+from ..api.errors import KubeError
+from ..objects import facts, names
+
+Obj = dict[str, Any]
+
+
+class RollLease:
+    """Implements roll.run.RollStore. Raises KubeError, RecordError."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._path = f"{names.LEASES}/namespaces/{namespace}/leases"
+        self._where = f"annotation {names.ROLL} of the Lease {names.ROLL_LEASE} in {namespace}"
+
+    def read(self) -> tuple[Roll | None, Obj | None]:
+        lease = self._client.find(f"{self._path}/{names.ROLL_LEASE}")
+        text = facts.annotations(lease or {}).get(names.ROLL)
+        if text is None:
+            return None, lease
+        try:
+            return Roll.from_json(text), lease
+        except RecordError as exc:
+            raise RecordError(f"{exc} ({self._where}). Nothing was changed.") from exc
+
+    def write(self, roll: Roll, seen: Obj | None) -> bool:
+        body = seen or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": names.ROLL_LEASE},
+        }
+        notes = {**facts.annotations(body), names.ROLL: roll.to_json()}
+        spec = {**(body.get("spec") or {}), "holderIdentity": roll.run}
+        spec["leaseDurationSeconds"] = int(LEASE)
+        meta = {**body["metadata"], "annotations": notes}
+        body = {**body, "metadata": meta, "spec": spec}
+        try:
+            if seen is None:
+                self._client.request("POST", self._path, body, retry=False)
+            else:
+                path = f"{self._path}/{names.ROLL_LEASE}"
+                self._client.request("PUT", path, body, retry=False)
+        except KubeError as exc:
+            if exc.code in (404, 409):
+                return False
+            raise
+        return True
+
+    def fleet(self) -> Fleet:
+        """Nodes that run VMs, or would if they worked: the label is there in either case."""
+        nodes, _version = self._client.list(f"{names.CORE}/nodes")
+        found: dict[str, str] = {}
+        busy = set()
+        fleet = [node for node in nodes if names.SCHEDULABLE in facts.labels(node)]
+        for node in fleet:
+            name = node["metadata"]["name"]
+            if names.RECORD in facts.annotations(node):
+                busy.add(name)
+            why = _out(node)
+            if why:
+                found[name] = why
+        return Fleet([node["metadata"]["name"] for node in fleet], found, frozenset(busy))
+
+
+def _out(node: Obj) -> str:
+    """Why the node takes no VMs; '': it does."""
+    if not facts.is_true(node, "Ready"):
+        return "not Ready"
+    if (node.get("spec") or {}).get("unschedulable"):
+        by_run = names.RECORD in facts.annotations(node)
+        return "drained by another run" if by_run else "cordoned by others"
+    return "" if facts.labels(node)[names.SCHEDULABLE] == "true" else "its virt-handler is silent"
+
+
+def boot_id(client: Client, node: str) -> str:
+    """That of the node as its kubelet reported it last. Raises KubeError."""
+    found = client.get(names.node(node))
+    return str((facts.status(found).get("nodeInfo") or {}).get("bootID") or "")
+
+
+def system_clock() -> Clock:
+    """Boot time, which goes on while the machine sleeps; and UTC for people."""
+    return Clock(
+        lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time.sleep,
+    )

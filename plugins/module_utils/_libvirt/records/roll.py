@@ -1,0 +1,242 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a roll: generations of a volume on the hosts that count the slots.
+
+Each generation is created, which libvirt does for one of two, on the hosts in the same order. It
+counts when most of them have it; then the older ones go. Whoever creates one reads that host again
+and takes it back where somebody else wrote meanwhile. Two majorities share a host, so a reader who
+gets an answer from most of the hosts sees the last one that counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from ..._core.claims.admission import are_majority
+from ..._core.model.record import RecordError
+from ..._core.roll import rules, run
+from ..._core.roll.record import Roll, Stage
+from ..._core.roll.rules import Fleet
+from ..._core.roll.run import Clock
+from ..host.connection import HostUnreachable, libvirt
+from ..observe.host import Host, HostConfig
+from ..observe.peers import PATIENCE, Task, Threads, open_peer
+from ..store.names import CORDON, split_generation
+from ..store.volumes import StoreError, VolumeTorn
+
+PREFIX = "roll"
+# Seconds for the others after most have answered: one that reboots must not hold up each step.
+_GRACE = 2.0
+_LATE = "did not answer in time"
+_FAILS = (HostUnreachable, StoreError, libvirt.libvirtError)
+T = TypeVar("T")
+Seen = Mapping[str, frozenset[int]]
+
+
+class RollUnreadable(Exception):
+    """Too few of the hosts that keep the record of a roll answer."""
+
+
+def system_clock() -> Clock:
+    """Boot time, which goes on while the machine sleeps; and UTC for people."""
+    return Clock(
+        lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time.sleep,
+    )
+
+
+def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) -> dict[str, Host]:
+    """The hosts of a fleet by name, connected to when they are asked."""
+    return {
+        own.name: Host(own, acts=acts),
+        **{peer.name: Host(peer, open_peer, acts=acts) for peer in peers},
+    }
+
+
+def check_host(
+    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool
+) -> None:
+    """Before a slice on this host: is it of a roll that is another's? Raises RollRefused,
+    RollTakenOver, RecordError.
+
+    Where most of those that keep the record are silent, those that answer are believed: a host can
+    be put back while its peers are down.
+    """
+    volumes = RollVolumes(hosts, quorum_hosts)
+    try:
+        run.check_host(volumes, host, roll_run, system_clock(), begun)
+    except RollUnreadable:
+        why = rules.refusal(volumes.read_any(), host, roll_run)
+        if why:
+            raise rules.RollRefused(why) from None
+    finally:
+        volumes.close()
+
+
+def note_seen(
+    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage
+) -> None:
+    """A slice has seen this stage. Who reads the roll learns it later where it cannot be
+    written."""
+    volumes = RollVolumes(hosts, quorum_hosts)
+    try:
+        run.note_seen(volumes, host, roll_run, stage, system_clock())
+    except RollUnreadable:
+        return
+    finally:
+        volumes.close()
+
+
+class RollVolumes:
+    """Implements roll.run.RollStore. Raises RollUnreadable, RecordError.
+
+    `hosts`: the fleet by name. `quorum_hosts`: those that count the slots.
+    """
+
+    def __init__(self, hosts: Mapping[str, Host], quorum_hosts: Sequence[str]) -> None:
+        self._hosts = hosts
+        self._quorum = quorum_hosts
+        self._threads = Threads()
+        self._late: dict[str, Task] = {}  # hosts that still owe an answer to an earlier question
+
+    def close(self) -> None:
+        self._threads.close()
+
+    def read(self) -> tuple[Roll | None, Seen]:
+        found, errors = self._ask(self._quorum, _read)
+        if not are_majority(found, self._quorum):
+            raise RollUnreadable(
+                f"The record of a roll cannot be read: of {', '.join(self._quorum)} most must "
+                "answer."
+                f" {'; '.join(f'{name}: {why}' for name, why in errors.items())}"
+            )
+        return self._newest(found), {name: frozenset(have) for name, (have, _text) in found.items()}
+
+    def read_any(self) -> Roll | None:
+        """What the hosts that answer have, however few: enough to keep off, not to begin."""
+        return self._newest(self._ask(self._quorum, _read)[0])
+
+    def _newest(self, found: Mapping[str, tuple[list[int], tuple[int, str] | None]]) -> Roll | None:
+        whole = [text for _have, text in found.values() if text is not None]
+        if not whole:
+            return None
+        number = max(number for number, _text in whole)
+        texts = [text for other, text in whole if other == number]
+        try:
+            return Roll.from_json(max(texts, key=texts.count))
+        except RecordError as exc:
+            where = f"volumes {PREFIX}.* in pool virtops of {', '.join(found)}"
+            raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
+
+    def write(self, roll: Roll, seen: Seen) -> bool:
+        number = max((n for have in seen.values() for n in have), default=0) + 1
+        text, made = roll.to_json(), []
+        for name in self._quorum:
+            if name not in seen:
+                continue
+            try:
+                store = self._hosts[name].store
+                if not store.create(f"{PREFIX}.{number}", text.encode()):
+                    self._take_back(made, number)
+                    return False
+                made.append(name)
+                if not seen[name].issuperset(set(store.generations(PREFIX)) - {number}):
+                    self._take_back(made, number)
+                    return False
+            except _FAILS:
+                self._hosts[name].close()
+        if not are_majority(made, self._quorum):
+            self._take_back(made, number)
+            raise RollUnreadable(
+                f"The record of the roll was not written: only {', '.join(made) or 'none'} of"
+                f" {', '.join(self._quorum)} took it"
+            )
+        for name in made:
+            self._delete(name, seen[name])
+        return True
+
+    def _take_back(self, made: Collection[str], number: int) -> None:
+        for name in made:
+            self._delete(name, (number,))
+
+    def _delete(self, name: str, numbers: Collection[int]) -> None:
+        """What cannot be deleted is older than what counts, or goes with the next write."""
+        try:
+            for number in sorted(numbers):
+                self._hosts[name].store.delete(f"{PREFIX}.{number}")
+        except _FAILS:
+            self._hosts[name].close()
+
+    def fleet(self) -> Fleet:
+        """Out is a host that is cordoned or does not answer; busy one that a run has a record
+        on."""
+        found, errors = self._ask(tuple(self._hosts), _names)
+        out = dict.fromkeys(errors, "does not answer")
+        busy = set()
+        for name, volumes in found.items():
+            by_run = any(split_generation(volume)[0] == "record" for volume in volumes)
+            if by_run:
+                busy.add(name)
+            if CORDON in volumes:
+                out[name] = "drained by another run" if by_run else "cordoned by others"
+        return Fleet(tuple(self._hosts), out, frozenset(busy))
+
+    def _ask(
+        self, names: Sequence[str], question: Callable[[Host], T]
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """All at the same time. (answers, why the others gave none). Who is late is no answer."""
+        asked = [name for name in names if name not in self._late or self._late[name].done.is_set()]
+        tasks = {
+            name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked
+        }
+        answers: dict[str, T] = {}
+        errors = dict.fromkeys(set(names).difference(asked), _LATE)
+        until = time.monotonic() + PATIENCE
+        while len(answers) + len(errors) < len(names) and time.monotonic() < until:
+            for name, task in tasks.items():
+                if name in answers or name in errors or not task.done.wait(0.02):
+                    continue
+                if task.error is None:
+                    answers[name] = task.result
+                else:
+                    errors[name] = task.error.why
+            if are_majority(answers, names):
+                until = min(until, time.monotonic() + _GRACE)
+        self._late = {
+            name: tasks.get(name) or self._late[name]
+            for name in names
+            if name not in answers and errors.get(name, _LATE) == _LATE
+        }
+        return answers, {**dict.fromkeys(self._late, _LATE), **errors}
+
+
+def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:
+    """What fails on a host is its error, as one kind."""
+
+    def ask() -> T:
+        try:
+            return question(host)
+        except (StoreError, libvirt.libvirtError) as exc:
+            raise HostUnreachable(host.config.uri, str(exc)) from exc
+
+    return ask
+
+
+def _names(host: Host) -> list[str]:
+    return host.store.names()
+
+
+def _read(host: Host) -> tuple[list[int], tuple[int, str] | None]:
+    """The generations on this host, and the newest whole one."""
+    have: list[int] = host.store.generations(PREFIX)
+    try:
+        found: Any = host.store.read_generation(PREFIX)
+    except VolumeTorn:
+        return have, None
+    return have, None if found is None else (found.number, found.text)

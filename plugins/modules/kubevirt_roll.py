@@ -1,0 +1,165 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_roll
+short_description: Keep the record of a roll in a cluster
+version_added: 0.1.0
+description:
+  - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt. Use that one, which also keeps
+    the record alive.
+  - The record is an annotation on the Lease C(virtops-roll), of which there is one for the cluster.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  lock_namespace:
+    description: Namespace of that Lease, the same as for M(virtops.maintenance.kubevirt_drain).
+    type: str
+    default: default
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._roll
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.kubevirtgroup
+attributes:
+  check_mode:
+    support: full
+    details: Each host has its turn at once. Nothing is written.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Read the record of the roll
+  virtops.maintenance.kubevirt_roll:
+    state: read
+  register: found
+"""
+
+RETURN = r"""
+answer:
+  description:
+    - V(go) or V(done). V(wait) for a place and V(watch) whether an old roll lives are handled by
+      the action plugin. V(closed) means that the host is not begun in this roll, or that the roll
+      has hosts left.
+  returned: success
+  type: str
+  sample: go
+ended:
+  description: V(final), or V(out_of_time) when the call is to be made again.
+  returned: success
+  type: str
+  sample: final
+message:
+  description: What people should know, or nothing.
+  returned: success
+  type: str
+  sample: 'roll 7f3a1c: 7 hosts'
+steps:
+  description: What is left to be done with the host.
+  returned: with O(state=admitted)
+  type: list
+  elements: str
+  sample: [drain, work, reboot, check, restore]
+order:
+  description: The hosts that are not done, half done ones first.
+  returned: with O(state=begun)
+  type: list
+  elements: str
+  sample: [host-b, host-c]
+watch:
+  description: For the next call. The action plugin takes it.
+  returned: when RV(ended) is V(out_of_time)
+  type: dict
+roll:
+  description: The record. None if there is none.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: Name of the roll.
+      type: str
+    state:
+      description: V(running), V(stopped), V(aborting), V(aborted) or V(ended).
+      type: str
+    requester:
+      description: Who requested it.
+      type: str
+    reason:
+      description: Why.
+      type: str
+    begun:
+      description: When it began, UTC.
+      type: str
+    written:
+      description: When the record was last written, UTC of who wrote it.
+      type: str
+    hosts:
+      description:
+        - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
+          there is one C(message), C(failed_in) and C(boot_id) (before its reboot).
+      type: list
+      elements: dict
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: RollRefused
+"""
+
+import functools
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
+    ROLL_SPEC,
+    carry_out,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    AUTH_SPEC,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
+    RollLease,
+    boot_id,
+    system_clock,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import FAILURES
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "lock_namespace": {"type": "str", "default": "default"},
+            **AUTH_SPEC,
+            **ROLL_SPEC,
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        client = Client(options.auth(module))
+        store = RollLease(client, params["lock_namespace"])
+        clock = system_clock()
+        boot = functools.partial(boot_id, client, params["roll_host"])
+        result = carry_out(params, store, clock, boot, module.check_mode)
+    except (PolicyError, RecordError, *FAILURES) as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: maintenance_roll
+short_description: Keep the record of a roll, so that there is one at a time and it carries on
+version_added: 0.1.0
+description:
+  - A roll maintains host after host of a fleet. Its record is kept on the platform, where every
+    controller can read it. It says which hosts, how far each one is, and which C(ansible-playbook)
+    carries the roll on.
+  - There is one roll for a fleet or cluster. Whoever begins a second one is refused before anything
+    is done, and so is a drain or restore of a host of a roll that lives by anybody else.
+  - A roll whose playbook ended, was killed or was cut off is carried on by the same command, from
+    any controller. It lives as long as its record is written, which a process beside
+    C(ansible-playbook) does every ten seconds. When nobody has written for a minute it is dead.
+  - How many hosts may be out at once is decided here, for all of the fleet.
+  - The action plugin calls M(virtops.maintenance.virt_roll) or
+    M(virtops.maintenance.kubevirt_roll), which take the options. The playbook
+    C(virtops.maintenance.rolling_maintenance) shows how it is used.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  platform:
+    description:
+      - What the fleet runs. On V(libvirt) the options C(node), C(uri), C(peers) and C(slots_on) of
+        M(virtops.maintenance.virt_roll) are needed; run it on a host of the fleet that counts
+        the slots.
+      - On V(kubevirt) those of M(virtops.maintenance.kubevirt_roll) say how the API is reached.
+    type: str
+    choices: [libvirt, kubevirt]
+    default: libvirt
+  reach_for:
+    description:
+      - Seconds for which a host that cannot be reached is tried again, since it may be rebooting.
+    type: int
+    default: 0
+extends_documentation_fragment:
+  - virtops.maintenance._roll
+  - virtops.maintenance._attributes
+attributes:
+  check_mode:
+    support: full
+    details: Each host has its turn at once. Nothing is written.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  action:
+    description: Runs on the controller and calls a module on the host.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Begin a roll of two nodes, or carry it on
+  virtops.maintenance.maintenance_roll:
+    platform: kubevirt
+    state: begun
+    hosts: [node-1, node-2]
+  run_once: true
+  delegate_to: localhost
+
+- name: Wait for the turn of this node
+  virtops.maintenance.maintenance_roll:
+    platform: kubevirt
+    state: admitted
+    roll_host: "{{ inventory_hostname }}"
+  delegate_to: localhost
+  register: turn
+
+- name: Record that the node is done
+  virtops.maintenance.maintenance_roll:
+    platform: kubevirt
+    state: noted
+    stage: done
+    roll_host: "{{ inventory_hostname }}"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+answer:
+  description:
+    - V(go) or V(done). V(wait) for a place and V(watch) whether an old roll lives are handled by
+      the action plugin. V(closed) means that the host is not begun in this roll, or that the roll
+      has hosts left.
+  returned: success
+  type: str
+  sample: go
+ended:
+  description: V(final), or V(out_of_time) when the call is to be made again.
+  returned: success
+  type: str
+  sample: final
+message:
+  description: What people should know, or nothing.
+  returned: success
+  type: str
+  sample: 'roll 7f3a1c: 7 hosts'
+steps:
+  description: What is left to be done with the host.
+  returned: with O(state=admitted)
+  type: list
+  elements: str
+  sample: [drain, work, reboot, check, restore]
+order:
+  description: The hosts that are not done, half done ones first.
+  returned: with O(state=begun)
+  type: list
+  elements: str
+  sample: [host-b, host-c]
+watch:
+  description: For the next call. The action plugin takes it.
+  returned: when RV(ended) is V(out_of_time)
+  type: dict
+roll:
+  description: The record. None if there is none.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: Name of the roll.
+      type: str
+    state:
+      description: V(running), V(stopped), V(aborting), V(aborted) or V(ended).
+      type: str
+    requester:
+      description: Who requested it.
+      type: str
+    reason:
+      description: Why.
+      type: str
+    begun:
+      description: When it began, UTC.
+      type: str
+    written:
+      description: When the record was last written, UTC of who wrote it.
+      type: str
+    hosts:
+      description:
+        - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
+          there is one C(message), C(failed_in) and C(boot_id) (before its reboot).
+      type: list
+      elements: dict
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: RollRefused
+"""

@@ -1,0 +1,158 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_roll
+short_description: Keep the record of a roll in a fleet of libvirt hosts
+version_added: 0.1.0
+description:
+  - What M(virtops.maintenance.maintenance_roll) calls on libvirt. Use that one, which also keeps
+    the record alive.
+  - The record is a volume in the pool C(virtops) of the hosts that count the slots, three or fewer.
+    It can be read and written as long as most of them answer.
+author:
+  - The virtops.maintenance contributors (@virtops)
+extends_documentation_fragment:
+  - virtops.maintenance._libvirt
+  - virtops.maintenance._roll
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.actiongroup
+attributes:
+  check_mode:
+    support: full
+    details: Each host has its turn at once. Nothing is written.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Read the record of the roll
+  virtops.maintenance.virt_roll:
+    state: read
+    node: host-a
+    peers:
+      - name: host-b
+        uri: qemu+tls://host-b/system
+  register: found
+"""
+
+RETURN = r"""
+answer:
+  description:
+    - V(go) or V(done). V(wait) for a place and V(watch) whether an old roll lives are handled by
+      the action plugin. V(closed) means that the host is not begun in this roll, or that the roll
+      has hosts left.
+  returned: success
+  type: str
+  sample: go
+ended:
+  description: V(final), or V(out_of_time) when the call is to be made again.
+  returned: success
+  type: str
+  sample: final
+message:
+  description: What people should know, or nothing.
+  returned: success
+  type: str
+  sample: 'roll 7f3a1c: 7 hosts'
+steps:
+  description: What is left to be done with the host.
+  returned: with O(state=admitted)
+  type: list
+  elements: str
+  sample: [drain, work, reboot, check, restore]
+order:
+  description: The hosts that are not done, half done ones first.
+  returned: with O(state=begun)
+  type: list
+  elements: str
+  sample: [host-b, host-c]
+watch:
+  description: For the next call. The action plugin takes it.
+  returned: when RV(ended) is V(out_of_time)
+  type: dict
+roll:
+  description: The record. None if there is none.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: Name of the roll.
+      type: str
+    state:
+      description: V(running), V(stopped), V(aborting), V(aborted) or V(ended).
+      type: str
+    requester:
+      description: Who requested it.
+      type: str
+    reason:
+      description: Why.
+      type: str
+    begun:
+      description: When it began, UTC.
+      type: str
+    written:
+      description: When the record was last written, UTC of who wrote it.
+      type: str
+    hosts:
+      description:
+        - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
+          there is one C(message), C(failed_in) and C(boot_id) (before its reboot).
+      type: list
+      elements: dict
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: RollRefused
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import (
+    quorum_hosts,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
+    ROLL_SPEC,
+    carry_out,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    Failed,
+    as_failed,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import (
+    own_boot_id,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
+    RollVolumes,
+    fleet_of,
+    system_clock,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC}, supports_check_mode=True
+    )
+    params = module.params
+    try:
+        with as_failed():
+            own, peers = options.own_config(params), options.peer_configs(params)
+            hosts = fleet_of(own, peers, acts=not module.check_mode)
+            store = RollVolumes(hosts, quorum_hosts(hosts, params["slots_on"]))
+            check = module.check_mode
+            result = carry_out(params, store, system_clock(), own_boot_id, check)
+    except Failed as exc:
+        module.fail_json(msg=str(exc), error=exc.error)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

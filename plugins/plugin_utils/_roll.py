@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roll as its playbook sees it: which playbook this is, and the process that keeps it alive.
+
+Ansible runs no cleanup when it is cancelled, and nothing of ours while the user's tasks run or a
+host reboots. So a process beside ansible-playbook renews the record of the roll, and ends with it:
+as its last act it says that the roll has stopped. Where all processes are killed at once (a
+container), the record is no longer renewed, and the next reader finds that out by waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+Call = Callable[[dict[str, Any]], dict[str, Any]]
+_ALIVE = 1.0  # seconds between two looks at ansible-playbook
+# Of the errors of the module: there is nothing to be renewed any more.
+_OVER = ("RollTakenOver", "RollRefused")
+
+
+def _started(pid: int) -> str:
+    """When that process began, in ticks since the boot; '': there is none, or it is a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    fields = text.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def own_run() -> str:
+    """Of the ansible-playbook that this worker belongs to: the same for all of its tasks, and no
+    other one has it, on this machine or another."""
+    playbook = os.getppid()
+    boot = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    parts = (boot, os.uname().nodename, str(playbook), _started(playbook))
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
+def keep_alive(call: Call, args: dict[str, Any]) -> None:
+    """Fork the process that renews the roll. Returns at once; that process never returns.
+
+    `call`: calls the module, as `args` with another state say.
+    """
+    playbook = os.getppid()
+    begun = _started(playbook)
+    if os.fork():
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        _renew(call, args, lambda: bool(begun) and _started(playbook) == begun)
+    finally:
+        os._exit(0)
+
+
+def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
+    """As long as ansible-playbook lives and the roll is ours."""
+    while lives():
+        pid = os.fork()  # so that a call that hangs does not outlive the playbook
+        if not pid:
+            found = _quietly(call, {**args, "state": "renewed"})
+            os._exit(1 if found.get("error") in _OVER else 0)
+        ended, status = 0, 0
+        while not ended and lives():
+            time.sleep(_ALIVE)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended and os.waitstatus_to_exitcode(status) == 1:
+            return
+    _quietly(call, {**args, "state": "ended"})
+
+
+def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
+    """What fails here is seen by the next reader of the record. Nobody reads what is printed."""
+    try:
+        return call(args)
+    except Exception as exc:  # noqa: BLE001 - of any connection plugin
+        time.sleep(_ALIVE)
+        return {"error": type(exc).__name__}
+
+
+__all__ = ["keep_alive", "own_run"]
