@@ -14,7 +14,12 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, own_run
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
+    keep_alive,
+    others_work,
+    own_run,
+    waits,
+)
 
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
@@ -56,7 +61,12 @@ class ActionModule(ActionBase):
                 module_name=module, module_args=module_args, task_vars=task_vars
             )
 
-        result = self._until_final(call, args, until)
+        name = waits() if args.get("state") == "admitted" else ""
+        try:
+            result = self._until_final(call, args, until)
+        finally:
+            if name:
+                waits(name)
         if args.get("state") == "begun" and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
         return {**base, **result}
@@ -65,9 +75,13 @@ class ActionModule(ActionBase):
         """`until`: by when the host has to answer."""
         display, playbook, shown, changed = Display(), os.getppid(), "", False
         watch: dict[str, Any] = {}
+        alone: float | None = None  # since when no other worker does anything
         while True:
             if os.getppid() != playbook:
                 raise AnsibleActionFail("ansible-playbook ended; the same command goes on.")
+            if watch and args.get("state") == "admitted":
+                alone = None if others_work() else alone or time.monotonic()
+                watch["alone_for"] = time.monotonic() - alone if alone else 0.0
             try:
                 result = call({**args, "watch": watch})
             except AnsibleConnectionFailure:
@@ -76,13 +90,15 @@ class ActionModule(ActionBase):
                 time.sleep(_AGAIN)
                 continue
             message = plain(str(result.get("message") or ""))
-            if message and message != shown:
+            result["changed"] = changed = changed or bool(result.get("changed"))
+            if args.get("state") == "ended" and result.get("answer") == "closed":
+                return {**result, "failed": True, "msg": message}
+            if message and message != shown and args.get("state") != "noted":
                 display.display(message)
                 shown = message
-            changed = changed or bool(result.get("changed"))
             if result.get("failed") or result.get("ended") != "out_of_time":
-                return {**result, "changed": changed}
-            watch = result.get("watch") or {}
+                return result
+            watch = dict(result["watch"])
 
     def _alone(self, call: Any) -> Any:
         """For a process of its own: each call makes its temporary directory and removes it."""

@@ -27,6 +27,11 @@ options:
   otherwise:
     description: The pattern if nobody said which hosts. Without one that is an error.
     type: str
+  fact:
+    description:
+      - A fact of these hosts that has the hosts which are meant, in their order. An empty list is
+        an error.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -67,14 +72,30 @@ class LookupModule(LookupBase):
         if context.CLIARGS.get("syntax"):
             return [pattern or "all"]
         if not pattern:
-            return [self._nobody_said(known)]
+            pattern = self._nobody_said(known)
         # Each plain name by itself: the others would go on without a host that has a typo.
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
                 raise AnsibleLookupError(
                     f"No host of the inventory matches maintenance_hosts: {part}"
                 )
-        return [pattern]
+        fact = self.get_option("fact")
+        return [self._listed(pattern, fact, known) if fact else pattern]
+
+    def _listed(self, pattern: str, fact: str, known: dict[str, Any]) -> str:
+        """The hosts that were recorded for these."""
+        for host in self._hosts(pattern, known):
+            if fact in known["hostvars"][host]:
+                listed = known["hostvars"][host][fact]
+                break
+        else:
+            listed = []
+        if not listed:
+            raise AnsibleLookupError(
+                "None of the hosts that keep the record of the roll could be reached. Nothing was "
+                "done."
+            )
+        return ",".join(listed)
 
     def _nobody_said(self, known: dict[str, Any]) -> str:
         if known.get("ansible_limit"):
@@ -88,7 +109,10 @@ class LookupModule(LookupBase):
         )
 
     def _matches(self, pattern: str, known: dict[str, Any]) -> bool:
+        return bool(self._hosts(pattern, known))
+
+    def _hosts(self, pattern: str, known: dict[str, Any]) -> list[str]:
         lookup = lookup_loader.get(
             "ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar
         )
-        return bool(lookup.run([pattern], variables=known))
+        return list(lookup.run([pattern], variables=known))

@@ -125,7 +125,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     ROLL_SPEC,
-    carry_out,
+    answer_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
@@ -155,7 +155,7 @@ def main() -> None:
         store = RollLease(client, params["lock_namespace"])
         clock = system_clock()
         boot = functools.partial(boot_id, client, params["roll_host"])
-        result = carry_out(params, store, clock, boot, module.check_mode)
+        result = answer_of(params, store, clock, boot, module.check_mode)
     except (PolicyError, RecordError, *FAILURES) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)

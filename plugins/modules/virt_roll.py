@@ -120,7 +120,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.a
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     ROLL_SPEC,
-    carry_out,
+    answer_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
@@ -148,7 +148,7 @@ def main() -> None:
             hosts = fleet_of(own, peers, acts=not module.check_mode)
             store = RollVolumes(hosts, quorum_hosts(hosts, params["slots_on"]))
             check = module.check_mode
-            result = carry_out(params, store, system_clock(), own_boot_id, check)
+            result = answer_of(params, store, system_clock(), own_boot_id, check)
     except Failed as exc:
         module.fail_json(msg=str(exc), error=exc.error)
     module.exit_json(**result)

@@ -22,6 +22,8 @@ from typing import Any
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
+_LOOKS = 20  # at its workers, in that time
+WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
 # Of the errors of the module: there is nothing to be renewed any more.
 _OVER = ("RollTakenOver", "RollRefused")
 
@@ -45,6 +47,44 @@ def own_run() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     parts = (boot, os.uname().nodename, str(playbook), _started(playbook))
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
+def others_work() -> bool:
+    """Does any other worker of this ansible-playbook do anything but wait for its turn?
+
+    Between two tasks a host has no worker, so one look is not enough.
+    """
+    playbook = os.getppid()
+    for _look in range(_LOOKS):
+        for pid in _children(playbook):
+            if pid != os.getpid() and _started(pid) and _comm(pid) != WAITS:
+                return True
+        time.sleep(_ALIVE / _LOOKS)
+    return False
+
+
+def waits(name: str = WAITS) -> str:
+    """Let the other workers see that this one waits. The name before, with which it is ended."""
+    before = _comm(os.getpid())
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name, encoding="ascii")
+    return before
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _children(pid: int) -> list[int]:
+    """Of all threads of that process (proc_pid_task_children(5))."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(child) for child in path.read_text(encoding="ascii").split()]
+    return found
 
 
 def keep_alive(call: Call, args: dict[str, Any]) -> None:
@@ -93,4 +133,4 @@ def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(exc).__name__}
 
 
-__all__ = ["keep_alive", "own_run"]
+__all__ = ["keep_alive", "others_work", "own_run", "waits"]

@@ -15,6 +15,13 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    PolicyError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
+    most_unavailable,
+)
+
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 OURS = re.compile(r"(maintenance|drain|preflight|restore|plan|rules)_")
 OWN = "maintenance_own_variables"
@@ -23,13 +30,15 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_anti_affinity": {"type": "str", "choices": ["preferred", "required"]},
     "maintenance_api_host": {"type": "str"},
     "maintenance_budgets": {"type": "list"},
+    "maintenance_count_others": {"type": "bool"},
     "maintenance_dirty_rates": {"type": "dict"},
     "maintenance_fleet": {"type": "list"},
     "maintenance_health_retries": {"type": "int"},
     "maintenance_hosts": {"type": "raw"},
     "maintenance_labels": {"type": "dict"},
     "maintenance_link_mib_s": {"type": "float", "positive": True},
-    "maintenance_max_unavailable": {"type": "int", "positive": True},
+    "maintenance_max_failures": {"type": "int"},
+    "maintenance_max_unavailable": {"type": "share"},
     "maintenance_measure_dirty_rate": {"type": "int"},
     "maintenance_memory": {"type": "int"},
     "maintenance_metrics": {"type": "dict"},
@@ -59,6 +68,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_slots_on": {"type": "str"},
     "maintenance_speeds": {"type": "dict"},
     "maintenance_taints": {"type": "list"},
+    "maintenance_take_over": {"type": "bool"},
     "maintenance_tasks": {"type": "str"},
     "maintenance_uri": {"type": "str"},
     "maintenance_working_sets": {"type": "dict"},
@@ -76,7 +86,9 @@ INTERNAL = frozenset(
         "maintenance_rebooted",
         "maintenance_restored",
         "maintenance_roll",
-        "maintenance_roll_done",
+        "maintenance_roll_order",
+        "maintenance_roll_rebooting",
+        "maintenance_turn",
         "plan_cluster",
         "plan_found",
         "plan_host",
@@ -193,6 +205,14 @@ def _str(value: Any) -> str:
     return "one text" if isinstance(value, (list, tuple, Mapping)) else ""
 
 
+def _share(value: Any) -> str:
+    try:
+        most_unavailable(str(value))
+    except PolicyError:
+        return "a number of hosts above 0, or a share such as 20%"
+    return ""
+
+
 _KINDS = {
     "bool": _bool,
     "dict": _dict,
@@ -200,5 +220,6 @@ _KINDS = {
     "int": _int,
     "list": _list,
     "path": _str,
+    "share": _share,
     "str": _str,
 }

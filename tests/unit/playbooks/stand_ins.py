@@ -45,6 +45,47 @@ class ActionModule(ActionBase):
         return {"failed": failed, **({"msg": "said by the step"} if failed else phase), **found}
 """
 
+# The record of the roll, by the real rules, in a file instead of on hosts.
+ROLL_STAND_IN = """
+import fcntl, os, time
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
+    ROLL_SPEC, answer_of)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.run import Clock
+from ansible_collections.virtops.maintenance.plugins.plugin_utils.real_roll import ActionModule
+
+rules.LEASE, rules.LEFT_AFTER = 4.0, 2.0
+
+class Store:
+    path = os.environ["STEPS"] + ".roll"
+    def read(self):
+        text = open(self.path).read() if os.path.exists(self.path) else ""
+        return (Roll.from_json(text) if text else None), text
+    def write(self, roll, seen):
+        with open(self.path + ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self.read()[1] != seen:
+                return False
+            with open(self.path + ".new", "w") as stream:
+                stream.write(roll.to_json())
+            os.rename(self.path + ".new", self.path)
+        return True
+    def fleet(self):
+        return rules.Fleet(["host-a", "host-b"])
+
+class ActionModule(ActionModule):
+    def _execute_module(self, module_name, module_args, task_vars):
+        args = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
+        args.update({**module_args, "slice": 0.5, "max_failures": 0})
+        args["max_unavailable"] = str(args["max_unavailable"])
+        clock = Clock(time.monotonic, lambda: "2026-01-01T00:00:00Z", lambda _s: time.sleep(0.1))
+        try:
+            return answer_of(args, Store(), clock, lambda: "boot", bool(self._task.check_mode))
+        except (rules.RollRefused, rules.RollTakenOver) as exc:
+            return {"failed": True, "msg": str(exc), "error": type(exc).__name__}
+"""
+
 
 class Roll:
     """A collection with the real playbooks and roles, over two hosts that do not exist."""
@@ -66,6 +107,9 @@ class Roll:
         (here / "plugins" / "action").mkdir()
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
+        (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
+        real = ROOT / "plugins" / "action" / "maintenance_roll.py"
+        shutil.copy(real, here / "plugins" / "plugin_utils" / "real_roll.py")
         hosts = {
             name: {
                 "ansible_connection": "local",

@@ -46,8 +46,8 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(
     assert roll.steps == steps("host-a")[: before + 1]
     assert "The roll stopped at host-a" in text
     assert ("no route to host" if how == "gone" else "said by the step") in text
-    assert "Done: none. Not done: host-a, host-b." in text
-    assert "continue with -e maintenance_hosts=host-a,host-b, or run restore.yml for host-a" in text
+    assert "Done: none. Out: host-a. Not begun: host-b." in text
+    assert "give the same command again" in text
     untouched = "host-a: nothing was changed." in text
     assert untouched == (step == "look")
 
@@ -75,7 +75,7 @@ def test_it_says_what_is_done(roll: Roll) -> None:
     code, text = roll.run("host-b drained gone")
     assert code != 0
     assert roll.steps == steps("host-a") + steps("host-b")[:2]
-    assert "Done: host-a. Not done: host-b." in text
+    assert "Done: host-a. Out: host-b. Not begun: none." in text
 
 
 @pytest.mark.full
@@ -151,15 +151,46 @@ def test_a_relative_task_file_is_looked_up_where_the_run_was_started(roll: Roll)
 
 
 @pytest.mark.full
-def test_how_to_go_on_is_said_before_work_that_loses_the_host(roll: Roll) -> None:
+def test_work_that_loses_the_host_stops_the_roll(roll: Roll) -> None:
     (roll.folder / "work.yml").write_text("- virtops.maintenance.virt_drain: {state: work}\n")
     words = ["-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml"]
-    code, text = roll.run("host-b work gone", *words)
+    code, text = roll.run("host-a work gone", *words)
     assert code != 0
-    assert roll.steps[-1] == "host-b work"
-    text = text.partition("TASK [Run the maintenance tasks]")[2].partition("no route to host")[0]
-    assert "host-b is empty. If the work loses it, the roll stops here. Done: host-a." in text
-    assert "Not done: host-b. Fix the cause and continue with -e maintenance_hosts=host-b," in text
+    assert roll.steps == [*steps("host-a")[:2], "host-a work"]
+    assert "Done: none. Out: host-a. Not begun: host-b." in text
+    assert "host-a has failed (at work): it was left in the middle" in text
+
+
+def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
+    """What is done is not touched again; work that had ended is not done again."""
+    (roll.folder / "work.yml").write_text("- virtops.maintenance.virt_drain: {state: work}\n")
+    words = ["-e", "maintenance_hosts=all", "-e", "maintenance_tasks=work.yml"]
+    assert roll.run("host-b active failed", *words)[0] != 0
+    whole = ["look", "drained", "work", "drained", "look", "active"]
+    assert roll.steps == [f"{host} {step}" for host in ("host-a", "host-b") for step in whole]
+
+    roll.steps_file.unlink()
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps == ["host-b look", "host-b active"]
+
+    roll.steps_file.unlink()
+    assert roll.run("", *words)[0] == 0
+    assert len(roll.steps) == 2 * len(whole), "a roll that has ended is over"
+
+
+@pytest.mark.full
+def test_another_command_does_not_carry_it_on(roll: Roll) -> None:
+    assert roll.run("host-a active failed")[0] != 0
+    code, text = roll.run("", "-e", "maintenance_hosts=host-b")
+    assert code != 0
+    assert "is not finished" in text
+    assert "its hosts are host-a, host-b, not host-b" in text
+    assert "host-b look" not in roll.steps
+    words = ["-e", "maintenance_take_over=true", "-e", "maintenance_hosts=host-b"]
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps[5:] == ["host-a look", "host-a active", *steps("host-b")]
 
 
 @pytest.mark.full

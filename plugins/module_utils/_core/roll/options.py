@@ -44,7 +44,7 @@ ROLL_SPEC: dict[str, Any] = {
 }
 
 
-def carry_out(
+def answer_of(
     params: Mapping[str, Any],
     store: run.RollStore,
     here: run.Clock,

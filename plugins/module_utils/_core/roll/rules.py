@@ -24,6 +24,9 @@ from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
 # alive. The price: the same command given again after a kill waits for a minute.
 LEASE = 60.0
+# Seconds. Whoever waits for its turn and sees no other host at work in its playbook for that long
+# knows that those under way were left in the middle, without an error.
+LEFT_AFTER = 60.0
 
 
 class RollTakenOver(Exception):
@@ -110,7 +113,7 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     Raises RollRefused for other options than those of an unfinished roll.
     """
     if old is not None and old.run == ask.run and old.state is State.RUNNING:
-        return Verdict(Answer.GO, None, words.goes_on(old))
+        return Verdict(Answer.GO)
     if old is None or old.state in OVER:
         return Verdict(Answer.GO, _new(ask, fleet, now), words.begins(ask.id, ask.hosts))
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
@@ -180,11 +183,17 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
 
 
 def turn(
-    roll: Roll, host: str, fleet: Fleet, boot_id: str, now: str, in_vain: bool = False
+    roll: Roll,
+    host: str,
+    fleet: Fleet,
+    boot_id: str,
+    now: str,
+    in_vain: bool = False,
+    left: bool = False,
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
-    `in_vain`: it has waited long enough for hosts of others.
+    `in_vain`: it has waited long enough for hosts of others. `left`: nobody works in its playbook.
     """
     entry = roll.hosts.get(host)
     if entry is None:
@@ -201,12 +210,21 @@ def turn(
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED)))
     places = budget(roll.max_unavailable, len(fleet.hosts))
     out = unavailable(roll, fleet, host)
-    if len(out) < places:
+    waiting = roll.in_stage(Stage.WAITING)
+    ahead = [name for name in waiting[: waiting.index(host)] if name not in out]
+    if len(out) + (0 if left else len(ahead)) < places:
         return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
+    if len(out) < places:
+        return Verdict(Answer.WAIT, None, words.comes_later(host, ahead))
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
     coming = [name for name in out if name in roll.hosts and name not in own]
     under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
     others = [name for name in out if name in fleet.busy]
+    if under_way and left:
+        new = roll
+        for name in under_way:
+            new = with_stage(new, name, Stage.FAILED, now, "", words.was_left())
+        return Verdict(Answer.CLOSED, new, words.is_closed(host, under_way))
     if under_way or (coming and len(own) < places):
         return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True))
     if others and not in_vain:

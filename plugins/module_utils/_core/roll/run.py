@@ -115,7 +115,8 @@ def turn(
 ) -> dict[str, Any]:
     """Wait for the turn of this host, and say what is left to be done with it.
 
-    `notes`: of the slice before. `patience`: seconds to wait for hosts of others.
+    `notes`: of the slice before, and how long its playbook has done nothing else. `patience`:
+    seconds to wait for hosts of others.
     """
     since = notes.get("since")
     while True:
@@ -125,7 +126,8 @@ def turn(
         fleet = store.fleet() if waits else Fleet(())
         now = clock.now()
         in_vain = since is not None and now - since > patience
-        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain)
+        left = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
+        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left)
         if verdict.answer is Answer.WAIT:
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:

@@ -32,10 +32,6 @@ def begins(roll_id: str, hosts: Sequence[str]) -> str:
     return f"roll {roll_id}: {count}"
 
 
-def goes_on(roll: Roll) -> str:
-    return f"roll {roll.id} goes on"
-
-
 def _how_far(roll: Roll) -> str:
     """Which hosts are done, which are out, and where they are."""
     done = roll.in_stage(Stage.DONE)
@@ -122,6 +118,14 @@ def carries_on(entry: HostEntry) -> str:
 
 def is_closed(host: str, failed: Sequence[str]) -> str:
     return f"{host} is not begun: {_names(failed)} failed"
+
+
+def was_left() -> str:
+    return "it was left in the middle, by meta (end_host or the like) in your tasks or a hook"
+
+
+def comes_later(host: str, ahead: Sequence[str]) -> str:
+    return f"{host} waits for its turn: {_names(ahead)} first"
 
 
 def is_stopped(roll: Roll, host: str) -> str:

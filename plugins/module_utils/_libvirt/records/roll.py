@@ -143,16 +143,16 @@ class RollVolumes:
             try:
                 store = self._hosts[name].store
                 if not store.create(f"{PREFIX}.{number}", text.encode()):
-                    self._take_back(made, number)
+                    self._withdraw(made, number)
                     return False
                 made.append(name)
                 if not seen[name].issuperset(set(store.generations(PREFIX)) - {number}):
-                    self._take_back(made, number)
+                    self._withdraw(made, number)
                     return False
             except _FAILS:
                 self._hosts[name].close()
         if not are_majority(made, self._quorum):
-            self._take_back(made, number)
+            self._withdraw(made, number)
             raise RollUnreadable(
                 f"The record of the roll was not written: only {', '.join(made) or 'none'} of"
                 f" {', '.join(self._quorum)} took it"
@@ -161,7 +161,7 @@ class RollVolumes:
             self._delete(name, seen[name])
         return True
 
-    def _take_back(self, made: Collection[str], number: int) -> None:
+    def _withdraw(self, made: Collection[str], number: int) -> None:
         for name in made:
             self._delete(name, (number,))
 
