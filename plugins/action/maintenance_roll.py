@@ -28,6 +28,8 @@ _ROLL = (
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
     *("slice", "rank"),
 )
+# Seconds for which a connection that broke is tried again: a host was there a moment ago.
+_REACH_FOR = {"noted": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
 
@@ -45,7 +47,8 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         kubevirt = args.pop("platform", "libvirt") == "kubevirt"
         module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
-        until = time.monotonic() + float(args.pop("reach_for", 0) or 0)
+        reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
+        until = time.monotonic() + float(reach_for)
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {
             key: value

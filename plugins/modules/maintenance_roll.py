@@ -37,6 +37,7 @@ options:
   reach_for:
     description:
       - Seconds for which a host that cannot be reached is tried again, since it may be rebooting.
+      - With O(state=noted) V(0) stands for a minute.
     type: int
     default: 0
 extends_documentation_fragment:

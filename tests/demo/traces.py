@@ -23,9 +23,13 @@ def up(lab: Lab) -> list[Host]:
 
 
 def volumes(host: Host) -> list[str]:
-    """Names in the store of the host; empty when there is no store yet."""
+    """Names in the store of the host; empty when there is no store yet.
+
+    Without the record of the last roll, which stays as its history.
+    """
     lines = host.virsh("vol-list", POOL, check=False).splitlines()
-    return sorted(line.split()[0] for line in lines if line.strip())
+    names = sorted(line.split()[0] for line in lines if line.strip())
+    return [name for name in names if not name.startswith("roll.")]
 
 
 def claims(lab: Lab) -> list[str]:

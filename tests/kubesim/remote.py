@@ -173,7 +173,8 @@ class Remote:
 
     def tidy(self, name: str, was: Obj | None = None) -> None:
         """Nothing of the product and no knob stays on a node. `was`: the node as it was."""
-        self._delete(BY_PLURAL["leases"], "default", f"virtops-maintenance-{name}")
+        for lease in (f"virtops-maintenance-{name}", "virtops-roll"):
+            self._delete(BY_PLURAL["leases"], "default", lease)
         node = self.request("GET", self.path_of(NODES, name=name))
         notes = [k for k in words.annotations(node) if k.startswith(("virtops.", "lab/"))]
         knobs = {

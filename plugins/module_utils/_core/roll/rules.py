@@ -208,6 +208,11 @@ def turn(
         return Verdict(Answer.GO, None, words.carries_on(entry), steps(entry, boot_id))
     if not may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED)))
+    return _place(roll, host, fleet, now, in_vain, left)
+
+
+def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool) -> Verdict:
+    """Is there a place for a host that waits? Those before it in the order have theirs first."""
     places = budget(roll.max_unavailable, len(fleet.hosts))
     out = unavailable(roll, fleet, host)
     waiting = roll.in_stage(Stage.WAITING)
@@ -217,7 +222,7 @@ def turn(
     if len(out) < places:
         return Verdict(Answer.WAIT, None, words.comes_later(host, ahead))
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
-    coming = [name for name in out if name in roll.hosts and name not in own]
+    coming = [name for name in out if name in waiting]
     under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
     others = [name for name in out if name in fleet.busy]
     if under_way and left:
@@ -263,13 +268,15 @@ def with_stage(
 ) -> Roll:
     """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
 
-    The roll ends with the last host that is done, and stops when a host fails or gets no place and
-    none is under way any more.
+    The roll ends with the last host that is done. It stops when none is under way any more and none
+    may begin: too many failed, or one that waits (WAITING) gets no place.
     """
     new = copy.deepcopy(roll)
     entry = new.hosts.get(host)
     if entry is None:
         raise RollTakenOver(words.is_not_of_it(roll, host))
+    if entry.stage is Stage.DONE:
+        return new
     if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
         entry.failed_in = entry.stage
     if entry.stage is not stage:
@@ -278,7 +285,9 @@ def with_stage(
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
     if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
         new.state = State.ENDED
-    elif not under_way and (message or not may_begin(new)):
+    elif not under_way and (
+        stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)
+    ):
         new.state = State.STOPPED
     return new
 

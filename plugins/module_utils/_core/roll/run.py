@@ -151,7 +151,7 @@ def note(
     """The host has come to this stage. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED)
+        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
         new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
         if _write(store, new, seen, clock):
             said = "" if new.state is State.RUNNING else words.result(new)

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.model.record import RecordError
-from ..._core.roll.record import Roll
+from ..._core.roll.record import Roll, State
 from ..._core.roll.rules import LEASE, Fleet
 from ..._core.roll.run import Clock
 from ..api.client import Client
@@ -34,8 +34,8 @@ class RollLease:
 
     def read(self) -> tuple[Roll | None, Obj | None]:
         lease = self._client.find(f"{self._path}/{names.ROLL_LEASE}")
-        text = facts.annotations(lease or {}).get(names.ROLL)
-        if text is None:
+        text = "" if lease is None else facts.annotations(lease).get(names.ROLL)
+        if not text:
             return None, lease
         try:
             return Roll.from_json(text), lease
@@ -49,7 +49,8 @@ class RollLease:
             "metadata": {"name": names.ROLL_LEASE},
         }
         notes = {**facts.annotations(body), names.ROLL: roll.to_json()}
-        spec = {**(body.get("spec") or {}), "holderIdentity": roll.run}
+        lives = roll.state in (State.RUNNING, State.ABORTING)
+        spec = {**(body.get("spec") or {}), "holderIdentity": roll.run if lives else ""}
         spec["leaseDurationSeconds"] = int(LEASE)
         meta = {**body["metadata"], "annotations": notes}
         body = {**body, "metadata": meta, "spec": spec}

@@ -1,0 +1,247 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who may begin a roll, carry it on, take a turn, or touch a host of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    RecordError,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    Roll,
+    Stage,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
+    Answer,
+    Ask,
+    Fleet,
+    RollRefused,
+    RollTakenOver,
+    Step,
+)
+
+NOW = "2026-01-01T00:00:00Z"
+HOSTS = ("a", "b", "c")
+FLEET = Fleet(HOSTS)
+ALL = tuple(Step)
+
+
+def ask(run: str = "one", hosts: tuple[str, ...] = HOSTS, **more: object) -> Ask:
+    return Ask(id="7f3a", run=run, hosts=hosts, **more)  # type: ignore[arg-type]
+
+
+def new(fleet: Fleet = FLEET, **more: object) -> Roll:
+    roll = rules.begin(None, ask(**more), False, fleet, NOW).roll  # type: ignore[arg-type]
+    assert roll is not None
+    return roll
+
+
+def at(roll: Roll, **stages: Stage) -> Roll:
+    for host, stage in stages.items():
+        roll = rules.with_stage(roll, host, stage, NOW)
+    return roll
+
+
+def turn(roll: Roll, host: str, fleet: Fleet = FLEET, boot: str = "") -> rules.Verdict:
+    return rules.turn(roll, host, fleet, boot, NOW)
+
+
+def test_a_second_roll_is_refused_until_the_first_is_proven_dead() -> None:
+    old = at(new(), a=Stage.DRAINING)
+    verdict = rules.begin(old, ask("two"), False, FLEET, NOW)
+    assert (verdict.answer, verdict.roll) == (Answer.WATCH, None)
+    for word in ("7f3a", "a draining since", "abort", "maintenance_take_over", "Nothing was done"):
+        assert word in verdict.message
+    dead = rules.begin(old, ask("two"), True, FLEET, NOW)
+    assert dead.answer is Answer.GO
+    assert dead.roll is not None and dead.roll.run == "two"
+
+
+def test_a_take_over_needs_no_proof() -> None:
+    verdict = rules.begin(new(), ask("two", take_over=True), False, FLEET, NOW)
+    assert verdict.answer is Answer.GO
+
+
+def test_a_roll_that_ended_well_is_over() -> None:
+    old = at(new(), a=Stage.DONE, b=Stage.DONE, c=Stage.DONE)
+    assert old.state is State.ENDED
+    verdict = rules.begin(old, ask("two"), False, FLEET, NOW)
+    assert verdict.roll is not None
+    assert verdict.roll.in_stage(Stage.WAITING) == list(HOSTS)
+
+
+def test_another_command_does_not_carry_on_what_is_unfinished() -> None:
+    old = rules.end(at(new(), a=Stage.DONE))
+    with pytest.raises(RollRefused, match="its hosts are a, b, c, not b"):
+        rules.begin(old, ask("two", ("b",)), False, FLEET, NOW)
+    with pytest.raises(RollRefused, match="its reboot is '', not 'no'"):
+        rules.begin(old, ask("two", options={"reboot": "no"}), False, FLEET, NOW)
+
+
+def test_a_take_over_with_other_hosts_keeps_those_that_are_half_done() -> None:
+    old = rules.end(at(new(), a=Stage.DONE, b=Stage.AT_WORK))
+    verdict = rules.begin(old, ask("two", ("c",), take_over=True), False, FLEET, NOW)
+    assert verdict.roll is not None
+    assert rules.order(verdict.roll) == ["b", "c"]
+
+
+def test_half_done_hosts_come_first_and_done_ones_not_at_all() -> None:
+    old = rules.end(at(new(), a=Stage.DONE, c=Stage.REBOOTING))
+    roll = rules.begin(old, ask("two"), False, FLEET, NOW).roll
+    assert roll is not None
+    assert rules.order(roll) == ["c", "b"]
+    assert turn(roll, "a").answer is Answer.DONE
+    assert turn(roll, "b").answer is Answer.WAIT
+
+
+@pytest.mark.parametrize(
+    ("stage", "boot", "steps"),
+    [
+        (Stage.DRAINING, "", ALL),
+        (Stage.EMPTY, "", ALL),
+        (Stage.AT_WORK, "", ALL),
+        (Stage.REBOOTING, "old", (Step.DRAIN, Step.REBOOT, Step.CHECK, Step.RESTORE)),
+        (Stage.REBOOTING, "new", (Step.CHECK, Step.RESTORE)),
+        (Stage.CHECKING, "new", (Step.CHECK, Step.RESTORE)),
+        (Stage.RESTORING, "new", (Step.CHECK, Step.RESTORE)),
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+def test_what_is_left_of_a_host(
+    stage: Stage, boot: str, steps: tuple[Step, ...], failed: bool
+) -> None:
+    """Work that ended is not done again, and no host is rebooted twice."""
+    roll = rules.with_stage(new(), "a", stage, NOW, "old")
+    if failed:
+        roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    roll = rules.begin(rules.end(roll), ask("two"), False, FLEET, NOW).roll or roll
+    verdict = turn(roll, "a", boot=boot)
+    assert (verdict.answer, verdict.steps) == (Answer.GO, steps)
+
+
+def test_hosts_begin_in_their_order_and_as_the_budget_allows() -> None:
+    roll = new(max_unavailable="2")
+    assert turn(roll, "c").answer is Answer.WAIT
+    for host in ("a", "b"):
+        verdict = turn(roll, host)
+        assert (verdict.answer, verdict.steps) == (Answer.GO, ALL)
+        roll = verdict.roll or roll
+    assert roll.in_stage(Stage.DRAINING) == ["a", "b"]
+    verdict = turn(roll, "c")
+    assert verdict.answer is Answer.WAIT
+    assert "2 hosts may be out at once, and a (draining since" in verdict.message
+    assert turn(at(roll, b=Stage.DONE), "c").answer is Answer.GO
+
+
+@pytest.mark.parametrize(
+    ("most", "hosts", "places"),
+    [("1", 9, 1), ("3", 9, 3), ("25%", 9, 2), ("5%", 9, 1), ("100%", 9, 9)],
+)
+def test_a_share_is_rounded_down_and_at_least_one(most: str, hosts: int, places: int) -> None:
+    assert rules.budget(most, hosts) == places
+
+
+def test_hosts_that_others_have_taken_out_count() -> None:
+    busy = Fleet((*HOSTS, "x"), {"x": "drained by another run"}, frozenset({"x"}))
+    verdict = turn(new(), "a", busy)
+    assert (verdict.answer, verdict.for_others) == (Answer.WAIT, True)
+    assert "x (drained by another run)" in verdict.message
+    assert rules.turn(new(), "a", busy, "", NOW, in_vain=True).answer is Answer.CLOSED
+    assert turn(new(count_others=False), "a", busy).answer is Answer.GO
+
+
+def test_nobody_waits_for_a_host_that_nobody_works_on() -> None:
+    verdict = turn(new(), "a", Fleet((*HOSTS, "x"), {"x": "does not answer"}))
+    assert verdict.answer is Answer.CLOSED
+    assert "maintenance_max_unavailable" in verdict.message
+    assert "maintenance_count_others=false" in verdict.message
+    assert verdict.roll is not None and verdict.roll.state is State.STOPPED
+
+
+def test_a_host_that_is_out_already_comes_first_and_needs_no_further_place() -> None:
+    fleet = Fleet(HOSTS, {"b": "cordoned by others"})
+    roll = new(fleet)
+    assert rules.order(roll) == ["b", "a", "c"]
+    assert turn(roll, "a", fleet).answer is Answer.WAIT
+    assert turn(roll, "b", fleet).answer is Answer.GO
+    # It is done and still out: somebody else has to put it back.
+    assert turn(at(roll, b=Stage.DONE), "a", fleet).answer is Answer.CLOSED
+
+
+def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
+    roll = at(new(max_unavailable="2"), a=Stage.DRAINING, b=Stage.AT_WORK)
+    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    assert turn(roll, "c").answer is Answer.CLOSED
+    assert roll.state is State.RUNNING, "b is still at work"
+    roll = at(roll, b=Stage.DONE)
+    assert roll.state is State.STOPPED
+    assert "Done: b. Out: a. Not begun: c. a has failed (draining): no space." in (
+        rules.words.result(roll)
+    )
+
+
+def test_more_failures_may_be_allowed() -> None:
+    roll = at(new(max_unavailable="2", max_failures=1), a=Stage.DRAINING)
+    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    assert turn(roll, "b").answer is Answer.GO
+
+
+def test_a_host_that_was_left_without_an_error_is_found_by_the_one_that_waits() -> None:
+    roll = at(new(), a=Stage.AT_WORK)
+    assert turn(roll, "b").answer is Answer.WAIT
+    verdict = rules.turn(roll, "b", FLEET, "", NOW, left=True)
+    assert verdict.answer is Answer.CLOSED
+    assert verdict.roll is not None
+    assert verdict.roll.hosts["a"].stage is Stage.FAILED
+    assert "left in the middle" in verdict.roll.hosts["a"].message
+
+
+def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:
+    roll = rules.begin(new(), ask("two", take_over=True), False, FLEET, NOW).roll
+    with pytest.raises(RollTakenOver, match="taken over"):
+        rules.check_run(roll, "one")
+    with pytest.raises(RollTakenOver, match="removed"):
+        rules.check_run(None, "one")
+    assert roll is not None
+    assert rules.check_run(roll, "two") is roll
+
+
+@pytest.mark.parametrize(
+    ("stage", "refused"),
+    [(Stage.WAITING, True), (Stage.AT_WORK, True), (Stage.FAILED, True), (Stage.DONE, False)],
+)
+def test_nobody_else_touches_a_host_of_a_roll_that_lives(stage: Stage, refused: bool) -> None:
+    roll = at(new(max_failures=1), b=Stage.DRAINING, a=stage)
+    assert bool(rules.refusal(roll, "a", "two")) is refused
+    assert rules.refusal(roll, "a", "one") == ""
+    assert rules.refusal(roll, "x", "two") == ""
+    assert rules.refusal(rules.end(roll), "a", "two") == "", "a stopped roll works on nothing"
+
+
+def test_the_record_is_read_as_it_was_written() -> None:
+    roll = at(new(options={"tasks": "x.yml"}), a=Stage.REBOOTING)
+    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "boot", "it did not come back")
+    assert Roll.from_json(roll.to_json()) == roll
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema":2}',
+        new().to_json().replace('"waiting"', '"somewhere"'),
+        new().to_json().replace('"beat":0', '"beat":"0"'),
+        new().to_json().replace('"name":"a"', '"name":1'),
+    ],
+)
+def test_what_is_no_record_is_an_error(text: str) -> None:
+    with pytest.raises(RecordError):
+        Roll.from_json(text)

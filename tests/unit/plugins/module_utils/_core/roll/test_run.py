@@ -1,0 +1,246 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a roll, read and written by several at once, in memory and by a clock of ours."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, run
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    Roll,
+    Stage,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
+    Ask,
+    Fleet,
+    RollRefused,
+    RollTakenOver,
+)
+
+HOSTS = ("a", "b", "c")
+
+
+class Store:
+    """`between`: what somebody else does between a read and the write after it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.between: list[Callable[[], None]] = []
+
+    def read(self) -> tuple[Roll | None, str]:
+        return (Roll.from_json(self.text) if self.text else None), self.text
+
+    def write(self, roll: Roll, seen: str) -> bool:
+        while self.between:
+            self.between.pop()()
+        if seen != self.text:
+            return False
+        self.text = roll.to_json()
+        return True
+
+    def fleet(self) -> Fleet:
+        return Fleet(HOSTS)
+
+    @property
+    def roll(self) -> Roll:
+        return Roll.from_json(self.text)
+
+
+class Time:
+    """`every`: what happens while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+        self.every: Callable[[], None] = lambda: None
+
+    def clock(self) -> run.Clock:
+        return run.Clock(lambda: self.at, lambda: "2026-01-01T00:00:00Z", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        self.every()
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def beat(store: Store) -> None:
+    roll, seen = store.read()
+    assert roll is not None
+    roll.beat += 1
+    store.write(roll, seen)
+
+
+def begin(store: Store, time: Time, runner: str, seconds: float = 200.0) -> dict[str, Any]:
+    ask = Ask(id=runner[:2], run=runner, hosts=HOSTS)
+    return run.begin(store, ask, time.clock(), time.at + seconds, {})
+
+
+def admit(store: Store, time: Time, host: str, runner: str) -> dict[str, Any]:
+    return run.turn(store, host, runner, "boot", time.clock(), time.at, {}, 60.0)
+
+
+def test_of_two_that_begin_at_once_one_wins(store: Store, time: Time) -> None:
+    store.between.append(lambda: begin(store, time, "other") and None)
+    time.every = lambda: beat(store)
+    with pytest.raises(RollRefused, match="a roll of this fleet already"):
+        begin(store, time, "mine")
+    assert store.roll.run == "other"
+
+
+def test_a_roll_that_nobody_renews_is_carried_on_after_a_minute(store: Store, time: Time) -> None:
+    begin(store, time, "dead")
+    admit(store, time, "a", "dead")
+    began = time.at
+    found = begin(store, time, "mine")
+    assert rules.LEASE < time.at - began < rules.LEASE + 10
+    assert found["order"] == ["a", "b", "c"]
+    assert store.roll.run == "mine"
+    with pytest.raises(RollTakenOver):
+        run.note(store, "a", "dead", Stage.EMPTY, time.clock())
+
+
+def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
+    begin(store, time, "slow")
+    began = time.at
+
+    def renew_once() -> None:
+        if began + rules.LEASE - 5 < time.at and store.roll.beat == 1:
+            run.note(store, "a", "slow", Stage.EMPTY, time.clock())
+
+    time.every = renew_once
+    with pytest.raises(RollRefused):
+        begin(store, time, "mine")
+
+
+def test_the_watch_goes_on_from_slice_to_slice(store: Store, time: Time) -> None:
+    begin(store, time, "dead")
+    notes: dict[str, Any] = {}
+    slices = 0
+    while True:
+        ask = Ask(id="m", run="mine", hosts=HOSTS)
+        found = run.begin(store, ask, time.clock(), time.at + 20, notes)
+        slices += 1
+        if found["ended"] == "final":
+            break
+        notes = found["watch"]
+    assert slices in (3, 4)
+
+
+def test_a_roll_that_stopped_is_carried_on_at_once(store: Store, time: Time) -> None:
+    begin(store, time, "first")
+    run.end(store, "first", time.clock())
+    began = time.at
+    begin(store, time, "mine")
+    assert time.at == began
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_never_more_hosts_are_out_than_the_budget(store: Store, time: Time, seed: int) -> None:
+    """Workers of one roll ask for turns and end, each between the read and the write of another."""
+    pick = random.Random(seed)
+    begin(store, time, "mine")
+    left = list(HOSTS)
+
+    def disturb() -> None:
+        if pick.random() < 0.5:
+            step(pick.choice(HOSTS))
+
+    def step(host: str) -> None:
+        if host in store.roll.out:
+            run.note(store, host, "mine", Stage.DONE, time.clock())
+        else:
+            admit(store, time, host, "mine")
+
+    while left and store.roll.state is State.RUNNING:
+        store.between = [disturb]
+        step(pick.choice(left))
+        assert len(store.roll.out) <= 1
+        left = [host for host in HOSTS if store.roll.hosts[host].stage is not Stage.DONE]
+    assert store.roll.state is State.ENDED
+
+
+def test_what_is_done_stays_done(store: Store, time: Time) -> None:
+    """A note whose answer was lost is made again; a failure after it is none of the host's."""
+    begin(store, time, "mine")
+    for host in HOSTS:
+        admit(store, time, host, "mine")
+        for stage in (Stage.DONE, Stage.DONE, Stage.FAILED):
+            run.note(store, host, "mine", stage, time.clock())
+    assert store.roll.state is State.ENDED
+
+
+def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    before = store.roll.beat
+    run.renew(store, "mine", time.clock(), time.at + 60, 0)
+    assert 3 <= store.roll.beat - before <= 5
+    time.every = lambda: run.note(store, "a", "mine", Stage.EMPTY, time.clock()) and None
+    before = store.roll.beat
+    run.renew(store, "mine", time.clock(), time.at + 60, 1)
+    assert store.roll.beat - before == 12, "those of the other one"
+
+
+def test_a_drain_by_others_waits_for_the_proof(store: Store, time: Time) -> None:
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    run.check_host(store, "a", "roll", time.clock(), False)
+    run.check_host(store, "x", "mine", time.clock(), False)
+    time.every = lambda: beat(store)
+    with pytest.raises(RollRefused, match="a belongs to roll ro"):
+        run.check_host(store, "a", "mine", time.clock(), False)
+    time.every = lambda: None
+    began = time.at
+    run.check_host(store, "a", "mine", time.clock(), False)
+    assert time.at - began > rules.LEASE
+
+
+def test_a_drain_under_way_stops_when_its_roll_is_taken_over(store: Store, time: Time) -> None:
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    run.check_host(store, "a", "roll", time.clock(), True)
+    ask = Ask(id="n", run="new", hosts=HOSTS, take_over=True)
+    run.begin(store, ask, time.clock(), time.at, {})
+    with pytest.raises(RollTakenOver):
+        run.check_host(store, "a", "roll", time.clock(), True)
+
+
+def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) -> None:
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    for host, runner in (("a", "other"), ("x", "roll"), ("b", "roll")):
+        run.note_seen(store, host, runner, Stage.EMPTY, time.clock())
+    assert store.roll.in_stage(Stage.EMPTY) == []
+    run.note_seen(store, "a", "roll", Stage.EMPTY, time.clock())
+    assert store.roll.in_stage(Stage.EMPTY) == ["a"]
+    run.note_seen(store, "a", "roll", Stage.RESTORING, time.clock())
+    assert store.roll.in_stage(Stage.EMPTY) == ["a"], "a restore of a host at work is no restore"
+
+
+def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    busy = Fleet((*HOSTS, "x"), {"x": "drained by another run"}, frozenset({"x"}))
+    store.fleet = lambda: busy  # type: ignore[method-assign]
+    notes: dict[str, Any] = {}
+    for _slice in range(9):
+        found = run.turn(store, "a", "mine", "", time.clock(), time.at + 20, notes, 60.0)
+        if found["ended"] == "final":
+            break
+        notes = found["watch"]
+    assert found["answer"] == "closed"
+    assert store.roll.state is State.STOPPED
