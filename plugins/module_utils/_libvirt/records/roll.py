@@ -33,7 +33,6 @@ PREFIX = "roll"
 # Seconds for the others after most have answered: one that reboots must not hold up each step.
 _GRACE = 2.0
 _LATE = "did not answer in time"
-_FAILS = (HostUnreachable, StoreError, libvirt.libvirtError)
 T = TypeVar("T")
 Seen = Mapping[str, frozenset[int]]
 
@@ -149,7 +148,7 @@ class RollVolumes:
                 if not seen[name].issuperset(set(store.generations(PREFIX)) - {number}):
                     self._withdraw(made, number)
                     return False
-            except _FAILS:
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
                 self._hosts[name].close()
         if not are_majority(made, self._quorum):
             self._withdraw(made, number)
@@ -170,7 +169,7 @@ class RollVolumes:
         try:
             for number in sorted(numbers):
                 self._hosts[name].store.delete(f"{PREFIX}.{number}")
-        except _FAILS:
+        except (HostUnreachable, StoreError, libvirt.libvirtError):
             self._hosts[name].close()
 
     def fleet(self) -> Fleet:

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One roll at a time, that carries on: by ansible-playbook, against the simulator."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubesim.kinds import BY_PLURAL, NODES
+
+LEASES = BY_PLURAL["leases"]
+HOSTS = "n1,n2,n3"
+
+
+def record(sim) -> dict[str, Any]:
+    """The record of the roll; without hosts if there is none."""
+    for lease in sim.all(LEASES):
+        if lease["metadata"]["name"] == "virtops-roll":
+            found: dict[str, Any] = json.loads(
+                lease["metadata"]["annotations"]["virtops.maintenance/roll"]
+            )
+            return {**found, "stages": {h["name"]: h["stage"] for h in found["hosts"]}}
+    return {"stages": {}, "state": "", "run": "", "beat": 0}
+
+
+def is_at(sim, host: str, *stages: str) -> bool:
+    return record(sim)["stages"].get(host) in stages
+
+
+def cordons(sim, since: int, node: str) -> list[str]:
+    """What was written to the node's spec."""
+    return [
+        call.body["spec"]
+        for call in sim.log[since:]
+        if call.method == "PATCH" and call.path.endswith(f"/nodes/{node}") and "spec" in call.body
+    ]
+
+
+@pytest.fixture
+def vms(sim):
+    """One VM on each node, of which that on n2 takes its time."""
+    for node, seconds in (("n1", "1"), ("n2", "25"), ("n3", "1")):
+        sim.add_vm(f"vm-{node}", node, migrate_seconds=seconds)
+
+
+def kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    process.send_signal(how)
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+    ],
+)
+@pytest.mark.usefixtures("vms")
+def test_the_same_command_carries_on_after_a_kill(sim, plays, how: signal.Signals) -> None:
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
+    process = plays.start("rolling_maintenance", **words)
+    sim.until(lambda: is_at(sim, "n2", "draining"), 120.0)
+    kill(process, how)
+    sim.until(lambda: record(sim)["state"] == "stopped", 60.0)
+    since = len(sim.log)
+    done = plays.own("rolling_maintenance", **words)
+    assert done.returncode == 0, done.stdout
+    assert set(record(sim)["stages"].values()) == {"done"}
+    assert cordons(sim, since, "n1") == [], "n1 was done"
+    assert sim.leftovers() == []
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("vms")
+def test_it_carries_on_where_all_processes_died_at_once(sim, plays, tmp_path: Path) -> None:
+    """As a container ends: nobody is left to say so, and the record is no longer written."""
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
+    process = plays.start("rolling_maintenance", alone=True, **words)
+    sim.until(lambda: is_at(sim, "n2", "draining"), 120.0)
+    kill(process, signal.SIGKILL)
+    done = plays.own("rolling_maintenance", **words)
+    assert done.returncode == 0, done.stdout
+    assert "There is a roll of this fleet already" in done.stdout, "it waits, and says for what"
+    assert set(record(sim)["stages"].values()) == {"done"}
+
+
+def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    process = plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
+    try:
+        sim.until(lambda: is_at(sim, "n1", "draining"), 120.0)
+        second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
+        assert second.returncode != 0
+        assert "There is a roll of this fleet already" in second.stdout
+        assert "n1 draining since" in second.stdout
+        for playbook, node in (("restore", "n1"), ("drain", "n3")):
+            refused = plays.own(playbook, maintenance_hosts=node)
+            assert refused.returncode != 0
+            assert f"{node} belongs to roll " in refused.stdout, refused.stdout
+        assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
+        assert not sim.find(NODES, "n3")["spec"].get("unschedulable")
+        assert record(sim)["run"] != "" and record(sim)["state"] == "running"
+    finally:
+        kill(process, signal.SIGKILL)
+
+
+@pytest.mark.full
+def test_of_two_rolls_at_the_same_moment_one_is_refused(sim, plays) -> None:
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
+    both = [plays.start("rolling_maintenance", **words) for _n in range(2)]
+    codes = sorted(process.wait() for process in both)
+    assert codes[0] == 0
+    assert codes[1] != 0
+
+
+@pytest.mark.full
+def test_the_next_host_begins_when_the_budget_allows(sim, plays) -> None:
+    """Two at once, of which one takes long: the third does not wait for the slower one."""
+    for node, seconds in (("n1", "30"), ("n2", "1"), ("n3", "1")):
+        sim.add_vm(f"vm-{node}", node, migrate_seconds=seconds)
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
+    process = plays.start("rolling_maintenance", maintenance_max_unavailable=2, **words)
+    most = 0
+
+    def third_is_begun() -> bool:
+        nonlocal most
+        out = [n for n in sim.all(NODES) if n["spec"].get("unschedulable")]
+        most = max(most, len(out))
+        return not is_at(sim, "n3", "waiting") and bool(record(sim)["stages"])
+
+    try:
+        sim.until(third_is_begun, 120.0)
+        assert is_at(sim, "n2", "done") and not is_at(sim, "n1", "done")
+        assert most == 2
+    finally:
+        kill(process, signal.SIGKILL)
+
+
+@pytest.mark.full
+def test_a_node_that_others_cordoned_is_out_already(sim, plays) -> None:
+    sim.edit(NODES, "n3", lambda o: o["spec"].update(unschedulable=True))
+    words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
+    done = plays.own("rolling_maintenance", **words)
+    assert done.returncode != 0
+    assert "n1 is not begun: 1 host may be out at once" in done.stdout
+    assert "n3 (cordoned by others)" in done.stdout
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
+    again = plays.own("rolling_maintenance", maintenance_count_others=False, **words)
+    assert again.returncode == 0, again.stdout
+
+
+@pytest.mark.full
+def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
+    process = plays.start("rolling_maintenance", **words)
+    sim.until(lambda: is_at(sim, "n1", "draining"), 120.0)
+    other = plays.start("rolling_maintenance", maintenance_take_over=True, **words)
+    assert process.wait() != 0
+    assert other.wait() == 0
+    assert is_at(sim, "n1", "done")

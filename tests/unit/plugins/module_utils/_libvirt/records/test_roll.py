@@ -1,0 +1,203 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a roll on three hosts: two writers at once, hosts that are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    HostEntry,
+    Roll,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
+    HostUnreachable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
+    roll as module,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
+    RollUnreadable,
+    RollVolumes,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
+    Generation,
+    VolumeTorn,
+)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
+
+QUORUM = ("a", "b", "c")
+
+
+@pytest.fixture(autouse=True)
+def _binding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "libvirt", fakes.Binding())
+
+
+class Hosts:
+    """The volumes of each host. `before`: what somebody else does before the n-th call of all."""
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, dict[str, str]] = {name: {} for name in QUORUM}
+        self.off: set[str] = set()
+        self.calls = 0
+        self.before: dict[int, Callable[[], object]] = {}
+
+    def called(self) -> None:
+        self.calls += 1
+        self.before.pop(self.calls, lambda: None)()
+
+
+class Host:
+    """What RollVolumes asks of a host. `counted`: its calls are moments for others to act in."""
+
+    class config:  # noqa: N801 - an attribute of the real one
+        uri = "test:///"
+
+    def __init__(self, hosts: Hosts, name: str, counted: bool) -> None:
+        self._hosts, self._name, self._counted = hosts, name, counted
+
+    @property
+    def store(self) -> Host:
+        if self._counted:
+            self._hosts.called()
+        if self._name in self._hosts.off:
+            raise HostUnreachable("test:///", "off")
+        return self
+
+    def close(self) -> None:
+        return
+
+    def names(self) -> list[str]:
+        return sorted(self._hosts.volumes[self._name])
+
+    def create(self, name: str, data: bytes) -> bool:
+        mine = self._hosts.volumes[self._name]
+        return mine.setdefault(name, data.decode()) is not None and mine[name] == data.decode()
+
+    def delete(self, name: str) -> bool:
+        return self._hosts.volumes[self._name].pop(name, None) is not None
+
+    def generations(self, prefix: str) -> list[int]:
+        return sorted(int(name.rpartition(".")[2]) for name in self.names() if prefix in name)
+
+    def read_generation(self, prefix: str) -> Generation | None:
+        have = self.generations(prefix)
+        for number in reversed(have):
+            text = self._hosts.volumes[self._name][f"{prefix}.{number}"]
+            if text:
+                return Generation(number, text)
+        if have:
+            raise VolumeTorn(prefix)
+        return None
+
+
+def roll(run: str) -> Roll:
+    return Roll("7f3a", run, "", "", "", {"a": HostEntry("a")})
+
+
+def volumes(hosts: Hosts, counted: bool = False) -> RollVolumes:
+    found = {name: Host(hosts, name, counted) for name in QUORUM}
+    return RollVolumes(found, QUORUM)  # type: ignore[arg-type]
+
+
+def run_of(hosts: Hosts) -> str:
+    found, _seen = volumes(hosts).read()
+    return found.run if found else ""
+
+
+def put(hosts: Hosts, run: str) -> bool:
+    return put_over(hosts, run)[0]
+
+
+def put_over(hosts: Hosts, run: str) -> tuple[bool, str]:
+    """(was it written, over what)"""
+    store = volumes(hosts)
+    found, seen = store.read()
+    return store.write(roll(run), seen), found.run if found else ""
+
+
+@pytest.mark.parametrize("old", ["", "old"])
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_of_two_writers_at_most_one_wins(moment: int, old: str) -> None:
+    """The other one reads and writes whole in one moment of this one's write, if it has so many."""
+    hosts = Hosts()
+    if old:
+        put(hosts, old)
+    mine = volumes(hosts, counted=True)
+    _found, seen = mine.read()
+    hosts.calls, others = 0, [(False, "")]
+    hosts.before[moment] = lambda: others.append(put_over(hosts, "other"))
+    ours = mine.write(roll("mine"), seen)
+    theirs, over = others[-1]
+    assert ours or len(others) > 1, "nobody is in its way"
+    assert not (ours and theirs and over != "mine"), "one has written over what it did not read"
+    assert run_of(hosts) == ("other" if theirs else "mine" if ours else old)
+
+
+def test_a_write_that_is_not_the_next_one_is_lost() -> None:
+    hosts = Hosts()
+    first, second = volumes(hosts), volumes(hosts)
+    seen = second.read()[1]
+    assert first.write(roll("first"), first.read()[1])
+    assert not second.write(roll("second"), seen)
+    assert run_of(hosts) == "first"
+    assert all(len(found) == 1 for found in hosts.volumes.values()), "nothing else stays"
+
+
+@pytest.mark.parametrize(("writes", "reads"), [*product(QUORUM, QUORUM)])
+def test_one_host_that_is_off_hides_nothing(writes: str, reads: str) -> None:
+    hosts = Hosts()
+    put(hosts, "old")
+    hosts.off = {writes}
+    assert put(hosts, "new")
+    hosts.off = {reads}
+    assert run_of(hosts) == "new"
+    assert put(hosts, "newer")
+    hosts.off = set()
+    assert run_of(hosts) == "newer"
+
+
+def test_without_a_majority_nothing_is_read_or_written() -> None:
+    hosts = Hosts()
+    put(hosts, "old")
+    store = volumes(hosts)
+    seen = store.read()[1]
+    hosts.off = {"a", "c"}
+    with pytest.raises(RollUnreadable, match="most must answer"):
+        store.read()
+    with pytest.raises(RollUnreadable, match="only b of a, b, c took it"):
+        store.write(roll("new"), seen)
+    found = store.read_any()
+    assert found is not None and found.run == "old"
+    hosts.off = set()
+    assert run_of(hosts) == "old"
+
+
+def test_what_a_killed_writer_left_is_written_over() -> None:
+    hosts = Hosts()
+    put(hosts, "old")
+    hosts.volumes["a"]["roll.2"] = ""  # torn
+    assert run_of(hosts) == "old"
+    assert put(hosts, "new")
+    assert run_of(hosts) == "new"
+    assert hosts.volumes["a"].keys() == hosts.volumes["b"].keys()
+
+
+def test_cordoned_and_silent_hosts_are_out() -> None:
+    hosts = Hosts()
+    hosts.volumes["a"].update({"cordon": "", "record.3": "x"})
+    hosts.volumes["b"]["cordon"] = ""
+    hosts.off = {"c"}
+    fleet = volumes(hosts).fleet()
+    assert fleet.out == {
+        "a": "drained by another run",
+        "b": "cordoned by others",
+        "c": "does not answer",
+    }
+    assert fleet.busy == {"a"}
