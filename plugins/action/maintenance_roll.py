@@ -28,6 +28,8 @@ _ROLL = (
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
     *("slice", "rank"),
 )
+# After these the roll is over, or has hosts left.
+_ENDS = ("ended", "aborted")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
 _REACH_FOR = {"noted": 60}
 # Seconds between two tries to reach a host that may be rebooting.
@@ -70,7 +72,10 @@ class ActionModule(ActionBase):
         finally:
             if name:
                 waits(name)
-        if args.get("state") == "begun" and not (result.get("failed") or self._task.check_mode):
+        begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (
+            *("aborting", "go"),
+        )
+        if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
         return {**base, **result}
 
@@ -94,7 +99,7 @@ class ActionModule(ActionBase):
                 continue
             message = plain(str(result.get("message") or ""))
             result["changed"] = changed = changed or bool(result.get("changed"))
-            if args.get("state") == "ended" and result.get("answer") == "closed":
+            if args.get("state") in _ENDS and result.get("answer") == "closed":
                 return {**result, "failed": True, "msg": message}
             if message and message != shown and args.get("state") != "noted":
                 display.display(message)

@@ -23,9 +23,11 @@ options:
       - V(renewed) writes to the record now and then for as long as O(slice), so that everybody sees
         that the roll lives.
       - V(ended) says how the roll ended. One with hosts left waits for the same command.
+      - V(aborting) stops the roll, whoever has it, and says which hosts are to be given back.
+        V(aborted) ends that, once O(stage=waiting) was noted of all of them.
       - V(read) only reads.
     type: str
-    choices: [begun, admitted, noted, renewed, ended, read]
+    choices: [begun, admitted, noted, renewed, ended, aborting, aborted, read]
     required: true
   hosts:
     description: With O(state=begun) the hosts of the roll, in their order.
@@ -37,9 +39,10 @@ options:
     type: str
     default: ''
   stage:
-    description: With O(state=noted) how far the host is.
+    description:
+      - With O(state=noted) how far the host is. V(waiting) is for one that an abort has given back.
     type: str
-    choices: [empty, at work, rebooting, checking, restoring, done, failed]
+    choices: [waiting, empty, at work, rebooting, checking, restoring, done, failed]
   message:
     description: With O(stage=failed) why.
     type: str

@@ -19,8 +19,7 @@ description:
   - Makes the O(virtops.maintenance.virt_drain#module:peers) list of a host from the variables of
     all hosts of its fleet.
   - Reads C(maintenance_peer_uri) (required), C(maintenance_memory), C(maintenance_reserve),
-    C(maintenance_migrate_uri), C(maintenance_roll_done), C(maintenance_labels) and
-      C(maintenance_taints) of each host.
+    C(maintenance_migrate_uri), C(maintenance_labels) and C(maintenance_taints) of each host.
 positional: hostvars, node, roll
 options:
   _input:
@@ -37,7 +36,7 @@ options:
     type: str
     required: true
   roll:
-    description: Hosts of the roll in their order. A host that is still to come is chosen last.
+    description: Hosts of the roll that are still to come, in their order. They are chosen last.
     type: list
     elements: str
     default: []
@@ -53,7 +52,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: One entry a peer, with C(name), C(uri), C(migrate_uri), C(memory), C(reserve),
-    C(roll_rank), C(roll_done), C(labels) and C(taints).
+    C(roll_rank), C(labels) and C(taints).
   type: list
   elements: dict
 """
@@ -89,7 +88,6 @@ def peers(
                 "memory": _mib(name, facts, "maintenance_memory"),
                 "reserve": _mib(name, facts, "maintenance_reserve"),
                 "roll_rank": ranks.get(name),
-                "roll_done": bool(facts.get("maintenance_roll_done", False)),
                 "labels": dict(facts.get("maintenance_labels") or {}),
                 "taints": list(facts.get("maintenance_taints") or []),
             }

@@ -22,7 +22,7 @@ from typing import Any
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
-_LOOKS = 20  # at its workers, in that time
+_SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
 # Of the errors of the module: there is nothing to be renewed any more.
 _OVER = ("RollTakenOver", "RollRefused")
@@ -52,14 +52,14 @@ def own_run() -> str:
 def others_work() -> bool:
     """Does any other worker of this ansible-playbook do anything but wait for its turn?
 
-    Between two tasks a host has no worker, so one look is not enough.
+    Between two tasks a host has no worker, so one sample is not enough.
     """
     playbook = os.getppid()
-    for _look in range(_LOOKS):
+    for _time in range(_SAMPLES):
         for pid in _children(playbook):
             if pid != os.getpid() and _started(pid) and _comm(pid) != WAITS:
                 return True
-        time.sleep(_ALIVE / _LOOKS)
+        time.sleep(_ALIVE / _SAMPLES)
     return False
 
 

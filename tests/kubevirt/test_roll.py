@@ -35,19 +35,14 @@ def is_at(sim, host: str, *stages: str) -> bool:
     return record(sim)["stages"].get(host) in stages
 
 
-def cordons(sim, since: int, node: str) -> list[str]:
-    """What was written to the node's spec."""
-    return [
-        call.body["spec"]
-        for call in sim.log[since:]
-        if call.method == "PATCH" and call.path.endswith(f"/nodes/{node}") and "spec" in call.body
-    ]
+def written_to(sim, since: int, node: str) -> list[str]:
+    return [c.method for c in sim.log[since:] if c.method != "GET" and f"/nodes/{node}" in c.path]
 
 
 @pytest.fixture
 def vms(sim):
     """One VM on each node, of which that on n2 takes its time."""
-    for node, seconds in (("n1", "1"), ("n2", "25"), ("n3", "1")):
+    for node, seconds in (("n1", "1"), ("n2", "100"), ("n3", "1")):
         sim.add_vm(f"vm-{node}", node, migrate_seconds=seconds)
 
 
@@ -75,7 +70,7 @@ def test_the_same_command_carries_on_after_a_kill(sim, plays, how: signal.Signal
     done = plays.own("rolling_maintenance", **words)
     assert done.returncode == 0, done.stdout
     assert set(record(sim)["stages"].values()) == {"done"}
-    assert cordons(sim, since, "n1") == [], "n1 was done"
+    assert written_to(sim, since, "n1") == [], "n1 was done"
     assert sim.leftovers() == []
 
 
@@ -94,10 +89,10 @@ def test_it_carries_on_where_all_processes_died_at_once(sim, plays, tmp_path: Pa
 
 
 def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="300")
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
     process = plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
     try:
-        sim.until(lambda: is_at(sim, "n1", "draining"), 120.0)
+        sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"), 120.0)
         second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
         assert second.returncode != 0
         assert "There is a roll of this fleet already" in second.stdout
@@ -125,7 +120,7 @@ def test_of_two_rolls_at_the_same_moment_one_is_refused(sim, plays) -> None:
 @pytest.mark.full
 def test_the_next_host_begins_when_the_budget_allows(sim, plays) -> None:
     """Two at once, of which one takes long: the third does not wait for the slower one."""
-    for node, seconds in (("n1", "30"), ("n2", "1"), ("n3", "1")):
+    for node, seconds in (("n1", "200"), ("n2", "1"), ("n3", "1")):
         sim.add_vm(f"vm-{node}", node, migrate_seconds=seconds)
     words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", maintenance_max_unavailable=2, **words)
@@ -160,7 +155,7 @@ def test_a_node_that_others_cordoned_is_out_already(sim, plays) -> None:
 
 @pytest.mark.full
 def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="20")
+    sim.add_vm("vm", "n1", migrate_seconds="100")
     words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
     sim.until(lambda: is_at(sim, "n1", "draining"), 120.0)
@@ -168,3 +163,22 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     assert process.wait() != 0
     assert other.wait() == 0
     assert is_at(sim, "n1", "done")
+
+
+def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    sim.add_vm("other", "n1", migrate_seconds="1")
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
+    process = plays.start("rolling_maintenance", **words)
+    sim.until(lambda: sim.node_of("other") != "n1", 120.0)
+    done = plays.own("abort")
+    assert done.returncode == 0, done.stdout
+    assert process.wait() != 0
+    assert record(sim)["state"] == "aborted"
+    assert sim.node_of("vm") == "n1"
+    assert sim.leftovers() == []
+    assert not any(node["spec"].get("unschedulable") for node in sim.all(NODES))
+    again = plays.own("abort")
+    assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
+    after = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
+    assert after.returncode == 0, after.stdout

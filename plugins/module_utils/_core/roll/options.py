@@ -17,11 +17,13 @@ from . import run
 from .record import Stage
 from .rules import Ask
 
-STAGES = [stage.value for stage in Stage if stage not in (Stage.WAITING, Stage.DRAINING)]
+STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": ["begun", "admitted", "noted", "renewed", "ended", "read"],
+        "choices": [
+            *("begun", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read"),
+        ],
         "required": True,
     },
     "hosts": {"type": "list", "elements": "str", "default": []},
@@ -58,16 +60,19 @@ def answer_of(
     """
     state, host, runner = params["state"], params["roll_host"], params["roll_run"]
     until = here.now() + params["slice"]
-    if state == "read":
+    if state == "read" or (check and state in ("ended", "aborting", "aborted")):
         return run.read(store)
     if not runner:
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
-    if state == "begun":
-        return run.begin(store, ask(params), here, until, params["watch"], check)
-    if state == "ended":
-        return run.read(store) if check else run.end(store, runner, here)
-    if state == "renewed":
-        return run.renew(store, runner, here, until, params["rank"])
+    of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {
+        "begun": lambda: run.begin(store, ask(params), here, until, params["watch"], check),
+        "ended": lambda: run.end(store, runner, here),
+        "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
+        "aborting": lambda: run.abort(store, runner, params["requester"], here),
+        "aborted": lambda: run.aborted(store, runner, here),
+    }
+    if state in of_the_roll:
+        return of_the_roll[state]()
     if not host:
         raise PolicyError(f"roll_host is missing: with state={state} it names the host")
     if check:

@@ -164,6 +164,23 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
     return roll
 
 
+def abort(roll: Roll, run: str, requester: str, now: str) -> Roll:
+    """Nothing of the roll goes on, and `run` gives back what is out. Its own playbook learns it
+    with its next step."""
+    new = copy.deepcopy(roll)
+    new.run, new.state, new.written = run, State.ABORTING, now
+    new.requester = requester or roll.requester
+    return new
+
+
+def aborted(roll: Roll) -> Roll:
+    """All hosts that were out have been given back, or the abort is not over."""
+    new = copy.deepcopy(roll)
+    if not new.out:
+        new.state = State.ABORTED
+    return new
+
+
 def order(roll: Roll) -> list[str]:
     """The hosts that the playbook goes through: half done ones first; no host that is done."""
     left = [entry for entry in roll.hosts.values() if entry.stage is not Stage.DONE]
@@ -282,6 +299,8 @@ def with_stage(
     if entry.stage is not stage:
         entry.stage, entry.since = stage, now
     entry.message, entry.boot_id = message, boot_id or entry.boot_id
+    if new.state is State.ABORTING:
+        return new
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
     if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
         new.state = State.ENDED

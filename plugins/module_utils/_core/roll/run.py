@@ -151,10 +151,10 @@ def note(
     """The host has come to this stage. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
+        roll = rules.check_run(found, run, State.STOPPED, State.ENDED, State.ABORTING)
         new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
         if _write(store, new, seen, clock):
-            said = "" if new.state is State.RUNNING else words.result(new)
+            said = words.result(new) if new.state in (State.STOPPED, State.ENDED) else ""
             return _answer(Verdict(Answer.GO, new, said), new)
 
 
@@ -178,6 +178,31 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             return _answer(Verdict(answer, None, words.result(new)), new)
 
 
+def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str, Any]:
+    """Stop the roll, whoever has it. `order`: the hosts that are to be given back."""
+    while True:
+        roll, seen = store.read()
+        if roll is None or roll.state in rules.OVER:
+            return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
+        if roll.run == run and roll.state is State.ABORTING:
+            return _answer(Verdict(Answer.GO), roll, order=roll.out)
+        new = rules.abort(roll, run, requester, clock.wall())
+        if _write(store, new, seen, clock):
+            return _answer(Verdict(Answer.GO, new, words.aborts(roll)), new, order=new.out)
+
+
+def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
+    """The abort's playbook has come to its end. Raises RollTakenOver."""
+    while True:
+        found, seen = store.read()
+        if found is None or found.state in rules.OVER:
+            return _answer(Verdict(Answer.DONE), found)
+        new = rules.aborted(rules.check_run(found, run, State.ABORTING))
+        if new.state is found.state or _write(store, new, seen, clock):
+            answer = Answer.CLOSED if new.out else Answer.DONE
+            return _answer(Verdict(answer, None, words.how_aborted(new)), new)
+
+
 def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> dict[str, Any]:
     """Write to the record when nobody has for a while. Several do this, in case one cannot.
 
@@ -187,7 +212,7 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
     mark, since = -1, clock.now()
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run)
+        roll = rules.check_run(found, run, State.ABORTING)
         now = clock.now()
         if roll.beat != mark:
             mark, since = roll.beat, now
@@ -217,7 +242,7 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool)
     """
     roll, _seen = store.read()
     if roll is not None and roll.run == run:
-        rules.check_run(roll, run)
+        rules.check_run(roll, run, State.ABORTING)
         return
     if begun:
         if roll is not None and host in roll.out and rules.refusal(roll, host, run):

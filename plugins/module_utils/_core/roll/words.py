@@ -81,6 +81,25 @@ def is_resumed(old: Roll, new: Roll) -> str:
     return f"roll {new.id}{taken}: {_how_far(old)}"
 
 
+def no_roll(roll: Roll | None) -> str:
+    if roll is None:
+        return "there is no roll"
+    return f"there is no roll: {roll.id} {roll.state.value} at {roll.written}"
+
+
+def aborts(roll: Roll) -> str:
+    return f"roll {roll.id} is aborted; to be given back: {_names(roll.out)}"
+
+
+def how_aborted(roll: Roll) -> str:
+    if not roll.out:
+        return f"roll {roll.id} was aborted; nothing of it is out"
+    return (
+        f"Roll {roll.id} is aborted, but not given back: {_names(roll.out)}. Repair the cause and"
+        " run the playbook abort again."
+    )
+
+
 def is_missing() -> str:
     return "There is no roll any more: its record was removed meanwhile. Nothing more is done."
 
