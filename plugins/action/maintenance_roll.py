@@ -97,7 +97,8 @@ class ActionModule(ActionBase):
                     raise
                 time.sleep(_AGAIN)
                 continue
-            message = plain(str(result.get("message") or ""))
+            said = str(result.get("message") or "").splitlines()
+            message = "\n".join(plain(line) for line in said)
             result["changed"] = changed = changed or bool(result.get("changed"))
             if args.get("state") in _ENDS and result.get("answer") == "closed":
                 return {**result, "failed": True, "msg": message}

@@ -224,9 +224,9 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
 
 
 def read(store: RollStore) -> dict[str, Any]:
-    """The record as it is."""
+    """The record as it is, in words too."""
     roll, _seen = store.read()
-    return _answer(Verdict(Answer.DONE), roll)
+    return _answer(Verdict(Answer.DONE, None, words.status(roll)), roll)
 
 
 def without_record() -> dict[str, Any]:

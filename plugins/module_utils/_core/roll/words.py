@@ -87,6 +87,24 @@ def no_roll(roll: Roll | None) -> str:
     return f"there is no roll: {roll.id} {roll.state.value} at {roll.written}"
 
 
+def status(roll: Roll | None) -> str:
+    """A table for people: who, since when, each host, and what to type next."""
+    if roll is None:
+        return no_roll(None)
+    lines = [f"{name_of(roll)}: {roll.state.value}, last written {roll.written}"]
+    if roll.reason:
+        lines.append(f"reason: {roll.reason}")
+    width = max(len(name) for name in roll.hosts)
+    for entry in roll.hosts.values():
+        what = has_failed(entry).partition(" ")[2] if entry.failed_in else entry.message
+        lines.append(f"{entry.name:{width}}  {at_stage(entry)}{'  ' + what if what else ''}")
+    if roll.state is State.STOPPED:
+        lines.append("Give the same command again to carry it on, or run the playbook abort.")
+    if roll.state is State.ABORTING:
+        lines.append("If no abort is running, run the playbook abort again.")
+    return "\n".join(lines)
+
+
 def aborts(roll: Roll) -> str:
     return f"roll {roll.id} is aborted; to be given back: {_names(roll.out)}"
 

@@ -16,16 +16,16 @@ from ansible_collections.virtops.maintenance.plugins.filter.peers import peers
 HOSTVARS: dict[str, dict[str, Any]] = {
     "host-a": {"maintenance_peer_uri": "qemu+tls://host-a/system"},
     "host-b": {"maintenance_peer_uri": "qemu+tls://host-b/system", "maintenance_memory": "4096"},
-    "host-c": {"maintenance_peer_uri": "qemu+tls://host-c/system", "maintenance_roll_done": True},
+    "host-c": {"maintenance_peer_uri": "qemu+tls://host-c/system"},
     "bare": {},
 }
 
 
 def test_peers_of_a_host() -> None:
     found = peers(["host-a", "host-b", "host-c"], HOSTVARS, "host-a", ["host-c", "host-b"])
-    assert [(p["name"], p["roll_rank"], p["roll_done"]) for p in found] == [
-        ("host-b", 1, False),
-        ("host-c", 0, True),
+    assert [(p["name"], p["roll_rank"]) for p in found] == [
+        ("host-b", 1),
+        ("host-c", 0),
     ]
     assert found[0]["memory"] == 4096
 

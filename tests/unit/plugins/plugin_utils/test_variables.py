@@ -96,4 +96,4 @@ def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
         set(SHARED) - {"maintenance_own_variables"}
     )
     for spec in known().values():
-        assert spec["type"] in ("str", "bool", "int", "float", "list", "dict", "path", "raw")
+        assert spec["type"] in ("str", "bool", "int", "float", "list", "dict", "path", "raw", "share")

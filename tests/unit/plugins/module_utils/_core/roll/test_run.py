@@ -232,6 +232,38 @@ def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) ->
     assert store.roll.in_stage(Stage.EMPTY) == ["a"], "a restore of a host at work is no restore"
 
 
+def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(
+    store: Store, time: Time
+) -> None:
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    found = run.abort(store, "abort", "bob", time.clock())
+    assert (found["answer"], found["order"]) == ("go", ["a"])
+    with pytest.raises(RollTakenOver, match="aborted by bob"):
+        run.check_host(store, "a", "roll", time.clock(), True)
+    run.check_host(store, "a", "abort", time.clock(), False)
+    assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
+    with pytest.raises(RollRefused, match="Run the playbook abort again"):
+        begin(store, time, "next")
+    run.note(store, "a", "abort", Stage.WAITING, time.clock())
+    assert run.aborted(store, "abort", time.clock())["answer"] == "done"
+    assert run.abort(store, "again", "", time.clock())["order"] == []
+    begin(store, time, "next")
+    assert store.roll.run == "next"
+
+
+def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -> None:
+    assert run.read(store)["message"] == "there is no roll"
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "no space")
+    lines = run.read(store)["message"].splitlines()
+    assert lines[0].startswith("roll ro, begun 2026-01-01T00:00:00Z: stopped")
+    assert lines[1] == "a  failed since 2026-01-01T00:00:00Z  has failed (draining): no space"
+    assert lines[2] == "b  waiting since 2026-01-01T00:00:00Z"
+    assert "same command again" in lines[-1]
+
+
 def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
     begin(store, time, "mine")
     busy = Fleet((*HOSTS, "x"), {"x": "drained by another run"}, frozenset({"x"}))
