@@ -43,6 +43,7 @@ options:
 extends_documentation_fragment:
   - virtops.maintenance._roll
   - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.kubevirtgroup
 attributes:
   check_mode:
     support: full
