@@ -21,6 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables imp
 )
 
 ROOT = Path(__file__).resolve().parents[4]
+TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "share")
 
 
 def told(**given: Any) -> list[str]:
@@ -96,4 +97,4 @@ def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
         set(SHARED) - {"maintenance_own_variables"}
     )
     for spec in known().values():
-        assert spec["type"] in ("str", "bool", "int", "float", "list", "dict", "path", "raw", "share")
+        assert spec["type"] in TYPES
