@@ -13,6 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -31,6 +32,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate, Move
+from fleetsim.platform import ModelPlatform
 
 ONCE = replace(POLICY, max_attempts=1)
 
@@ -116,3 +118,19 @@ def test_what_moves_on_from_its_target_is_waited_for_as_long_as_it_takes(fate: F
     made.advance(made.clock + 1.0)
     assert run(made, policy, name="again").phase is NodePhase.DRAINED
     assert list(made.machines["c"].domains) == ["u1"]
+
+
+def test_what_a_killed_drain_moved_is_no_move_of_others_for_the_restore() -> None:
+    """It arrived when nobody looked, and its definition stayed here: autostart goes with it."""
+    made = two(vm(1, "a", autostart=True))
+    made.fate = lambda _vm, _attempt: Fate(leftover=True)
+    platform = ModelPlatform(made, "a")
+    record = begin(None, "a", "drained", "killed", platform.now(), platform.own.boot_id)
+    engine = Engine(platform, POLICY, record)
+    while not made.moves:
+        engine.step()
+    made.advance(made.clock + 100.0)
+    outcome = run(made, intent="active", name="back")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.ACTIVE, ("moved", ""))
+    assert "u1" not in made.machines["a"].domains
+    assert made.machines["b"].domains["u1"].autostart
