@@ -348,4 +348,6 @@ def close_attempt(step: Step, uuid: str) -> None:
     gone = step.here.get(uuid) is None and seen is not None and seen.state in ACTIVE_STATES
     if gone and _outcome_is_coming(step, step.record.vms[uuid]):
         return  # see `arrived`
+    if step.situations[uuid] is Situation.ARRIVED_LEFTOVER:
+        return  # whose move that was, `clean_source` tells
     close_with_outcome(step, step.record.vms[uuid], seen.node if gone and seen else "")

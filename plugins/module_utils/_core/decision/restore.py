@@ -131,8 +131,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     if uuid in step.unsure or situation is Situation.UNREADABLE:
         migrations.wait_for_reading(step, entry, situation)
         return entry.ending == Ending.NONE.value
-    if situation is not Situation.ARRIVED_LEFTOVER:  # whose move that was, `clean_source` tells
-        migrations.close_attempt(step, uuid)
+    migrations.close_attempt(step, uuid)
     if migrations.release_unneeded_claim(step, uuid):
         return entry.ending == Ending.NONE.value
     vm = step.here.get(uuid)
