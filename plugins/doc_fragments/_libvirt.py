@@ -92,7 +92,8 @@ options:
       - Directories and devices of which you know that all hosts see the same data at that path.
         Absolute paths.
       - Needed only for what cannot be read, for example a SAN's device without a world-wide name.
-        A path that is wrongly named here is not copied, and its VM may start on other data.
+        A path that is wrongly named here is not copied. Of files, each target has to show that it
+        has the same directory; of devices it is believed.
       - A running VM whose writable disk is a file there migrates only if libvirt too takes the file
         system for shared. It knows NFS, CIFS, CephFS, GlusterFS, GFS2, OCFS2 and a few more; any
         other has to be named in C(shared_filesystems) of C(/etc/libvirt/qemu.conf) on all hosts, if

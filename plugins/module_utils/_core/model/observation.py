@@ -148,8 +148,9 @@ class VM:
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
     `restarted`: it is not the instance that was last seen; it was started anew.
     `kept_off`: it is off and its owner wants it so, whoever stopped it.
+    `instance`: which start of it this is, where the platform tells it apart; empty: it does not.
     `next_start`: how what it starts with next differs from what runs now; empty: in nothing that
-    matters.
+    matters. `unshown`: what of it can be known only when the drain looks, in sentences.
     """
 
     uuid: str
@@ -184,6 +185,8 @@ class VM:
     restarted: bool = False
     kept_off: Finding | None = None
     next_start: str = ""
+    instance: str = ""
+    unshown: tuple[str, ...] = ()
 
     @property
     def active(self) -> bool:

@@ -49,6 +49,8 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
         yield report(Check.PENDING_CHANGES, vm.next_start, soft=True)
     if choice.way is Way.MIGRATE:
         yield from _target(facts, seen, report)
+    if choice.way in (Way.MIGRATE, Way.COLD_MIGRATE):
+        yield from (report(Check.NOT_CHECKED, f"{text}.") for text in vm.unshown)
     if seen.local_media:
         text = f"In its drives: {', '.join(seen.local_media)}."
         yield report(Check.LOCAL_MEDIUM, text, choice.way not in _STAYS)

@@ -171,6 +171,8 @@ def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:
 
 
 def _not_visible(disk: DiskSpec, view: DiskView, target: HostFacts) -> str:
+    if view.differs:
+        return view.differs
     if view.on_target is True:
         return ""
     # libvirt drops such a medium when its file is not there (formatdomain, startupPolicy).

@@ -43,7 +43,9 @@ class DiskView:
     None: not known. capacity: virtual size in bytes, 0: not known. In words that follow the
     disk's name: `held`: why its data is to be had on this host alone, copied or not; `doubt`: why
     it is neither shared nor local; `unsafe`: why libvirt here does not migrate it although it is
-    shared; `lacks`: what of it the target does not have; `in_the_way`: why it cannot be copied.
+    shared; `lacks`: what of it the target does not have; `in_the_way`: why it cannot be copied;
+    `differs`: why what lies there is not the same, though it is on shared storage; `unshown`: why
+    it is not known before the drain looks.
     """
 
     source_shared: bool | None = None
@@ -54,6 +56,8 @@ class DiskView:
     unsafe: str = ""
     lacks: str = ""
     in_the_way: str = ""
+    differs: str = ""
+    unshown: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,8 +254,8 @@ def target_views(
                 False if False in reported else (None if None in reported or not reported else True)
             )
             view = replace(view, on_target=on_target, lacks=_lacks(disk.backing, there[1:]))
-            if on_target and view.source_shared is False and _other_size(conn, disk, view):
-                view = replace(view, on_target=False, lacks="is of another size on")
+            if on_target and view.source_shared is False:
+                view = _local_medium(conn, disk, view, target)
             seen[disk.dev] = view
     return seen
 
@@ -267,6 +271,14 @@ def _layer_there(conn: Any, target: HostFacts, layer: SourceSpec) -> bool | None
 def _lacks(layers: Sequence[SourceSpec], there: Sequence[bool | None]) -> str:
     missing = [layer.source for layer, answer in zip(layers, there) if answer is False]
     return f"stands on {missing[0]}, which is not on" if missing else ""
+
+
+def _local_medium(conn: Any, disk: DiskSpec, view: DiskView, target: HostFacts) -> DiskView:
+    """Both hosts have a file of that name, each its own."""
+    if _other_size(conn, disk, view):
+        return replace(view, on_target=False, lacks="is of another size on")
+    text = f"Disk {disk.dev} ({disk.source}) is read-only and local: whether what {target.name} has"
+    return replace(view, unshown=f"{text} there is a copy of it is not known")
 
 
 def _other_size(conn: Any, disk: DiskSpec, view: DiskView) -> bool:

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..domain.spec import DomainSpec
+from ..._core.reasons.reason import Finding, Reason
+from ..domain.spec import DomainSpec, SourceSpec
 from ..domain.xml import parse_domain
 from ..holder.disks import CopyDisk, DisksError, TargetVolumes
 from ..host.connection import libvirt
 from ..host.facts import HostFacts
 from ..migratability.disk_chains import completed
 from ..migratability.disk_moves import disks_to_copy, shared_disks
-from ..migratability.shared_storage import FILE_POOLS, DiskView
+from ..migratability.same_files import same_file
+from ..migratability.shared_storage import FILE_POOLS, DiskView, path_shared
 from ..store.volumes import StoreError
 from .host import Host
 
@@ -61,3 +63,50 @@ def with_obstacles(
         except (DisksError, StoreError):
             continue
     return found
+
+
+def with_same_files(
+    spec: DomainSpec, seen: Mapping[str, DiskView], source: HostFacts, peer: Host
+) -> dict[str, DiskView]:
+    """The same with whether what is on shared storage is the same there.
+
+    Raises libvirtError when the peer does not answer.
+    """
+    found = dict(seen)
+    for disk in spec.disks:
+        view = seen.get(disk.dev, DiskView())
+        if disk.empty or not view.source_shared:
+            continue
+        for place, layer in enumerate(disk.layers):
+            path = _file_of(layer, source)
+            if not path:
+                continue
+            shown = same_file(peer.conn, peer.facts, path, peer.same_folders, acts=peer.acts)
+            why = f"stands on {path}, which {shown.why}" if place else shown.why
+            if shown.same is False:
+                found[disk.dev] = replace(view, differs=why)
+                break
+            if shown.same is None:
+                found[disk.dev] = replace(view, unshown=f"Disk {disk.dev} ({disk.source}) {why}")
+    return found
+
+
+def _file_of(layer: SourceSpec, source: HostFacts) -> str:
+    """Its path on the host, if it is a file of a directory."""
+    path = layer.path
+    if layer.type == "volume":
+        pool = (source.pools or {}).get(layer.pool)
+        path = f"{pool.target}/{layer.volume}" if pool and pool.type in FILE_POOLS else ""
+    return "" if path.startswith("/dev/") else path
+
+
+def nvram_elsewhere(spec: DomainSpec, source: Host, peer: Host) -> tuple[Finding, ...]:
+    """Its NVRAM, where that is on storage that both should have. Of a VM that is off: else it goes
+    along."""
+    path = spec.nvram
+    if not path.startswith("/") or not path_shared(path, source.config.shared_paths):
+        return ()
+    shown = same_file(peer.conn, peer.facts, spec.nvram, peer.same_folders, acts=peer.acts)
+    if shown.same is not False:
+        return ()
+    return (Finding(Reason.DISKS, f"Its NVRAM {spec.nvram} {shown.why}."),)

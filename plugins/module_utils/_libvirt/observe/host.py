@@ -26,6 +26,7 @@ from ..domain.xml import most_memory_mib
 from ..holder.migrate import job_stats
 from ..host.connection import HostUnreachable, is_lost, libvirt, open_connection
 from ..host.facts import HostFacts, read_host_facts
+from ..migratability.same_files import Shown
 from ..store.names import CORDON, Reservation, Slot, parse_name
 from ..store.volumes import Store, StoreError
 
@@ -55,7 +56,7 @@ class HostConfig:
 
 @dataclass
 class DomainNow:
-    """A domain as one read tells it. Memory in MiB.
+    """A domain as one read tells it. Memory in MiB. number: its id, another one with each start.
 
     memory_mib: while it is active the most that it may ever have, as a claim on it says.
     """
@@ -69,6 +70,7 @@ class DomainNow:
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
+    number: int = -1
     ports: frozenset[int] = frozenset()  # on which its graphics listen
 
     @property
@@ -105,7 +107,7 @@ class Host:
         opener: Callable[[str], Any] = open_connection,
         acts: bool = True,
     ) -> None:
-        self._acts = acts
+        self.acts = acts
         self.config = config
         self.name = config.name
         self._opener = opener
@@ -118,6 +120,7 @@ class Host:
         # By (uuid, id), so once a start: the most memory, and the ports of its graphics.
         self._starts: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
+        self.same_folders: dict[str, Shown] = {}  # with the host that is worked on, by directory
         # Of a peer (see Peers): why it is not asked now; is one refusal enough for that?
         self.away = ""
         self.gives_up = False
@@ -159,7 +162,7 @@ class Host:
     def store(self) -> Store:
         conn = self.conn
         if self._store is None:
-            self._store = Store(conn, acts=self._acts)
+            self._store = Store(conn, acts=self.acts)
         return self._store
 
     @property
@@ -264,6 +267,7 @@ class Host:
                 state,
                 max(plugged_in, most),
                 job,
+                number=dom.ID(),
                 ports=ports,
                 resumable=is_resumable(number, reason),
                 crashed=is_crashed(number, reason),

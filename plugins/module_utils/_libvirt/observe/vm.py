@@ -34,7 +34,7 @@ from ..migratability.live import (
 )
 from ..migratability.shared_storage import DiskView, local_views, path_shared, target_views
 from ..migratability.target_devices import missing_devices
-from .disks import with_chains, with_obstacles
+from .disks import nvram_elsewhere, with_chains, with_obstacles, with_same_files
 from .document import vm_document
 from .host import DomainNow, Host, HostNow, read_metadata
 from .next_start import NextStart, only_next_time, read_next_start
@@ -77,6 +77,7 @@ class VMFacts:
     constraints: Constraints = NO_CONSTRAINTS
     known: bool = True
     next_start: str = ""
+    unshown: tuple[str, ...] = ()
 
     def to_vm(
         self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
@@ -107,6 +108,7 @@ class VMFacts:
             constraints=self.constraints,
             known=self.known,
             next_start=self.next_start,
+            unshown=self.unshown,
         )
 
 
@@ -180,6 +182,7 @@ def _facts(
         shutdown_findings=shutdown_findings(spec),
         constraints=needs,
         next_start=asked.pending.text if asked.pending else "",
+        unshown=tuple(dict.fromkeys(asked.unshown)),
     )
 
 
@@ -204,7 +207,7 @@ def _cold_findings(asked: _Question) -> tuple[tuple[Finding, ...], tuple[Finding
 class _Question:
     """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds.
     pending: what it starts with next, if that is another thing. still: no job runs on it, so what
-    is on a peer is not of one that is under way."""
+    is on a peer is not of one that is under way. unshown: what the answers leave open."""
 
     source: Host
     spec: DomainSpec
@@ -213,6 +216,7 @@ class _Question:
     any_cpu: bool
     still: bool = True
     pending: NextStart | None = None
+    unshown: list[str] = field(default_factory=list)
 
 
 class _Answers(NamedTuple):
@@ -254,7 +258,8 @@ def _refusal(
     Raises HostUnreachable or libvirtError when the peer does not answer.
     """
     spec, here, there = asking.spec, asking.source.facts, peer.facts
-    seen = target_views(asking.views, spec, there, peer.conn)
+    seen = with_same_files(spec, target_views(asking.views, spec, there, peer.conn), here, peer)
+    asking.unshown.extend(view.unshown for view in seen.values() if view.unshown)
     # Where there is a claim for it, files may be of an attempt that is under way.
     if asking.still and spec.uuid not in {claim.vm for claim in now.reservations}:
         seen = with_obstacles(spec, seen, peer)
@@ -269,6 +274,7 @@ def _refusal(
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
     cpu_there = [] if asking.any_cpu else cpu
     cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)
+    cold += nvram_elsewhere(spec, asking.source, peer)
     if asking.pending is None:
         return (*live, *files), (*cold, *files)
     next_time, new = _next_time(asking, asking.pending, peer, taken)
@@ -281,13 +287,13 @@ def _next_time(
     """Why the peer cannot start it with its persistent definition; and the same of those disks
     alone that do not run now."""
     spec, here, there = pending.spec, asking.source.facts, peer.facts
-    seen = target_views(pending.views, spec, there, peer.conn)
+    seen = with_same_files(spec, target_views(pending.views, spec, there, peer.conn), here, peer)
     cpu = [] if asking.any_cpu else compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
     devices = missing_devices(peer.conn, spec, there, taken)
     files = missing_files(peer.conn, spec, there)
     whole = target_findings(spec, here, there, seen, cpu=cpu, devices=devices)
     new = target_findings(pending.new, here, there, seen, cpu=cpu, devices=devices)
-    return (*whole, *files), (*new, *files)
+    return (*whole, *files, *nvram_elsewhere(spec, asking.source, peer)), (*new, *files)
 
 
 def _defined(dom: Any) -> str:

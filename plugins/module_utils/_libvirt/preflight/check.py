@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -152,13 +153,20 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
         stays_off="Its autostart is off."
         if not vm.autostart
         else "The drain disarms its autostart.",
-        local_disks=tuple(f"{dev} ({paths.get(dev) or '?'})" for dev in copied),
+        local_disks=tuple(f"{dev} ({_path(paths.get(dev))})" for dev in copied),
         local_media=tuple(
             f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)
         ),
         stale_mark="Marked in its metadata." if vm.marked and record is None else "",
         foreign="Its job runs since " + _seconds(vm) if foreign else "",
     )
+
+
+def _path(path: str | None) -> str:
+    """Of a link the copy is a file in its place, on the target and when it comes back."""
+    if not path or not os.path.islink(path):
+        return path or "?"
+    return f"{path}, a link: its copy will be a file there, and {os.path.realpath(path)} stays here"
 
 
 def _seconds(vm: VM) -> str:

@@ -30,7 +30,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
     shared_storage,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.same_files import (  # noqa: E501
+    Shown,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
+    disks,
+    host,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     vm as vm_facts,
 )
@@ -51,6 +57,7 @@ assert _spec.loader is not None
 fakes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fakes)
 
+SAME = Shown(True)
 UUID = "11111111-2222-3333-4444-555555555555"
 XML = f"""<domain type='kvm'><name>web</name><uuid>{UUID}</uuid><memory unit='MiB'>96</memory>
   <os><type arch='x86_64' machine='q35'>hvm</type><nvram>/nvram/web.fd</nvram></os>
@@ -76,18 +83,22 @@ def facts_of(
     peers: tuple[Host, ...] = (),
     cpu: tuple[str, str] = ("", ""),
     pending: str = "",
+    same: Shown = SAME,
+    live: str = "",
 ) -> VMFacts:
-    """`cpu`: as it runs, and as it is defined. `pending`: devices that are defined alone."""
+    """`cpu`: as it runs, and as it is defined. `pending`, `live`: devices, likewise."""
     binding = fakes.Binding()
     for module in (shared_storage, host, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(shared_storage, "path_is_shared_fs", lambda _path: False)
+    monkeypatch.setattr(disks, "same_file", lambda *_args, **_options: same)
     domain = fakes.Domain(binding, [], "host-a")
     element = f"<metadata><vm xmlns='{NAMESPACE}'>{says}</vm></metadata></domain>"
     xml = XML.replace("</domain>", element)
-    more = ("<devices>", f"<devices>{pending}")
+    more = (f"<devices>{live}", f"<devices>{pending}")
     domain.XMLDesc = lambda flags: xml.replace("<devices>", cpu[bool(flags)] + more[bool(flags)])
     domain.snapshotNum = lambda _flags: 0
+    domain.blockJobInfo = lambda _dev, _flags: {}
     domain.hasManagedSaveImage = lambda _flags: 0
     if checkpoints == "unsupported":
         checkpoints = fakes.LibvirtError("no support", binding.VIR_ERR_NO_SUPPORT)
@@ -257,3 +268,41 @@ def test_a_medium_that_is_only_defined_keeps_nothing_here(monkeypatch: pytest.Mo
     reasons = {finding.reason for finding in (*found.findings, *found.refused_by.get("b", ()))}
     assert Reason.PENDING_CHANGES not in reasons
     assert "/i/data" in found.next_start
+
+
+SHARED = LOCAL.replace("/i/data", "/mnt/data")
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["runs on it", "starts on it next"])
+def test_shared_storage_that_is_another_one_there_refuses_the_target(
+    monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    """Whatever the kind of its file system says, and whoever declared it."""
+    monkeypatch.setattr(shared_storage, "_volume_by_path", lambda _conn, _path: True)
+    found = facts_of(
+        monkeypatch,
+        ("/mnt", "/nvram"),
+        peers=(peer("b", 1),),
+        pending=SHARED,
+        same=Shown(False, "is not the same there: ..."),
+        live=SHARED if runs else "",
+    )
+    cold = [finding.message for finding in found.cold_refused_by["b"]]
+    assert any("Disk vdb (/mnt/data) is not the same there" in text for text in cold)
+    assert any("NVRAM /nvram/web.fd is not the same there" in text for text in cold)
+    live = [finding.message for finding in found.refused_by["b"]]
+    assert any("Disk vdb (/mnt/data) is not the same there" in text for text in live)
+
+
+def test_what_cannot_be_shown_beforehand_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_storage, "_volume_by_path", lambda _conn, _path: True)
+    found = facts_of(
+        monkeypatch,
+        ("/mnt", "/nvram"),
+        peers=(peer("b", 1),),
+        pending=SHARED,
+        same=Shown(None, "is not known to be the same there"),
+        live=SHARED,
+    )
+    assert not found.cold_refused_by
+    assert found.unshown == ("Disk vdb (/mnt/data) is not known to be the same there",)

@@ -41,10 +41,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     shared_storage,
     target_devices,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.same_files import (  # noqa: E501
+    Shown,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     control_node,
     host,
     observe,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
+    disks as vm_disks,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     vm as vm_facts,
@@ -219,6 +225,7 @@ def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
         own=lambda _name: False,
     )
     monkeypatch.setattr(shared_storage, "SOURCE_MOUNTS", view)
+    monkeypatch.setattr(vm_disks, "same_file", lambda *_args, **_options: Shown(True))
     monkeypatch.setattr(preflight, "own_userfaultfd", lambda: 1)
     monkeypatch.setattr(control_node, "ssh_client", lambda: "192.0.2.7")
     return found
