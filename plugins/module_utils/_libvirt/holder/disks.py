@@ -9,7 +9,7 @@ made is noted in the target's store, so that the next attempt knows a leftover o
 from a stranger's file, and never writes over that. See store/copied_disks.py.
 
 The source keeps its copies, as libvirt does. They are noted in its own store, so that the VM
-can come back: then they are replaced, if no domain and no other volume there uses them. What
+can come back: then they are replaced, if nothing there uses them (uses.py). What
 cannot be told from a stranger's file is left, and the VM is told to stay.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..host.connection import libvirt
 from ..host.mounts import path_is_shared_fs
 from ..store import copied_disks
 from ..store.volumes import Store, StoreError
+from .uses import user_of
 
 _RUNS, _DEFINED = "runs", "defined"
 
@@ -101,7 +102,9 @@ def _is_copied(disk: ET.Element, devices: Sequence[str] | None) -> bool:
 class TargetVolumes:
     """The volumes that one attempt makes on its target."""
 
-    def __init__(self, conn: Any, uuid: str, store: Store | None = None) -> None:
+    def __init__(self, conn: Any, uuid: str, store: Store | None = None, acts: bool = True) -> None:
+        """`acts` False: nothing is made there to find out who uses a file."""
+        self._acts = acts
         self._conn = conn
         self._store = store or Store(conn)
         self._uuid = uuid
@@ -164,7 +167,7 @@ class TargetVolumes:
     def _check_ours(self, disk: CopyDisk, volume: Any, notes: copied_disks.Notes) -> None:
         """Raises DisksError unless it is surely the file that was noted, and nobody uses it."""
         path = disk.path
-        user = user_of(self._conn, path)
+        user = user_of(self._conn, path, acts=self._acts)
         if user:
             raise DisksError(f"{path} exists on the target, and {user} uses it")
         if path not in notes:
@@ -222,61 +225,6 @@ class TargetVolumes:
     def keep(self) -> None:
         """The VM runs on them now, or they are gone: nothing of it is left to be replaced."""
         copied_disks.forget(self._store, self._uuid)
-
-
-# Who uses a file
-
-
-def user_of(conn: Any, path: str, moving: str = "") -> str:
-    """A domain or volume of that host that uses the file, in words; empty: none.
-
-    `moving`: UUID of a VM that counts only while it runs there.
-    """
-    for dom in conn.listAllDomains(0):
-        if dom.UUIDString() == moving and not dom.isActive():
-            continue
-        try:
-            if any(_names(conn, source, path) for source in _sources(dom)):
-                return f"the VM {dom.name()}"
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                raise
-    for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-        for other in pool.listAllVolumes(0):
-            if _base_of(other) == path:
-                return f"the volume {other.name()} of pool {pool.name()}"
-    return ""
-
-
-def _base_of(volume: Any) -> str | None:
-    try:
-        return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
-            raise
-        return None  # its file is gone
-
-
-def _sources(dom: Any) -> Iterator[ET.Element]:
-    """The sources of its disks and what they stand on, as it runs and as it is defined."""
-    kinds = [0]
-    if dom.isActive() and dom.isPersistent():
-        kinds.append(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    for kind in kinds:
-        for disk in parse_xml(dom.XMLDesc(kind)).iterfind("devices/disk"):
-            yield from disk.iter("source")
-
-
-def _names(conn: Any, source: ET.Element, path: str) -> bool:
-    if path in (source.get("file"), source.get("dev")):
-        return True
-    pool, volume = source.get("pool"), source.get("volume")
-    if not pool or volume != os.path.basename(path):
-        return False
-    try:
-        return conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path() == path
-    except libvirt.libvirtError:
-        return True  # of that name, and where it is cannot be told
 
 
 def _volume(pool: Any, path: str) -> Any:

@@ -56,7 +56,7 @@ def with_obstacles(
         path = disk.path or (f"{pool.target}/{disk.volume}" if pool else "")
         if not view.on_target or not path:
             continue
-        volumes = TargetVolumes(peer.conn, spec.uuid, peer.store)
+        volumes = TargetVolumes(peer.conn, spec.uuid, peer.store, peer.acts)
         copy = CopyDisk(dev, path, disk.format, view.capacity)
         try:
             found[dev] = replace(view, in_the_way=volumes.in_the_way(copy))

@@ -111,6 +111,10 @@ class FakeHost:
         self.pool = Pool(self, folder)
         self.domains: dict[str, str] = {}
         self.running: set[str] = set()
+        self.snapshots: dict[str, list[Any]] = {}
+        self.saved: dict[str, str] = {}
+        self.outside: dict[str, Pool] = {}  # directories that are no pools
+        self.made: list[str] = []  # of those, what became one for a moment
 
     def lookupByUUIDString(self, uuid: str) -> Any:  # noqa: N802 - libvirt's name
         if uuid not in self.domains:
@@ -124,6 +128,9 @@ class FakeHost:
                 UUIDString=lambda u=uuid: u,
                 isActive=lambda: False,
                 isPersistent=lambda: True,
+                listAllSnapshots=lambda _flags, u=uuid: self.snapshots.get(u, []),
+                hasManagedSaveImage=lambda _flags, u=uuid: u in self.saved,
+                managedSaveGetXMLDesc=lambda _flags, u=uuid: self.saved[u],
                 XMLDesc=lambda _flags, x=xml: x,
             )
             for uuid, xml in self.domains.items()
@@ -131,6 +138,16 @@ class FakeHost:
 
     def listAllStoragePools(self, _flags: int) -> list[Pool]:  # noqa: N802 - libvirt's name
         return [self.pool]
+
+    def storagePoolCreateXML(self, xml: str, _flags: int) -> Any:  # noqa: N802 - libvirt's name
+        folder = re.findall("<path>(.*)</path>", xml)[0]
+        if folder not in self.outside:
+            text = f"cannot open directory {folder!r}: No such file or directory"
+            raise fakes.LibvirtError(text, 38)
+        self.made.append(f"+{folder}")
+        pool = self.outside[folder]
+        pool.destroy = lambda: self.made.append(f"-{folder}")
+        return pool
 
     def storagePoolLookupByName(self, _name: str) -> Pool:  # noqa: N802 - libvirt's name
         return self.pool

@@ -12,16 +12,23 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     disks as holder_disks,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    uses,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
     CopyDisk,
     DisksError,
     TargetVolumes,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
+    same_files,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (  # noqa: E501
@@ -36,6 +43,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._li
     FakeHost,
     FakeStore,
     Killed,
+    Pool,
     Volume,
 )
 
@@ -46,7 +54,8 @@ NOTE = f"made.{VM}"
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHost:
     binding = fakes.Binding()
-    monkeypatch.setattr(holder_disks, "libvirt", binding)
+    for module in (holder_disks, uses, same_files):
+        monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(holder_disks, "Store", FakeStore)
     monkeypatch.setattr(copied_disks, "Store", FakeStore)
     return FakeHost(binding, str(tmp_path))
@@ -118,6 +127,70 @@ def test_a_file_that_a_domain_names_is_never_replaced(host: FakeHost, source: st
     with pytest.raises(DisksError, match="the VM stranger uses it"):
         come_back(host)
     assert host.pool.volumes["web.qcow2"] is left
+
+
+def overlay(path: str) -> str:
+    return f"<domain><devices><disk><source file='{path}'/></disk></devices></domain>"
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["on it", "on what stands on it"])
+def test_what_a_domain_that_is_off_stands_on_outside_all_pools_is_not_replaced(
+    host: FakeHost, deep: bool
+) -> None:
+    """A clone that its owner made of the copy: its overlay is in no pool, its definition names no
+    base."""
+    left = leave(host)
+    elsewhere = host.outside["/srv/clones"] = Pool(host, "/srv/clones")
+    elsewhere.put("mid.qcow2", base=left.path())
+    elsewhere.put("clone.qcow2", base="/srv/clones/mid.qcow2" if deep else left.path())
+    host.domains[OTHER] = overlay("/srv/clones/clone.qcow2")
+    with pytest.raises(DisksError, match=r"whose /srv/clones/clone\.qcow2 stands on it, uses it"):
+        TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is left
+    assert host.made == ["+/srv/clones", "-/srv/clones"]
+
+
+def test_beforehand_no_pool_is_made_for_that(host: FakeHost) -> None:
+    left = leave(host)
+    elsewhere = host.outside["/srv/clones"] = Pool(host, "/srv/clones")
+    elsewhere.put("clone.qcow2", base=left.path())
+    host.domains[OTHER] = overlay("/srv/clones/clone.qcow2")
+    assert TargetVolumes(host, VM, acts=False).in_the_way(disk(host)) == ""
+    assert host.made == []
+
+
+def test_what_cannot_be_read_may_stand_on_it(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(host)
+    host.domains[OTHER] = overlay("/srv/clones/clone.qcow2")
+
+    def refuse(_xml: str, _flags: int) -> None:
+        raise fakes.LibvirtError("access denied")
+
+    monkeypatch.setattr(host, "storagePoolCreateXML", refuse)
+    with pytest.raises(DisksError, match="stands on what cannot be read"):
+        TargetVolumes(host, VM).prepare([disk(host)])
+
+
+def test_a_domain_whose_images_are_gone_uses_nothing(host: FakeHost) -> None:
+    left = leave(host)
+    host.domains[OTHER] = overlay("/gone/clone.qcow2")
+    TargetVolumes(host, VM).prepare([disk(host)])
+    assert host.pool.volumes["web.qcow2"] is not left
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "saved"])
+def test_what_a_snapshot_or_a_saved_state_names_is_not_replaced(host: FakeHost, kind: str) -> None:
+    left = leave(host)
+    host.domains[OTHER] = overlay("/gone/now.qcow2")
+    if kind == "saved":
+        host.saved[OTHER] = overlay(left.path())
+    else:
+        text = f"<domainsnapshot>{overlay(left.path())}</domainsnapshot>"
+        host.snapshots[OTHER] = [SimpleNamespace(getXMLDesc=lambda _flags: text)]
+    with pytest.raises(DisksError, match="the VM stranger uses it"):
+        TargetVolumes(host, VM).prepare([disk(host)])
 
 
 def test_a_file_that_a_volume_stands_on_is_never_replaced(host: FakeHost) -> None:

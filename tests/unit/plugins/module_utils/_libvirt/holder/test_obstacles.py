@@ -19,6 +19,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     disks as holder_disks,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
+    uses,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
     CopyDisk,
     TargetVolumes,
@@ -54,7 +57,7 @@ VM = "11111111-2222-3333-4444-555555555555"
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHost:
     binding = fakes.Binding()
-    for module in (disks, holder_disks, vm_facts):
+    for module in (disks, holder_disks, uses, vm_facts):
         monkeypatch.setattr(module, "libvirt", binding)
     monkeypatch.setattr(holder_disks, "Store", FakeStore)
     monkeypatch.setattr(copied_disks, "Store", FakeStore)
@@ -112,7 +115,7 @@ def peer(host: FakeHost) -> Any:
         hostname="host-b",
         pools={"images": PoolFacts("images", "dir", host.pool.folder, "", 1 << 40)},
     )
-    return SimpleNamespace(conn=host, store=FakeStore(host), facts=facts, cpu_cache={})
+    return SimpleNamespace(conn=host, store=FakeStore(host), acts=True, facts=facts, cpu_cache={})
 
 
 def refused(host: FakeHost, disk: DiskSpec, still: bool = True, arrives: bool = False) -> str:
