@@ -78,6 +78,7 @@ class Domain:
     off_at: float | None = None
     ask_takes: float = 0.0
     asked_at: float | None = None
+    instance: str = "1"  # another one with each start
     save_takes: float = 0.0
     save_fails: bool = False
     save_waits: float = 0.0  # for others to be saved

@@ -194,6 +194,7 @@ class ModelPlatform:
                 autostart=domain.autostart,
                 marked=domain.marked,
                 managed_save=domain.managed_save,
+                instance=domain.instance if domain.active else "",
                 resumable=domain.state is State.PAUSED and domain.save_ends is None,
                 job=self.fleet.job(uuid, self.node),
             )

@@ -17,7 +17,7 @@ from ..model.observation import ARRIVING, VM, Observation, State
 from ..model.policy import Policy
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
-from . import hooks, left_definitions, migrations, moves, restore, stops
+from . import elsewhere, hooks, migrations, moves, restore, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import moving_on, problems
 from .placement import Placement
@@ -258,7 +258,7 @@ def _one(step: Step, uuid: str) -> None:
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        left_definitions.clean_source(step, uuid)
+        elsewhere.clean_source(step, uuid)
     elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
         moves.handle_here(step, uuid, situation)
     elif situation is Situation.STOPPED_HERE:
@@ -266,7 +266,7 @@ def _one(step: Step, uuid: str) -> None:
     elif situation in (Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED):
         stops.handle_off_elsewhere(step, uuid, situation)
     elif situation is Situation.NOWHERE:
-        stops.handle_nowhere(step, uuid)
+        elsewhere.handle_nowhere(step, uuid)
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
     else:  # crashed, here or there
@@ -278,7 +278,7 @@ def _is_under_way(step: Step, uuid: str, situation: Situation) -> bool:
     if uuid in step.obs.ending:
         migrations.ending_by_others(step, uuid)
     elif situation in IN_FLIGHT:
-        if not stops.starts_anew(step, uuid):
+        if not elsewhere.starts_anew(step, uuid):
             migrations.handle_migration(step, uuid, situation)
     else:
         return False

@@ -15,12 +15,10 @@ from . import hooks
 from .actions import Do
 from .migrations import close_with_outcome, resume
 from .step import Step
-from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping
+from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping, was_started_again
 from .strategy import Choice, Way, choose, choose_requested, strongest
 from .unread_hosts import unread_hosts
 from .verdict import Situation
-
-_STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 
 
 def handle_here(step: Step, uuid: str, situation: Situation) -> None:
@@ -30,8 +28,8 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     close_with_outcome(step, entry)
     entry.at = step.record.node
     entry.seen_boot = step.obs.nodes[step.record.node].boot_id
-    if entry.asked_to_stop and entry.ending in _STOPPED:
-        entry.forget_stop()  # it was off, and somebody has started it again
+    if was_started_again(step, vm, entry):
+        return
     if resume(step, uuid, vm) or came_back(step, vm, entry):
         return
     if entry.stop_way == Way.SAVE.value and is_saving(vm):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..model.observation import VM, State
 from ..model.record import Attempt, Ending, VMRecord
 from ..reasons.reason import Finding, Reason
-from . import hooks, left_definitions, migrations, stops
+from . import elsewhere, hooks, migrations, stops
 from .actions import Do, NodePhase
 from .step import Step
 from .verdict import Situation
@@ -33,7 +33,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         step.do(Do.RELEASE, claim.vm, claim.target)
     waiting, failed, starting = bool(strays), False, False
     for uuid in step.order():
-        entry, anew = record.vms[uuid], stops.starts_anew(step, uuid)
+        entry, anew = record.vms[uuid], elsewhere.starts_anew(step, uuid)
         pending = not entry.ending if anew else _pending(step, uuid, in_flight)
         if pending and step.late():
             entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
@@ -148,7 +148,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
-        left_definitions.clean_source(step, uuid)
+        elsewhere.clean_source(step, uuid)
     elif situation in _HERE:
         return _runs_here(step, uuid, step.vm_here(uuid))
     elif situation is Situation.TWICE:
@@ -192,7 +192,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         else:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
-        stops.handle_nowhere(step, uuid)
+        elsewhere.handle_nowhere(step, uuid)
     elif vm is not None and vm.kept_off is not None:
         entry.end(Ending.GONE, "", vm.kept_off)  # stopped by us or not: it is its owner's by now
     elif wanted:

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ..model.observation import VM, State
-from ..model.record import Ending, Intent, VMRecord
+from ..model.observation import VM
+from ..model.record import Ending, VMRecord
 from ..reasons.reason import LASTING, Finding, Reason
 from .actions import Do
 from .migrations import lacks_autostart
@@ -15,11 +15,10 @@ from .step import Step
 from .strategy import Choice, Way
 from .verdict import Situation
 
+_STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
+
 # A shutdown request can get lost in a booting guest; asking again is harmless.
 ASK_AGAIN_SECONDS = 10.0
-
-# Sooner than after so many seconds it is no news that what is started anew does not run yet.
-_STARTS_WITHIN = 30.0
 
 # The platform refused to ask the guest: that is why it still runs.
 _NOT_EVEN_ASKED = frozenset(
@@ -62,6 +61,8 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
 def _ask(step: Step, entry: VMRecord, target: str = "") -> None:
     """A save works or fails. What a guest is asked for it may do at any later time."""
     entry.stop_sent = step.obs.now
+    here = step.here.get(entry.uuid)
+    entry.stop_instance = entry.stop_instance or (here.instance if here is not None else "")
     if entry.stop_way == Way.SAVE.value:
         step.do(Do.SAVE, entry.uuid)
         return
@@ -110,6 +111,25 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
         _ask(step, entry)
+
+
+def was_started_again(step: Step, vm: VM, entry: VMRecord) -> bool:
+    """Did something start it again after our stop? True: it is not asked once more in this run."""
+    run_id = step.record.run_id
+    new = vm.instance not in ("", entry.stop_instance) and entry.stop_instance != ""
+    if new and entry.stop_way and entry.stop_run == run_id:
+        entry.restarted_run = run_id
+    if entry.restarted_run != run_id:
+        if entry.asked_to_stop and entry.ending in _STOPPED:
+            entry.forget_stop()  # by somebody, since the run before
+        return False
+    if _cancel(step, vm.uuid, vm):
+        entry.ending = Ending.NONE.value
+        return True
+    entry.forget_stop()
+    text = f"{entry.name} was stopped, and something on {vm.node} started it again."
+    entry.end(Ending.BLOCKED, vm.node, Finding(Reason.RESTARTS, text))
+    return True
 
 
 def _waited(step: Step, entry: VMRecord) -> float:
@@ -191,7 +211,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
     if not entry.asked_to_stop and vm.crashed:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
-    elif not entry.asked_to_stop and _boot_over(step, entry):
+    elif not entry.asked_to_stop and boot_over(step, entry):
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
     elif not entry.asked_to_stop:
@@ -218,7 +238,7 @@ def stay_off(
     entry.end(ending, vm.node, finding)
 
 
-def _boot_over(step: Step, entry: VMRecord) -> bool:
+def boot_over(step: Step, entry: VMRecord) -> bool:
     """Has the node restarted since the VM was last seen running on it?"""
     boot_id = step.obs.nodes[step.record.node].boot_id
     return entry.seen_boot not in ("", boot_id)
@@ -340,56 +360,3 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
 def _said_late(entry: VMRecord, before: str) -> bool:
     late = entry.reason == Reason.SHUTDOWN_TIMED_OUT.value
     return before == Ending.BLOCKED.value and late
-
-
-def _handed_over(entry: VMRecord) -> bool:
-    """It was seen whole on its new host: what becomes of it there is its owner's business."""
-    arrived = (Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.GONE.value)
-    last = entry.last
-    return entry.ending in arrived or (last is not None and last.ended and last.ok)
-
-
-def starts_anew(step: Step, uuid: str) -> bool:
-    """Was it stopped, and is it being started anew? That is no migration: nothing to adopt.
-
-    It is off as long as no node takes it. Of one that we stopped for the drain that is its end: it
-    may be that only this node takes it. A restore waits for it, without the cordon.
-    """
-    seen = step.sighting(uuid)
-    if seen is None or not seen.restarted or seen.state is not State.INCOMING:
-        return False
-    entry = step.record.vms[uuid]
-    before, entry.ending = entry.ending, Ending.NONE.value
-    if entry.waiting_since is None:
-        entry.waiting_since = step.obs.now
-    waited, why = step.obs.now - entry.waiting_since, seen.unplaced
-    starts = why is None or why.reason is Reason.TARGET_POD_NOT_READY
-    entry.note(None if starts and waited < _STARTS_WITHIN else why)
-    long = waited > step.policy.pending_timeout
-    stays_off = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
-    known = stays_off and before == Ending.STOPPED.value
-    if seen.unplaced is not None and (long or known or step.late()):
-        ending = Ending.STOPPED if stays_off else Ending.BLOCKED
-        entry.end(ending, "", seen.unplaced, keep_waiting=True)
-    elif step.late():
-        entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
-    return True
-
-
-def handle_nowhere(step: Step, uuid: str) -> None:
-    """Nowhere, in two full reads."""
-    entry = step.record.vms[uuid]
-    ended = step.obs.ended.get(uuid)
-    if ended is not None and (entry.persistent or not entry.asked_to_stop):
-        entry.end(Ending.GONE, "", ended)
-    elif entry.asked_to_stop and not entry.persistent:
-        if entry.cold_target:
-            start_there(step, entry, entry.cold_target)
-        else:
-            entry.end(Ending.STOPPED, step.record.node, entry.finding)
-    elif not entry.was_active or _handed_over(entry):
-        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
-    elif entry.attempts or _boot_over(step, entry):
-        entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
-    else:
-        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))

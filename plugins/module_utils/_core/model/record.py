@@ -118,6 +118,8 @@ class VMRecord:
     stop_sent: float = 0.0
     stop_asked: float = 0.0  # the guest had a request by then: its time counts from here
     stop_forced: bool = False
+    stop_instance: str = ""  # which start of it was asked
+    restarted_run: str = ""  # the run in which something started it again after its stop
     stop_run: str = ""  # the run that decided to stop it
     stop_requests: int = 0  # requests of ours that the guest may still act on
     stop_timeout: float = 0.0  # how long it was given for that
@@ -178,6 +180,7 @@ class VMRecord:
     def forget_stop(self) -> None:
         """The stop is over, with all that was asked for it."""
         self.stop_requests = 0
+        self.stop_instance = ""
         self.renew_stop()
 
     def unask(self) -> None:

@@ -295,6 +295,7 @@ class Observer:
             resumable=domain.resumable,
             crashed=domain.crashed,
             resident_mib=domain.resident_mib,
+            instance=str(domain.number) if domain.number >= 0 else "",
             control_node=self._control_node_reason(domain) if vm.active else "",
         )
         return vm, not (vm.active and _unanswered(facts, readable))

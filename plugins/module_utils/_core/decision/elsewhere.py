@@ -2,16 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide, the part about a VM that runs elsewhere while a definition of it is left here."""
+"""Decide, the part about a VM that is not on the node: it runs elsewhere while a definition of it
+is left here, it is being started anew, or it is nowhere."""
 
 from __future__ import annotations
 
-from ..model.observation import Sighting
+from ..model.observation import Sighting, State
 from ..model.record import Ending, Intent, VMRecord
 from ..reasons.reason import Finding, Reason
 from .actions import Do
 from .migrations import close_with_outcome
 from .step import Step
+from .stops import boot_over, start_there
+
+# Sooner than after so many seconds it is no news that what is started anew does not run yet.
+_STARTS_WITHIN = 30.0
 
 
 def clean_source(step: Step, uuid: str) -> None:
@@ -76,3 +81,56 @@ def _left_definition(step: Step, entry: VMRecord, seen: Sighting) -> str:
     if entry.autostart:
         text += " Its autostart there is off now, or it would run twice after a reboot."
     return text
+
+
+def _handed_over(entry: VMRecord) -> bool:
+    """It was seen whole on its new host: what becomes of it there is its owner's business."""
+    arrived = (Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.GONE.value)
+    last = entry.last
+    return entry.ending in arrived or (last is not None and last.ended and last.ok)
+
+
+def starts_anew(step: Step, uuid: str) -> bool:
+    """Was it stopped, and is it being started anew? That is no migration: nothing to adopt.
+
+    It is off as long as no node takes it. Of one that we stopped for the drain that is its end: it
+    may be that only this node takes it. A restore waits for it, without the cordon.
+    """
+    seen = step.sighting(uuid)
+    if seen is None or not seen.restarted or seen.state is not State.INCOMING:
+        return False
+    entry = step.record.vms[uuid]
+    before, entry.ending = entry.ending, Ending.NONE.value
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    waited, why = step.obs.now - entry.waiting_since, seen.unplaced
+    starts = why is None or why.reason is Reason.TARGET_POD_NOT_READY
+    entry.note(None if starts and waited < _STARTS_WITHIN else why)
+    long = waited > step.policy.pending_timeout
+    stays_off = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
+    known = stays_off and before == Ending.STOPPED.value
+    if seen.unplaced is not None and (long or known or step.late()):
+        ending = Ending.STOPPED if stays_off else Ending.BLOCKED
+        entry.end(ending, "", seen.unplaced, keep_waiting=True)
+    elif step.late():
+        entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+    return True
+
+
+def handle_nowhere(step: Step, uuid: str) -> None:
+    """Nowhere, in two full reads."""
+    entry = step.record.vms[uuid]
+    ended = step.obs.ended.get(uuid)
+    if ended is not None and (entry.persistent or not entry.asked_to_stop):
+        entry.end(Ending.GONE, "", ended)
+    elif entry.asked_to_stop and not entry.persistent:
+        if entry.cold_target:
+            start_there(step, entry, entry.cold_target)
+        else:
+            entry.end(Ending.STOPPED, step.record.node, entry.finding)
+    elif not entry.was_active or _handed_over(entry):
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
+    elif entry.attempts or boot_over(step, entry):
+        entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
+    else:
+        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
