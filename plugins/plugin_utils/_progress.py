@@ -10,7 +10,7 @@ Each line passes `plain` once: where it is shown, or where lines become one mess
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 HEARTBEAT_SECONDS = 15.0
@@ -23,7 +23,7 @@ _HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 # What check mode says of each action; one that is not here is named by its code.
 _QUEUES = frozenset({"", "WaitingForSlot"})
 _EMPTYING = frozenset({"Draining", "Empty", "Drained"})
-_SHOWN = 3  # reasons in a heartbeat
+_SHOWN = 3  # reasons in a heartbeat, VMs of one reason
 _WOULD = {
     "cordon": "would be cordoned",
     "uncordon": "would be uncordoned",
@@ -106,7 +106,7 @@ class Progress:
 
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
-        lines = []
+        news: list[Mapping[str, Any]] = []
         # A first look that finds everything done is no news: the host was drained before.
         nothing_new = not self._seen and result.get("ended") == "final" and not result["changed"]
         for vm in result.get("vms", []):
@@ -120,13 +120,28 @@ class Progress:
                 old = vm["verdict"] in self._old_news and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
-                    lines.append(vm_line(vm))
+                    news.append(vm)
+        lines = _lines(news)
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             lines.append(heartbeat(result))
         for line in lines:
             self._show(plain(line))
         if lines:
             self._last = self._clock()
+
+
+def _lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each; for all that have the same reason in the same words, one together."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for vm in vms:
+        key = vm_line({**vm, "name": ""}) if vm["reason"] else vm["uuid"]
+        found.setdefault(key, []).append(vm)
+    return [vm_line({**those[0], "name": _names(those)}) for those in found.values()]
+
+
+def _names(vms: Sequence[Mapping[str, Any]]) -> str:
+    more = f" and {len(vms) - _SHOWN} more" if len(vms) > _SHOWN else ""
+    return ", ".join(str(vm["name"]) for vm in vms[:_SHOWN]) + more
 
 
 def _untouched(vm: Mapping[str, Any]) -> bool:
@@ -281,9 +296,12 @@ def _what(result: Mapping[str, Any]) -> str:
 
 
 def summary(result: Mapping[str, Any], wanted: str) -> str:
-    """Why the state was not reached: every VM that is in the way, with its remedy."""
+    """Why the state was not reached: what is in the way, each reason once, with its remedy."""
     lines = [f"{_what(result)} is {result['phase']}, not {wanted}."]
-    lines += [_because(vm) for vm in _in_the_way(result.get("vms", []))]
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for vm in _in_the_way(result.get("vms", [])):
+        found.setdefault(_because(vm), []).append(vm)
+    lines += [f"{_names(vms)} {where}: {why}" for (where, why), vms in found.items()]
     for finding in result.get("findings", []):
         text = f"{finding['reason']}: {finding['message']} {finding['remedy']}"
         if not any(line.endswith(text) for line in lines):  # a VM said it already
@@ -312,7 +330,6 @@ def _too_late(vm: Mapping[str, Any]) -> bool:
     return vm.get("abort_status") == "Failed" and bool(vm["reason"])
 
 
-def _because(vm: Mapping[str, Any]) -> str:
-    where = vm["at"] or "?"
-    why = f"{vm['reason']}: {vm['message']} {vm['remedy']}"
-    return f"{vm['name']} ({vm['verdict']}, on {where}): {why}"
+def _because(vm: Mapping[str, Any]) -> tuple[str, str]:
+    where = f"({vm['verdict']}, on {vm['at'] or '?'})"
+    return where, f"{vm['reason']}: {vm['message']} {vm['remedy']}"

@@ -276,3 +276,17 @@ def waiting(sim) -> list:
     found = list(sim.world.store.all(VMIMS))
     running = [m for m in found if m.get("status", {}).get("phase") == "Running"]
     return [m for m in found if m["status"]["phase"] == "Pending"] if len(running) == 2 else []
+
+
+def test_an_abort_asks_all_to_end_before_it_notes_that_on_any(sim, operator) -> None:
+    """Else the last ones move on while the first ones are noted."""
+    take_slots(sim)
+    for number in range(4):
+        sim.add_vm(f"vm{number}", "n1", migrate_seconds="600")
+    operator.slice(Intent.DRAINED, 2.0)
+    before = len(sim.log)
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+    did = [f"{call.method} {call.path.split('/')[-1]}" for call in sim.log[before:]]
+    ends = [n for n, what in enumerate(did) if what == "PUT cancel"]
+    notes = [n for n, what in enumerate(did) if what == "POST events"]
+    assert ends and notes and max(ends) < min(notes), did

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _ADMISSION = (
@@ -71,10 +72,19 @@ class AccessDenied(KubeError):
                 "Renew the token, or grant the verb on the whole subresource path."
             )
         else:
-            self.text = f"Not allowed: {verb} {resource}. {message}"
+            self.text = f"Not allowed: {verb} {resource}{_for_whom(message)}"
 
     def __str__(self) -> str:
         return self.text
+
+
+def _for_whom(message: str) -> str:
+    """What the server's sentence has besides verb and resource; all of it where it is another."""
+    found = re.search(r'User "([^"]+)" cannot .*?(?:in the namespace "([^"]+)")?$', message)
+    if found is None:
+        return f". {message}"
+    where = f" in namespace {found.group(2)}" if found.group(2) else ""
+    return f"{where}, as {found.group(1)}."
 
 
 class LockHeld(Exception):

@@ -51,6 +51,7 @@ class Actor:
         self._wall = wall
         self._signature = Signature(client, observer.watches, wall)
         withdrawal = Withdrawal(client, observer, records, self._signature)
+        self.note_withdrawn = withdrawal.note_withdrawn
         self._acts: Mapping[Do, Callable[[Action, NodeRecord], Finding | None]] = {
             Do.CORDON: self._cordon,
             Do.UNCORDON: self._uncordon,

@@ -276,4 +276,4 @@ class KubeVirtPlatform:
             finding = self._actor.apply(action, record)
             if finding is not None:
                 wrong[action.vm] = finding
-        return wrong
+        return {**wrong, **self._actor.note_withdrawn(record)}

@@ -10,13 +10,13 @@ import time
 from typing import Any
 
 from ..._core.decision.actions import Action
-from ..._core.model.record import NodeRecord
+from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..api.cluster import can_cancel
-from ..api.errors import AccessDenied
+from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, requesters
-from ..records.node_record import Records, instance_of
+from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
 from ..requests.signature import Signature
 from ..requests.withdrawal import WithdrawalStep, mark_stays, withdrawal_steps
@@ -24,9 +24,9 @@ from .observe import Observer
 
 Obj = dict[str, Any]
 # A withdrawal takes a moment to be seen; asking again sooner only makes noise.
-_ASK_AGAIN = 2.0
+_ASK_AGAIN = 1.0
 # How long a migration that was deleted may stay in the preparation of its target.
-_STUCK = 3.0
+_STUCK = 0.9
 
 
 class Withdrawal:
@@ -41,6 +41,7 @@ class Withdrawal:
         self._signature = signature
         self._asked: dict[str, float] = {}  # UUID of a VM -> when
         self._refused: dict[str, Finding] = {}  # UUID of a VM -> why, until it is asked again
+        self._unsigned: dict[str, Obj] = {}  # UUID of a VM -> its VMI, withdrawn and not yet noted
         self._deleted: dict[str, float] = {}  # UID of a migration -> when we deleted it
 
     def withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
@@ -59,7 +60,7 @@ class Withdrawal:
 
     def _withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
         known = self._records.instances[action.vm]
-        vmi = instance_of(self._client, known)
+        vmi = self._watched(known) or instance_of(self._client, known)
         marked, node = False, self._observer.node
         if vmi is not None and facts.mark(vmi):
             marked = known.asked = requesters.mark_is_ours(vmi, node, record.runs, known.asked)
@@ -71,9 +72,34 @@ class Withdrawal:
             self._do(due, what, vmi)
         self._observer.withdrawn[action.vm] = time.monotonic()
         if vmi is not None and facts.request(vmi).get("run") in record.runs:
-            self._signature.send_event(vmi, record, "MaintenanceWithdrawn", "withdrawn: evacuation")
-            self._signature.remove_mark(vmi)
+            self._unsigned[action.vm] = vmi
         return None
+
+    def note_withdrawn(self, record: NodeRecord) -> dict[str, Finding]:
+        """On the VMs, that it was: in an abort when all has ended, since that goes first.
+
+        UUID -> what went wrong. What a killed run leaves is removed by the end of the restore.
+        """
+        wrong: dict[str, Finding] = {}
+        aborts = record.intent == Intent.ACTIVE.value
+        if aborts and any(self._observer.unfinished(uuid) for uuid in self._asked):
+            return wrong
+        for uuid, vmi in self._unsigned.items():
+            try:
+                reason, text = "MaintenanceWithdrawn", "withdrawn: evacuation"
+                self._signature.send_event(vmi, record, reason, text)
+                self._signature.remove_mark(vmi)
+            except KubeError as exc:
+                denied = isinstance(exc, AccessDenied)
+                wrong[uuid] = Finding(Reason.FORBIDDEN if denied else Reason.API_ERROR, str(exc))
+                self._refused[uuid] = wrong[uuid]
+        self._unsigned = {}
+        return wrong
+
+    def _watched(self, known: Instance) -> Obj | None:
+        """As the watch has it: a request less for each VM, while all of them move on."""
+        found = self._observer.watches.vmis.items()
+        return next((dict(v) for v in found if v["metadata"]["uid"] == known.uid), None)
 
     def _stuck(self, migration: Obj) -> bool:
         """One that an earlier slice deleted has had its time."""

@@ -198,3 +198,18 @@ def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:
         "host-a  about 8 s in total, without web-3"
     )
     assert duration({**found, "vms": [vm()]}) == "host-a  about 0 s in total"
+
+
+def test_one_missing_right_is_told_once_for_all_vms() -> None:
+    """In the lines as it comes up, and in the message at the end."""
+    denied = {"verdict": "blocked", "reason": "Forbidden", "message": "Not allowed: delete x."}
+    rows = [vm(uuid=f"u{n}", name=f"web-{n}", remedy="Grant it.", **denied) for n in range(5)]
+    finding = {"reason": "Forbidden", "message": "Not allowed: delete x.", "remedy": "Grant it."}
+    found = {**result(*rows), "phase": "Blocked", "findings": [finding]}
+    lines: list[str] = []
+    Progress(lines.append, lambda: 0.0).update({**found, "changed": True, "ended": "final"})
+    names = "web-0, web-1, web-2 and 2 more"
+    assert lines == [f"{names}  blocked  Forbidden: Not allowed: delete x."]
+    assert summary(found, "Drained").split("\n")[1:] == [
+        f"{names} (blocked, on host-a): Forbidden: Not allowed: delete x. Grant it."
+    ]

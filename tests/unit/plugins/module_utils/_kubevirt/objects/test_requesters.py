@@ -77,7 +77,7 @@ class Api:
 def withdraw(api: Api, known: Instance) -> list[tuple[str, str]]:
     """As a restore does, in a slice of its own: what it writes."""
     api.sent.clear()
-    watches: Any = SimpleNamespace(vmis=SimpleNamespace(put=lambda _obj: None))
+    watches: Any = SimpleNamespace(vmis=SimpleNamespace(put=lambda _obj: None, items=list))
     observer: Any = SimpleNamespace(
         cluster=SimpleNamespace(version=(1, 8)),
         unfinished=lambda _uuid: [],
@@ -89,7 +89,9 @@ def withdraw(api: Api, known: Instance) -> list[tuple[str, str]]:
     client: Any = api
     record = NodeRecord("n1", "restore", runs=list(RUNS))
     signature = Signature(client, watches, lambda: "now")
-    Withdrawal(client, observer, records, signature).withdraw(Action(Do.UNMARK, "n1", "u1"), record)
+    made = Withdrawal(client, observer, records, signature)
+    made.withdraw(Action(Do.UNMARK, "n1", "u1"), record)
+    assert made.note_withdrawn(record) == {}
     return list(api.sent)
 
 
