@@ -239,7 +239,7 @@ ELSEWHERE = frozenset(
     {
         *("CPUModelNotLiveMigratable", "GraphicsNotLiveMigratable", "EmulatorMissing"),
         *("QEMUCommandLineNotDeclared", "MigrationBlockedByQEMU", "CheckpointsPresent"),
-        *("FileMissing", "RestartsOnPowerOff"),
+        *("FileMissing", "RestartsOnPowerOff", "PendingChanges", "StartsWithHost"),
     }
 )
 
