@@ -271,6 +271,7 @@ class Engine:
 
     def _grant(self, entry: VMRecord) -> None:
         entry.waiting_since = entry.refused_since = None
+        entry.full_stores = 0
         self._refused.pop(entry.uuid, None)
 
     def _refuse(self, action: Action, entry: VMRecord, why: Finding, now: float) -> None:
@@ -283,6 +284,7 @@ class Engine:
         met = self._refused.setdefault(action.vm, set())
         if action.target in met:  # all have refused it: from the best one again
             met.clear()
+            entry.full_stores += why.reason is Reason.STORE_FULL
         met.add(action.target)
 
     def _save(self) -> None:
@@ -342,6 +344,7 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
     """
     entry.waiting_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}
+    entry.full_stores = 0
     entry.back_reason = entry.back_message = ""
     if rebooted:
         entry.stop_requests = 0

@@ -192,7 +192,10 @@ class Step:
         return ", ".join(places) or "nowhere"
 
     def refused_long(self, entry: VMRecord) -> bool:
-        """Has every claim for it been refused for longer than pending_timeout?"""
+        """Has every claim for it been refused for longer than pending_timeout, or again and again
+        for what time does not mend?"""
+        if entry.full_stores >= self.policy.max_attempts:
+            return True
         since = entry.refused_since
         return since is not None and self.obs.now - since > self.policy.pending_timeout
 

@@ -134,6 +134,7 @@ class VMRecord:
     waiting_since: float | None = None
     unread_since: float | None = None  # it is here and could not be read
     refused_since: float | None = None  # its claims are refused, one after the other
+    full_stores: int = 0  # how often all of its targets refused one for want of space
     hook_before: str = ""  # task files, as the rules had them when it was last decided about
     hook_after: str = ""
     hook_stage: str = HookStage.NONE.value

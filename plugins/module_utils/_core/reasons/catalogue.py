@@ -208,6 +208,10 @@ CATALOGUE: dict[Reason, ReasonInfo] = {
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",
     ),
+    Reason.STORE_FULL: _c(
+        "A target has no space or no inodes left where the maintenance writes down what comes.",
+        "Free some there (pool virtops, /var/lib/libvirt/virtops), or give another target.",
+    ),
     Reason.ATTEMPTS_USED_UP: _d(
         "All attempts to migrate failed.",
         "See the message of the last attempt, fix the cause, then run again.",

@@ -73,6 +73,7 @@ class Reason(str, Enum):
     OUTCOME_LOST = "OutcomeLost"
     POSTCOPY_BROKEN = "PostCopyBroken"
     PEER_UNREACHABLE = "PeerUnreachable"
+    STORE_FULL = "TargetStoreFull"
     ATTEMPTS_USED_UP = "AttemptsUsedUp"
     DEADLINE = "DeadlineExceeded"
     SHUTDOWN_TIMED_OUT = "ShutdownTimedOut"

@@ -105,6 +105,10 @@ WORDS: dict[Reason, tuple[str, str]] = {
         "Where the VM runs could not be read.",
         "See the message, fix the cause, then run again.",
     ),
+    Reason.STORE_FULL: (
+        "A node has no space left for what is written down there.",
+        "Free some, then run again.",
+    ),
     Reason.STOPPED_BY_ITSELF: (
         "The guest or someone else stopped the VM during the run.",
         "Start it (virtctl start) if it should run.",

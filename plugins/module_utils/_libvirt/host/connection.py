@@ -10,6 +10,7 @@ this module and the pure parts beside it import on machines that do not have it.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import threading
@@ -269,6 +270,11 @@ def is_lost(exc: Exception) -> bool:
         return True
     text = str(exc).lower()
     return code in (ERR_INTERNAL, ERR_SYSTEM, None) and any(word in text for word in _LOST_TEXTS)
+
+
+def is_full(exc: Exception) -> bool:
+    """Does this error mean that a file system has no space, no inodes or no quota left?"""
+    return any(os.strerror(number) in str(exc) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 def hint_for(text: str) -> str:

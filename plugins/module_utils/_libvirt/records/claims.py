@@ -25,7 +25,7 @@ from ..._core.model.observation import Reservation as CoreReservation
 from ..._core.model.observation import State
 from ..._core.model.policy import Limits
 from ..._core.reasons.reason import Finding, Reason
-from ..host.connection import HostUnreachable, libvirt
+from ..host.connection import HostUnreachable, is_full, libvirt
 from ..observe.host import Host, HostNow
 from ..store.names import Reservation, Slot, format_name, new_id, parse_name
 
@@ -73,7 +73,8 @@ class Claims:
                     stood.add(action.vm)
                 made.setdefault(action.target, []).append(action)
             except (HostUnreachable, libvirt.libvirtError) as exc:
-                answers[action.vm] = Finding(Reason.PEER_UNREACHABLE, f"{action.target}: {exc}")
+                reason = Reason.STORE_FULL if is_full(exc) else Reason.PEER_UNREACHABLE
+                answers[action.vm] = Finding(reason, f"{action.target}: {exc}")
         kept: list[Action] = []
         for target, actions in made.items():
             kept += _keep_on(self._hosts[target], self._source, actions, stood, limits, answers)

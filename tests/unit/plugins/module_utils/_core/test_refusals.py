@@ -201,3 +201,28 @@ def test_one_vm_alone_keeps_to_the_limit_of_its_node() -> None:
     assert list(made.moves) == ["u1"]
     outcome, _asked, _seconds = drain(made, policy=policy, intent="migrated", only="u2")
     assert ended(outcome, "u2") == ("moved", "")
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["one target", "and one with room"])
+def test_a_target_without_space_is_tried_as_often_as_any_other(more: int) -> None:
+    """Not for as long as the drain lasts: time does not mend that."""
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 8192, **({"c": 4096} if more else {})})
+    why = Finding(Reason.STORE_FULL, "b: No space left on device")
+    platform, asked = ModelPlatform(made, "a"), list[str]()
+    grant = platform.claim
+
+    def claim(wanted, limits):
+        asked.extend(action.target for action in wanted)
+        full = {action.vm: why for action in wanted if action.target == "b"}
+        rest = [action for action in wanted if action.target != "b"]
+        return {**full, **grant(rest, limits)}
+
+    platform.claim = claim
+    record = begin(None, "a", "drained", "run", platform.now(), platform.own.boot_id)
+    outcome = Engine(platform, POLICY, record).run(platform.now() + 2000.0)
+    if more:
+        assert ended(outcome) == ("moved", "")
+        return
+    assert outcome.phase is NodePhase.BLOCKED
+    assert ended(outcome) == ("blocked", "TargetStoreFull")
+    assert len(asked) == POLICY.max_attempts + 1

@@ -112,6 +112,26 @@ def plain(host: FakeHost) -> set[str]:
 CLAIM, SLOT = f"resv.{VM}.96.a", f"slot.{VM}.a"
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cannot allocate 185 bytes in file 'x': No space left on device", Reason.STORE_FULL),
+        ("cannot create file 'x': Disk quota exceeded", Reason.STORE_FULL),
+        ("Cannot recv data: Connection reset by peer", Reason.PEER_UNREACHABLE),
+    ],
+)
+def test_a_target_without_space_is_not_one_that_does_not_answer(
+    hosts, claims, monkeypatch: pytest.MonkeyPatch, text: str, reason: Reason
+) -> None:
+    def full(_name: str, _data: bytes = b"") -> bool:
+        raise fakes.LibvirtError(text)
+
+    monkeypatch.setattr(hosts["b"], "create", full)
+    finding = claims.claim([MOVE], LIMITS)[VM]
+    assert finding is not None
+    assert (finding.reason, text in finding.message) == (reason, True)
+
+
 def test_a_vm_that_was_moved_off_starts_on_a_target_that_was_cordoned_meanwhile(
     hosts, claims
 ) -> None:
