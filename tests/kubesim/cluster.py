@@ -23,6 +23,7 @@ from .access import ADMIN_TOKEN, AUTHENTICATED, READ
 from .budgets import BudgetController, QuotaController
 from .clock import Clock
 from .evacuation import EvacuationController
+from .garbage import GarbageCollector
 from .handler import Handler
 from .kinds import BY_PLURAL, KUBEVIRTS, NAMESPACES, NODES, PODS, VMIMS, VMIS, VMS, Kind
 from .metrics import PREFIX
@@ -118,7 +119,7 @@ class Kubesim:
         self.server.access.rules[AUTHENTICATED] = READ
         for part in (VMController, VMIController, EvacuationController, MigrationController):
             part(self.world)
-        for part in (NodeLifecycle, BudgetController, QuotaController):
+        for part in (NodeLifecycle, BudgetController, QuotaController, GarbageCollector):
             part(self.world)
         for agent in (Scheduler, NodeAgent, Handler):
             agent(self.world)
@@ -259,7 +260,9 @@ class Kubesim:
 
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
         def change(obj: Obj) -> None:
+            before = copy.deepcopy(obj)
             what(obj)
+            validation.changed(kind, before, obj)
 
         return self.call(lambda: self.world.store.change(kind, namespace, name, change))
 

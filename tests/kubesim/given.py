@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 from . import words
-from .kinds import BY_PLURAL, KUBEVIRTS, NODES, VMIS, VMS, Kind
+from .kinds import BY_PLURAL, KUBEVIRTS, NAMESPACES, NODES, PODS, VMIS, VMS, Kind
 from .remote import Remote, RemoteError
 
 Obj = dict[str, Any]
@@ -54,6 +54,8 @@ class Given(Remote):
                 f"{path}: the cluster has no node {', '.join(missing)}; it has "
                 f"{', '.join(sorted(found))}. The tests need nodes n1, n2 and n3."
             )
+        # Where there are more, VMs of the tests stay on these three.
+        self._within = WANTED if found - set(WANTED) else ()
         strangers = self.strangers(WANTED)
         if strangers:
             raise RuntimeError(
@@ -92,12 +94,18 @@ class Given(Remote):
         self.remove_vms()
         for kind, namespace, name in reversed(self._added):
             self._delete(kind, namespace, name)
+        self.until(self._all_gone, 120.0)
         if self._settings is not None:
             settings, meta = self._settings, self._kubevirt()["metadata"]
             path = self.path_of(KUBEVIRTS, meta["namespace"], meta["name"])
             self._change(path, lambda o: o["spec"].update(configuration=settings))
         self.until(self._all_take_vms, 120.0)  # an agent that was down tells so itself
         self._added, self._edited, self._settings = [], {}, None
+
+    def _all_gone(self) -> bool:
+        """Namespaces and pods go slowly, and the next test may want the same names."""
+        slow = (o for o in self._added if o[0] in (NAMESPACES, PODS))
+        return not any(self.find(kind, name, namespace) for kind, namespace, name in slow)
 
     def _all_take_vms(self) -> bool:
         nodes = [node for node in self.all(NODES) if node["metadata"]["name"] in WANTED]
@@ -144,6 +152,7 @@ class Given(Remote):
         if what.pop("start", True) is False:
             pytest.skip("needs the simulator: a VM that is not started")
         what.setdefault("image", os.environ.get("VIRTOPS_IMAGE", ""))
+        what.setdefault("within", self._within)
         super().add_vm(name, node, wait=wait, **what)
 
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:

@@ -27,6 +27,11 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def head(self) -> dict[str, str]:
+        """What each object of it begins with."""
+        return {"apiVersion": self.api_version, "kind": self.kind}
+
+    @property
     def qualified(self) -> str:
         """As error messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -39,6 +44,7 @@ KINDS = (
     Kind("", "v1", "namespaces", "Namespace", namespaced=False),
     Kind("", "v1", "pods", "Pod", subresources=("eviction",)),
     Kind("", "v1", "events", "Event"),
+    Kind("", "v1", "configmaps", "ConfigMap"),
     Kind("", "v1", "resourcequotas", "ResourceQuota"),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
@@ -65,6 +71,7 @@ KINDS = (
 BY_PATH = {(k.group, k.version, k.plural): k for k in KINDS}
 BY_PLURAL = {k.plural: k for k in KINDS}
 NODES, PODS, EVENTS = BY_PLURAL["nodes"], BY_PLURAL["pods"], BY_PLURAL["events"]
+CONFIG_MAPS, DAEMON_SETS = BY_PLURAL["configmaps"], BY_PLURAL["daemonsets"]
 NAMESPACES, CLAIMS = BY_PLURAL["namespaces"], BY_PLURAL["persistentvolumeclaims"]
 QUOTAS, PDBS = BY_PLURAL["resourcequotas"], BY_PLURAL["poddisruptionbudgets"]
 CLUSTER_ROLES = BY_PLURAL["clusterroles"]

@@ -17,6 +17,8 @@ _NOT_SHARED = (
     "cannot migrate VMI: PVC rootdisk is not shared, live migration requires that all PVCs must "
     "be shared (using ReadWriteMany access mode)"
 )
+# Knobs of whether it can migrate, and what they say where they are not set.
+_ABLE = {"not-migratable-reason": "", "not-migratable-message": _NOT_SHARED}
 
 
 class NodeAgent:
@@ -32,6 +34,10 @@ class NodeAgent:
         if change.kind is PODS and change.type != "DELETED":
             meta = change.obj["metadata"]
             self._world.enqueue(self.pod, meta["namespace"], meta["name"])
+        elif change.kind is VMIS and change.type == "MODIFIED" and change.old is not None:
+            if any(words.knob(k, "", change.old) != words.knob(k, "", change.obj) for k in _ABLE):
+                meta = change.obj["metadata"]
+                self._world.enqueue(self.migratable, meta["namespace"], meta["name"])
         elif change.kind is NODES and change.type != "DELETED":
             old, new = change.old, change.obj
             if old is None:
@@ -133,21 +139,22 @@ class NodeAgent:
         vmi = self._vmi(pod) if pod is not None else None
         if vmi is None or words.phase(vmi) != "Scheduled":
             return
-        reason = words.knob("not-migratable-reason", "", vmi)
-        message = words.knob("not-migratable-message", _NOT_SHARED, vmi)
         stamp = self._world.clock.stamp()
 
         def running(obj: Obj) -> None:
             words.enter(obj, "Running", stamp)
             words.set_condition(obj, "Ready", "True")
-            if reason:
-                words.set_condition(obj, "LiveMigratable", "False", reason=reason, message=message)
-            else:
-                words.set_condition(obj, "LiveMigratable", "True")
+            _tell_migratable(obj)
             obj["status"]["migrationMethod"] = "LiveMigration"
 
         self._store.change(VMIS, namespace, vmi["metadata"]["name"], running)
         self._world.event(vmi, "Started", "VirtualMachineInstance started.")
+
+    def migratable(self, namespace: str, name: str) -> None:
+        """virt-handler says it anew whenever it changes."""
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is not None and words.phase(vmi) == "Running":
+            self._store.change(VMIS, namespace, name, _tell_migratable)
 
     def _end(self, pod: Obj) -> None:
         if words.final(pod):
@@ -194,3 +201,9 @@ class NodeAgent:
     def _removed(self, namespace: str, name: str) -> None:
         if self._store.find(PODS, namespace, name) is not None:
             self._store.delete(PODS, namespace, name)
+
+
+def _tell_migratable(vmi: Obj) -> None:
+    reason, message = (words.knob(k, d, vmi) for k, d in _ABLE.items())
+    value, more = ("False", {"reason": reason, "message": message}) if reason else ("True", {})
+    words.set_condition(vmi, "LiveMigratable", value, **more)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import templates, words
 from .cluster import Kubesim
-from .kinds import NODES, VMIS
+from .kinds import CONFIG_MAPS, DAEMON_SETS, NODES, VMIS
 
 DISKS = {
     "not_migratable_reason": "DisksNotLiveMigratable",
@@ -36,19 +36,19 @@ def add_pod(
     sim: Kubesim,
     name: str,
     node: str,
-    owner: str = "ReplicaSet/web",
+    owner: str = "Controller/web",
     labels: dict[str, str] | None = None,
+    notes: dict[str, str] | None = None,
     empty_dir: bool = False,
     phase: str = "Running",
     **more: Any,
 ) -> None:
-    """A pod that is no VM's. `owner`: kind and name, empty for none. `more`: of its spec."""
+    """A pod that is no VM's. `owner`: see `_owner`, empty for none. `notes`: annotations. `more`:
+    of its spec."""
     meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
+    meta["annotations"] = notes or {}
     if owner:
-        kind, _slash, controller = owner.partition("/")
-        reference = {"apiVersion": "apps/v1", "kind": kind, "name": controller}
-        reference.update(uid=owner, controller=True)
-        meta["ownerReferences"] = [reference]
+        meta["ownerReferences"] = [_owner(sim, *owner.split("/"))]
     volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
     spec = {
         "nodeName": node,
@@ -60,6 +60,22 @@ def add_pod(
     sim.add(
         "pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}}
     )
+
+
+def _owner(sim: Kubesim, kind: str, name: str) -> dict[str, Any]:
+    """DaemonSet/NAME: as it is there; where it is not, the garbage collector must not see it.
+    Controller/NAME: a ConfigMap stands for it, which is there and whose controller does nothing."""
+    if kind == "DaemonSet":
+        found = sim.find(DAEMON_SETS, name)
+        if found is None:
+            sim.call(lambda: sim.world.paused.add("garbage"))
+            found = {**DAEMON_SETS.head, "metadata": {"name": name, "uid": "gone"}}
+    else:
+        data = {"metadata": {"name": name, "namespace": "default"}}
+        found = sim.find(CONFIG_MAPS, name) or sim.add("configmaps", data)
+    meta = found["metadata"]
+    head = {key: found[key] for key in ("apiVersion", "kind")}
+    return {**head, "name": name, "uid": meta["uid"], "controller": True}
 
 
 def add_budget(sim: Kubesim, name: str, least: Any, **labels: str) -> None:

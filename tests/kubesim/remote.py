@@ -18,7 +18,7 @@ from typing import Any
 import kubernetes
 
 from . import templates, words
-from .kinds import BY_PLURAL, NODES, PODS, VMIMS, VMIS, VMS, Kind
+from .kinds import BY_PLURAL, NAMESPACES, NODES, PODS, VMIMS, VMIS, VMS, Kind
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -78,8 +78,7 @@ class Remote:
 
     def all(self, kind: Kind) -> list[Obj]:
         items: list[Obj] = self.request("GET", self.path_of(kind))["items"]
-        head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**head, **item} for item in items]
+        return [{**kind.head, **item} for item in items]
 
     def running(self, name: str, namespace: str = "default") -> bool:
         vmi = self.find(VMIS, name, namespace)
@@ -109,8 +108,12 @@ class Remote:
     # Writing
 
     def add(self, plural: str, obj: Obj) -> Obj:
+        """Complete, as the API wants it: with apiVersion and kind, in a namespace that is there."""
         kind = BY_PLURAL[plural]
-        return self.request("POST", self.path_of(kind, obj["metadata"].get("namespace", "")), obj)
+        space = obj["metadata"].get("namespace") or "default"
+        if kind.namespaced and self.find(NAMESPACES, space, "") is None:
+            self.add("namespaces", {"metadata": {"name": space}})
+        return self.request("POST", self.path_of(kind, space), {**kind.head, **obj})
 
     def patch(self, kind: Kind, name: str, body: Obj, namespace: str = "") -> Obj:
         return self.request("PATCH", self.path_of(kind, namespace, name), body, MERGE)

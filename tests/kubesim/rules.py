@@ -35,6 +35,7 @@ _LABEL = (
     f"'my_value',  or '12345', regex used for validation is '{_VALUE}')"
 )
 _ANNOTATIONS = 262144  # bytes, all of an object's together
+MIRROR = "kubernetes.io/config.mirror"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -42,6 +43,16 @@ def wrong(kind: Kind, obj: Obj) -> list[Cause]:
     """All that is wrong with it."""
     rules = _OF_KIND.get(kind.kind)
     return [*_metadata(obj.get("metadata") or {}), *(rules(obj) if rules else ())]
+
+
+def changed(kind: Kind, old: Obj, new: Obj) -> list[Cause]:
+    """What of a change is wrong: the mark of a static pod comes and goes with the pod."""
+    was, now = ((obj["metadata"].get("annotations") or {}).get(MIRROR) for obj in (old, new))
+    if kind.kind != "Pod" or was == now:
+        return []
+    verb = "add" if was is None else "remove" if now is None else "update"
+    text = f"Forbidden: may not {verb} mirror pod annotation"
+    return [Cause("FieldValueForbidden", f"metadata.annotations[{MIRROR}]", text)]
 
 
 def not_decoded(kind: Kind, obj: Obj) -> str:
@@ -130,6 +141,10 @@ def _pod_spec(spec: Obj, path: str) -> Iterator[Cause]:
 
 
 def _pod(pod: Obj) -> Iterator[Cause]:
+    mark = (pod["metadata"].get("annotations") or {}).get(MIRROR)
+    if mark and not (pod.get("spec") or {}).get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        yield _invalid(f"metadata.annotations[{MIRROR}]", mark, text)
     yield from _pod_spec(pod.get("spec") or {}, "spec")
 
 

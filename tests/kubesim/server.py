@@ -237,6 +237,7 @@ class Server:
         warnings, found = validation.decode(place.kind, new, how, patched)
         _WARNINGS.get().extend(warnings)
         validation.same(place.kind, old, new)
+        validation.changed(place.kind, old, new)
         admission.update(self.world, place.kind, old, new)
         validation.check(place.kind, new, found)
         if dry:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 Obj = dict[str, Any]
@@ -59,16 +60,22 @@ def vm(
     grace: int = 30,
     pool: str = "",
     image: str = "",
+    within: Sequence[str] = (),
     **knobs: str,
 ) -> Obj:
     """A VirtualMachine that prefers `node` at its start; without `run_strategy` a bare instance.
 
     `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label. `image`: a
     container disk with a guest; without it nothing boots, which is as good for what only runs.
+    `within`: the only nodes that it runs on; empty: all.
     """
     terms = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]
     preference = {"weight": 100, "preference": {"matchExpressions": terms}}
-    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+    affinity: Obj = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+    if within:
+        allowed = [{**terms[0], "values": [*within]}]
+        must = {"nodeSelectorTerms": [{"matchExpressions": allowed}]}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = must
     spec: Obj = {
         # A pod network by a bridge, which KubeVirt attaches by itself, would not migrate.
         "domain": {"memory": {"guest": memory}, "devices": {"autoattachPodInterface": False}},

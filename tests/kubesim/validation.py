@@ -111,6 +111,13 @@ def same(kind: Kind, old: Obj, new: Obj) -> None:
             meta[fixed] = was[fixed]
 
 
+def changed(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raises ApiError 422 for a change that is not valid."""
+    causes = rules.changed(kind, old, new)
+    if causes:
+        raise invalid(kind, old["metadata"]["name"], causes)
+
+
 def check(kind: Kind, obj: Obj, found: Found) -> None:
     """Raises ApiError 422 for what is not valid. `found`: as it was decoded."""
     causes = rules.wrong(kind, obj)

@@ -92,9 +92,8 @@ def test_what_a_flag_allows_goes(sim, operator, pod, options) -> None:
 def test_what_stays_says_why(sim, operator) -> None:
     sim.add("daemonsets", templates.daemon_set("agent"))
     add_pod(sim, "agent-x", "n1", owner="DaemonSet/agent")
-    add_pod(sim, "static", "n1", owner="")
     note = {"kubernetes.io/config.mirror": "x"}
-    sim.edit(PODS, "static", lambda o: o["metadata"].update(annotations=note), "default")
+    add_pod(sim, "static", "n1", owner="", notes=note)
     add_pod(sim, "other", "n1", labels={"app": "other"})
     add_pod(sim, "mine", "n1", labels={"app": "mine"})
     add_pod(sim, "virt-handler-x", "n1", owner="", labels={"kubevirt.io": "virt-handler"})
@@ -128,7 +127,7 @@ def test_a_budget_holds_one_back_and_the_others_do_not_wait(sim, operator) -> No
 
 def test_a_budget_that_is_never_computed_is_no_transient(sim, operator) -> None:
     """Its pods belong to something that has no scale."""
-    add_pod(sim, "held", "n1", owner="Database/orders", labels={"app": "held"})
+    add_pod(sim, "held", "n1", owner="Controller/orders", labels={"app": "held"})
     add_budget(sim, "percent", None, app="held")
     found = operator.drain(pending_timeout=1.0)
     assert found["phase"] == "Blocked" and found["certificate"] is None
@@ -154,13 +153,13 @@ def test_disable_eviction_goes_past_the_budgets(sim, operator) -> None:
 
 def test_what_the_vms_need_goes_last_and_only_with_a_replica_elsewhere(sim, operator) -> None:
     api = {"kubevirt.io": "virt-api"}
-    add_pod(sim, "virt-api-1", "n1", owner="ReplicaSet/virt-api", labels=api)
+    add_pod(sim, "virt-api-1", "n1", owner="Controller/virt-api", labels=api)
     add_pod(sim, "web", "n1")
     blocked = operator.drain(pending_timeout=1.0)
     assert blocked["phase"] == "Blocked"
     assert pod_row(blocked, "virt-api-1")["reason"] == "LastReadyReplica"
     assert left(sim) == ["virt-api-1"]
-    add_pod(sim, "virt-api-2", "n2", owner="ReplicaSet/virt-api", labels=api)
+    add_pod(sim, "virt-api-2", "n2", owner="Controller/virt-api", labels=api)
     found = operator.drain()
     assert found["phase"] == "Drained" and left(sim) == []
     web = sim.requests("POST", "web/eviction")

@@ -139,6 +139,11 @@ def stays_off(still: Still) -> Any:
     return {"allow_stop": True}
 
 
+def bare(still: Still) -> Any:
+    still.vm(strategy="None", run_strategy="")
+    return {"allow_stop": True}
+
+
 def skipped(still: Still) -> Any:
     cannot("DisksNotLiveMigratable")(still)
     return {"on_not_migratable": OnNotMigratable.SKIP}
@@ -243,7 +248,7 @@ def ending_pod(still: Still) -> None:
 
 
 def never_computed(still: Still) -> None:
-    pod(owner="Database/orders", labels={"app": "odd"})(still)
+    pod(owner="Controller/orders", labels={"app": "odd"})(still)
     add_budget(still.sim, "percent", None, app="odd")
 
 
@@ -278,12 +283,13 @@ PLANTS: dict[Check, Plant] = {
     Check.SKIPPED: skipped,
     Check.EXTERNAL_OWNER: lambda still: still.vm(strategy="External"),
     Check.STAYS_OFF: stays_off,
+    Check.TRANSIENT: bare,
     Check.DISRUPTION_BUDGET: blocking_budget,
     Check.POD_UNMANAGED: pod(owner=""),
     Check.POD_LOCAL_DATA: pod(empty_dir=True),
     Check.POD_OF_DAEMONSET: pod(owner="DaemonSet/lost"),
     Check.POD_TERMINATING: ending_pod,
-    Check.LAST_REPLICA: pod(owner="ReplicaSet/virt-api", labels={"kubevirt.io": "virt-api"}),
+    Check.LAST_REPLICA: pod(owner="Controller/virt-api", labels={"kubevirt.io": "virt-api"}),
     Check.BUDGET_NOT_COMPUTED: never_computed,
     Check.UNMET_SETTINGS: settings,
     Check.STARTING: starting,

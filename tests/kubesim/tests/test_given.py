@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from kubesim import Kubesim
+from kubesim import Kubesim, templates
 from kubesim.given import WANTED, Given
-from kubesim.kinds import NODES, VMS
+from kubesim.kinds import NAMESPACES, NODES, PODS, POLICIES, QUOTAS, VMIS, VMS
+from kubesim.reading import add_pod
+from kubesim.remote import RemoteError
+from kubesim.words import condition
 
 pytestmark = pytest.mark.full
 
@@ -104,6 +107,96 @@ def test_a_node_that_its_agents_write_meanwhile_is_edited_all_the_same(given) ->
     assert len(times) >= 2
     assert edited["spec"]["unschedulable"] is True
     assert edited["metadata"]["annotations"]["beat"] == "1"
+
+
+def test_what_tests_add_is_complete_and_goes_again_with_its_namespace(given) -> None:
+    """An API server refuses an object without a kind, and one for a namespace that is not there."""
+    sim, kubeconfig = given
+    cluster = Given(kubeconfig)
+    selectors = {"virtualMachineInstanceSelector": {"a": "b"}}
+    spec = {"selectors": selectors}
+    made = cluster.add("migrationpolicies", {"metadata": {"name": "p"}, "spec": spec})
+    assert made["kind"] == "MigrationPolicy"
+    quota = {"metadata": {"name": "q", "namespace": "far"}, "spec": {"hard": {"pods": "1"}}}
+    cluster.add("resourcequotas", quota)
+    cluster.add_vm("vm", "n1", namespace="farther")
+    for name in ("far", "farther"):
+        assert sim.find(NAMESPACES, name) is not None
+    cluster.clean()
+    assert [sim.find(NAMESPACES, name) for name in ("far", "farther")] == [None, None]
+    assert sim.all(QUOTAS) == [] and sim.all(VMS) == [] and sim.all(POLICIES) == []
+
+
+def test_pods_of_tests_have_an_owner_that_is_there(given) -> None:
+    """The garbage collector takes the others within a second."""
+    sim, kubeconfig = given
+    cluster = Given(kubeconfig)
+    add_pod(cluster, "kept", "n1")  # type: ignore[arg-type]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "invented"}
+    meta = {"name": "taken", "namespace": "default", "ownerReferences": [owner]}
+    spec = {"nodeName": "n1", "containers": [templates.container()]}
+    cluster.add("pods", {"metadata": meta, "spec": spec})
+    sim.until(lambda: sim.world.store.find(PODS, "default", "taken") is None)
+    assert sim.find(PODS, "kept") is not None
+    cluster.clean()
+    assert sim.all(PODS) == []
+
+
+def test_no_pod_becomes_a_static_one(given) -> None:
+    _sim, kubeconfig = given
+    cluster = Given(kubeconfig)
+    note = {"kubernetes.io/config.mirror": "x"}
+    add_pod(cluster, "static", "n1", owner="", notes=note)  # type: ignore[arg-type]
+    add_pod(cluster, "plain", "n1", owner="")  # type: ignore[arg-type]
+    with pytest.raises(RemoteError, match="may not add mirror pod annotation") as refused:
+        cluster.edit(PODS, "plain", lambda o: o["metadata"].update(annotations=note), "default")
+    assert refused.value.code == 422
+    cluster.clean()
+
+
+def test_with_other_nodes_the_vms_of_tests_stay_on_theirs(given) -> None:
+    """And VMs of others run elsewhere."""
+    sim, kubeconfig = given
+    for name in ("n4", "n5"):
+        sim.add_node(name)
+    made = templates.vm("theirs", "n4")
+    for part in (made, made["spec"]["template"]):
+        part["metadata"]["annotations"].pop(templates.MADE_HERE)
+    sim.add("virtualmachines", made)
+    sim.until(lambda: sim.running("theirs"))
+    cluster = Given(kubeconfig)
+    for node in WANTED:
+        cluster.edit(NODES, node, lambda o: o["spec"].update(unschedulable=True))
+    cluster.add_vm("ours", "n1", wait=False)
+    sim.until(lambda: _waits(sim, "ours"))
+    cluster.clean()
+    assert [vm["metadata"]["name"] for vm in sim.all(VMS)] == ["theirs"]
+
+
+def _waits(sim: Kubesim, name: str) -> bool:
+    """No node takes it."""
+    vmi = sim.world.store.find(VMIS, "default", name)
+    return vmi is not None and condition(vmi, "PodScheduled") is not None
+
+
+def test_whether_a_vm_can_migrate_is_told_at_any_time(given) -> None:
+    sim, _kubeconfig = given
+    sim.add_vm("vm", "n1")
+    knob = {"lab/not-migratable-reason": "DisksNotLiveMigratable"}
+    sim.edit(VMIS, "vm", lambda o: o["metadata"]["annotations"].update(knob), "default")
+    sim.until(lambda: _able(sim) == "False")
+    sim.edit(
+        VMIS,
+        "vm",
+        lambda o: o["metadata"]["annotations"].pop("lab/not-migratable-reason"),
+        "default",
+    )
+    sim.until(lambda: _able(sim) == "True")
+
+
+def _able(sim: Kubesim) -> str:
+    found = condition(sim.world.store.get(VMIS, "default", "vm"), "LiveMigratable")
+    return str(found["status"]) if found else ""
 
 
 def _label(sim: Kubesim, name: str) -> str:
