@@ -188,6 +188,12 @@ cursor:
   description: For the next slice. The action plugin takes it.
   returned: when O(cursor) is given and RV(ended) is V(out_of_time)
   type: str
+waits_for:
+  description:
+    - What keeps the run from beginning, as a sentence; nothing was read or done. The action plugin
+      prints it and calls again.
+  returned: when O(cursor) is given and another run has the node's Lease
+  type: str
 node:
   description: The node.
   returned: success

@@ -58,6 +58,7 @@ def run_slices(
     )
     changed = False
     before: str | None = None
+    waiting = False
     warnings: list[Any] = []  # of all slices, each one once
     while True:
         if os.getppid() != playbook:
@@ -86,7 +87,11 @@ def run_slices(
         progress.update(result)
         if result.get("ended") in ("final", "needs"):
             break
-        module_args["begun"] = True
+        waits = result.pop("waits_for", "")
+        if waits and not waiting:
+            display.display(plain(f"{result['node']}  {result['phase']}  {waits}"))
+        waiting = bool(waits)
+        module_args["begun"] = not waits or module_args.get("begun", False)  # it has not begun yet
         module_args.pop("hooks_done", None)  # they stand in the record now
     state = str(module_args.get("state") or next(iter(good)))
     if result.get("ended") == "needs":

@@ -290,3 +290,25 @@ def test_an_abort_asks_all_to_end_before_it_notes_that_on_any(sim, operator) -> 
     ends = [n for n, what in enumerate(did) if what == "PUT cancel"]
     notes = [n for n, what in enumerate(did) if what == "POST events"]
     assert ends and notes and max(ends) < min(notes), did
+
+
+def test_a_restore_after_a_killed_drain_says_which_lease_it_waits_for(
+    sim, operator, monkeypatch
+) -> None:
+    """Slice after slice, until the Lease of the killed one has expired; nothing is done before."""
+    monkeypatch.setattr(service, "_SAYS_AFTER", 0.6)
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    operator.slice(Intent.DRAINED, 1.0, run_id="killed")
+    Lock(Client(operator.auth), "default", "n1", "killed 1", 4).take(1.0, dict)
+    request = replace(operator.request(Intent.ACTIVE, "mine", 1.0), cursor="")
+    found = [service.run_slice(request)]
+    while "waits_for" in found[-1]:
+        assert found[-1]["phase"] == "Restoring" and not found[-1]["changed"]
+        assert "Lease virtops-maintenance-n1 of run killed" in found[-1]["waits_for"]
+        assert sim.leftovers() != []
+        found.append(service.run_slice(replace(request, cursor=found[-1]["cursor"])))
+    assert len(found) > 2
+    last = found[-1]
+    while last["ended"] != "final":
+        last = service.run_slice(replace(request, begun=True, cursor=last["cursor"]))
+    assert last["phase"] == "Active" and clean(sim)

@@ -27,7 +27,7 @@ from .api.auth import ConfigError
 from .api.client import Client
 from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
 from .api.metrics import Source
-from .drain.cursor import pack, unpack
+from .drain.cursor import pack, pack_wait, unpack, unpack_wait
 from .drain.platform import KubeVirtPlatform
 from .drain.result import needs, nudges, vm_rows, warnings
 from .objects import names
@@ -41,6 +41,8 @@ from .turns.other_drains import OtherDrains
 from .turns.turns import Turns
 
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+# Seconds for which the node's Lease is waited for before that is said.
+_SAYS_AFTER = 3.0
 # Seconds between two writes of the record while nothing is to be done.
 SAVE_EVERY = 60.0
 # Actions that only put our own bookkeeping right.
@@ -146,7 +148,15 @@ def run_slice(request: Request) -> dict[str, Any]:
             old: NodeRecord | None = platform.resume(cursor)
             saved = (cursor.record if cursor.saved else "", cursor.saved_at)
         else:
-            old = lock.take(lease + 5.0, platform.load)
+            seen, waited = unpack_wait(request.cursor)
+            longest = lease + 5.0 - waited
+            patience = longest if request.cursor is None else min(longest, _SAYS_AFTER)
+            try:
+                old = lock.take(patience, platform.load, seen)
+            except LockHeld as exc:
+                if patience >= longest:
+                    raise
+                return _waits_for_lease(request, exc, waited + patience)
             if old is None:
                 old = platform.record_from_lease(lock.held, request.run_id)
             if old is not None and request.begun:
@@ -292,20 +302,40 @@ def refuse_own_node(client: Client, node: str) -> None:
         )
 
 
+def _waits_for_lease(request: Request, held: LockHeld, waited: float) -> dict[str, Any]:
+    """A slice in which nothing was read or done; the next one waits on."""
+    drains = request.intent is Intent.DRAINED
+    return {
+        **_nothing(request, NodePhase.DRAINING if drains else NodePhase.RESTORING),
+        "ended": SliceEnd.OUT_OF_TIME.value,
+        "changed": False,
+        "waits_for": held.waits,
+        "cursor": pack_wait(held.seen, waited),
+    }
+
+
 def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
     return {
+        **_nothing(request, NodePhase.ACTIVE),
+        "changed": request.begun,  # what had begun is undone
+        "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
+    }
+
+
+def _nothing(request: Request, phase: NodePhase) -> dict[str, Any]:
+    """A result without a VM."""
+    return {
         "ended": SliceEnd.FINAL.value,
-        "phase": NodePhase.ACTIVE.value,
+        "phase": phase.value,
         "node": request.node,
         "run_id": request.run_id,
-        "changed": request.begun,  # what had begun is undone
         **accounted([]),
         "nudges": 0,
         "needs": [],
         "pods": [],
         "findings": [],
-        "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
+        "cordoned_by_others": False,
     }
 
 
@@ -383,6 +413,3 @@ def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, An
         **platform.observer.rates.result_fields,
     }
     return on_kubevirt(found), (old, obs)
-
-
-__all__ = ["FAILURES", "Request", "connect", "plan_now", "refuse_own_node", "run_slice"]

@@ -88,7 +88,12 @@ def _for_whom(message: str) -> str:
 
 
 class LockHeld(Exception):
-    """Another run works on the node at this moment."""
+    """Another run works on the node at this moment. `seen`: for Lock.take. `waits`: a sentence."""
+
+    def __init__(self, text: str, seen: tuple[str, float] = ("", 0.0), waits: str = "") -> None:
+        super().__init__(text)
+        self.seen = seen
+        self.waits = waits
 
 
 class Superseded(Exception):

@@ -20,6 +20,7 @@ from typing import Any
 from ..objects import facts, names
 
 Obj = dict[str, Any]
+_WAIT = "waits "
 
 
 @dataclass
@@ -54,12 +55,25 @@ def pack(cursor: Cursor) -> str:
 
 def unpack(text: str | None) -> Cursor | None:
     """None where there is none, or none that this version of ours can read."""
-    if not text:
+    if not text or text.startswith(_WAIT):
         return None
     try:
         return Cursor(**json.loads(zlib.decompress(base64.b64decode(text))))
     except (ValueError, TypeError, zlib.error):
         return None
+
+
+def pack_wait(seen: tuple[str, float], waited: float) -> str:
+    """Of a slice that did not get the Lease: see Lock.take, and how long it has waited in all."""
+    return f"{_WAIT}{json.dumps([*seen, waited])}"
+
+
+def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
+    """Nothing seen and nothing waited, where the slice before did not wait."""
+    if not text or not text.startswith(_WAIT):
+        return ("", 0.0), 0.0
+    version, unchanged, waited = json.loads(text[len(_WAIT) :])
+    return (str(version), float(unchanged)), float(waited)
 
 
 def needed_fields(node: Obj) -> Obj:

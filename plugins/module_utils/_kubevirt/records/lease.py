@@ -138,15 +138,19 @@ class Lock:
             if not self._update({**self._held, "metadata": meta}, True, retry=False):
                 self._stale = version
 
-    def take(self, patience: float, read: Callable[[], T]) -> T:
+    def take(
+        self, patience: float, read: Callable[[], T], before: tuple[str, float] = ("", 0.0)
+    ) -> T:
         """What `read` gave, which nobody of ours has changed since.
+
+        `before`: a version of it, and the seconds for which it was seen not to change already.
 
         It is called between looking at the Lease and taking it: who gets it as he saw it knows
         that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
         what `read` raises.
         """
         until = self._clock() + patience
-        seen, since = "", self._clock()
+        seen, since = before[0], self._clock() - before[1]
         while True:
             lease = self._client.find(f"{self._path}/{self.name}")
             if lease is None:
@@ -168,13 +172,20 @@ class Lock:
             elif WANTED not in annotations(lease):
                 seen = self._ask(lease) or seen
             if self._clock() >= until:
-                raise LockHeld(f"{holder} works on the node at this moment ({self.name})")
+                lasts = float(spec.get("leaseDurationSeconds") or 0)
+                raise LockHeld(
+                    f"{holder} works on the node at this moment ({self.name})",
+                    (seen, unchanged),
+                    f"It waits for the Lease {self.name} of run {holder.split(' ')[0]}: until that "
+                    f"gives it back, or, if it was killed, {max(0.0, lasts - unchanged):.0f} s.",
+                )
             self._sleep(0.5)
 
     def _first(self, lease: dict[str, Any], unchanged: float) -> bool:
         """Is no other waiting, or none that still lives?"""
         waiting = annotations(lease).get(WANTED, "")
-        return waiting in ("", self._holder) or unchanged > _PRECEDENCE
+        ours = waiting.split(" ")[0] == self._holder.split(" ")[0]  # an earlier slice of us
+        return not waiting or ours or unchanged > _PRECEDENCE
 
     def _ask(self, lease: dict[str, Any]) -> str:
         """Say that we wait: a run that keeps the Lease from slice to slice then gives it back.

@@ -193,3 +193,15 @@ def test_no_slice_begins_after_ansible_playbook_was_killed(monkeypatch: pytest.M
     with pytest.raises(AnsibleActionFail, match="same command"):
         host.run()
     assert len(host.calls) == 1
+
+
+def test_what_keeps_it_from_beginning_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not begun then: the next call is a first one again, with what was handed over."""
+    shown: list[str] = []
+    monkeypatch.setattr(_slices.Display, "display", lambda _self, text, **_more: shown.append(text))
+    waits = {**slice_of("Restoring", "out_of_time"), "waits_for": "It waits for a Lease."}
+    host = Host({**waits, "cursor": "c1"}, {**waits, "cursor": "c2"}, slice_of("Drained"))
+    host.run()
+    assert shown == ["host-a  Restoring  It waits for a Lease."]
+    assert [call.get("begun", False) for call in host.calls] == [False, False, False]
+    assert [call.get("cursor") for call in host.calls] == [None, "c1", "c2"]
