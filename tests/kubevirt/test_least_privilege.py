@@ -18,13 +18,15 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     AccessDenied,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareRequest,
     declare,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
+    control_node,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
@@ -100,7 +102,7 @@ def _from_a_pod(scene: Scene) -> str:
     """Is it on the node that is drained?"""
     add_pod(scene.sim, "job", "n2")
     (scene.folder / "namespace").write_text("default", encoding="ascii")
-    scene.patch.setattr(service, "NAMESPACE_FILE", str(scene.folder / "namespace"))
+    scene.patch.setattr(control_node, "NAMESPACE_FILE", str(scene.folder / "namespace"))
     scene.patch.setenv("HOSTNAME", "job")
     return _refusal(lambda: scene.operator.slice(Intent.DRAINED, 0.5))
 

@@ -46,7 +46,7 @@ def test_our_own_pod_and_our_own_machine(still: Still, monkeypatch, tmp_path: Pa
     assert row["severity"] == "warning"  # the drain moves it last
     monkeypatch.undo()
     (tmp_path / "namespace").write_text("default")
-    monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))
+    monkeypatch.setattr(control_node, "NAMESPACE_FILE", str(tmp_path / "namespace"))
     monkeypatch.setenv("HOSTNAME", "virt-launcher-vm-x")
     assert "This runs in pod" in still.told()[Check.RUNS_THE_MAINTENANCE]["message"]
 

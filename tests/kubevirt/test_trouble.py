@@ -20,7 +20,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     KubeError,
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import act
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
+    act,
+    control_node,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from kubesim import Kubesim
@@ -128,7 +131,7 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
     sim.add_vm("vm", "n1")
     add_pod(sim, "job", "n1")
     (tmp_path / "namespace").write_text("default", encoding="ascii")
-    monkeypatch.setattr(service, "NAMESPACE_FILE", str(tmp_path / "namespace"))
+    monkeypatch.setattr(control_node, "NAMESPACE_FILE", str(tmp_path / "namespace"))
     monkeypatch.setenv("HOSTNAME", host)
     before = len(sim.log)
     for run in (service.run_slice, lambda request: check_mode.plan(request, {})):

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from .api.auth import ConfigError
 from .api.client import Client
 from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
 from .api.metrics import Source
+from .drain.control_node import RunsTheMaintenance, refuse_own_node
 from .drain.cursor import pack, pack_wait, unpack, unpack_wait
 from .drain.platform import KubeVirtPlatform
 from .drain.result import needs, nudges, vm_rows, warnings
@@ -40,17 +40,12 @@ from .records.roll import RollLease, system_clock
 from .turns.other_drains import OtherDrains
 from .turns.turns import Turns
 
-NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 # Seconds for which the node's Lease is waited for before that is said.
 _SAYS_AFTER = 3.0
 # Seconds between two writes of the record while nothing is to be done.
 SAVE_EVERY = 60.0
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.FORGET})
-
-
-class RunsTheMaintenance(Exception):
-    """The node carries the very pod that this runs in."""
 
 
 # What a module tells as its one clear error.
@@ -117,6 +112,23 @@ def run_slice(request: Request) -> dict[str, Any]:
     RollTakenOver, RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
+    leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
+    try:
+        if request.intent is Intent.DRAINED:
+            refuse_own_node(platform.client, request.node)
+        roll.check_host(*leased, system_clock(), request.begun)
+        if request.intent is Intent.ACTIVE and not request.begun:
+            roll.note_seen(*leased, Stage.RESTORING, system_clock())
+        found = _locked(platform, request)
+        if found.get("phase") == NodePhase.DRAINED.value:
+            roll.note_seen(*leased, Stage.EMPTY, system_clock())
+        return found
+    finally:
+        platform.close()
+
+
+def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
+    """The slice while nobody else of ours works on the node."""
     client = platform.client
     holder = f"{request.run_id} {secrets.token_hex(4)}"
     lease = int(request.seconds) + 20
@@ -128,54 +140,43 @@ def run_slice(request: Request) -> dict[str, Any]:
     )
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
-    try:
-        if drains:
-            refuse_own_node(client, request.node)
-        leased = RollLease(client, request.lock_namespace), request.node, request.roll_run
-        roll.check_host(*leased, system_clock(), request.begun)
-        restoring = request.intent is Intent.ACTIVE and not request.begun
-        if restoring:
-            roll.note_seen(*leased, Stage.RESTORING, system_clock())
-        if (
-            restoring
-            and platform.load() is None
-            and not platform.record_from_lease(lock.read(), request.run_id)
-        ):
-            return _nothing_to_restore(platform, request)
-        cursor = unpack(request.cursor) if request.begun else None
-        saved = ("", float("-inf"))
-        if cursor is not None and lock.renew(cursor.lease):
-            old: NodeRecord | None = platform.resume(cursor)
-            saved = (cursor.record if cursor.saved else "", cursor.saved_at)
-        else:
-            seen, waited = unpack_wait(request.cursor)
-            longest = lease + 5.0 - waited
-            patience = longest if request.cursor is None else min(longest, _SAYS_AFTER)
-            try:
-                old = lock.take(patience, platform.load, seen)
-            except LockHeld as exc:
-                if patience >= longest:
-                    raise
-                return _waits_for_lease(request, exc, waited + patience)
-            if old is None:
-                old = platform.record_from_lease(lock.held, request.run_id)
-            if old is not None and request.begun:
-                saved = (old.to_json(), platform.now())
+    if (
+        request.intent is Intent.ACTIVE
+        and not request.begun
+        and platform.load() is None
+        and not platform.record_from_lease(lock.read(), request.run_id)
+    ):
+        return _nothing_to_restore(platform, request)
+    cursor = unpack(request.cursor) if request.begun else None
+    saved = ("", float("-inf"))
+    if cursor is not None and lock.renew(cursor.lease):
+        old: NodeRecord | None = platform.resume(cursor)
+        saved = (cursor.record if cursor.saved else "", cursor.saved_at)
+    else:
+        seen, waited = unpack_wait(request.cursor)
+        longest = lease + 5.0 - waited
+        patience = longest if request.cursor is None else min(longest, _SAYS_AFTER)
         try:
-            found = _slice(platform, request, old, saved, lock)
-        except BaseException:
-            lock.release()
-            raise
-        if found["phase"] == NodePhase.ACTIVE.value:
-            lock.remove()
-        elif "cursor" not in found:
-            lock.release()
-        if found["phase"] == NodePhase.DRAINED.value:
-            roll.note_seen(*leased, Stage.EMPTY, system_clock())
-        reported: dict[str, Any] = on_kubevirt(found)
-        return reported
-    finally:
-        platform.close()
+            old = lock.take(patience, platform.load, seen)
+        except LockHeld as exc:
+            if patience >= longest:
+                raise
+            return _waits_for_lease(request, exc, waited + patience)
+        if old is None:
+            old = platform.record_from_lease(lock.held, request.run_id)
+        if old is not None and request.begun:
+            saved = (old.to_json(), platform.now())
+    try:
+        found = _slice(platform, request, old, saved, lock)
+    except BaseException:
+        lock.release()
+        raise
+    if found["phase"] == NodePhase.ACTIVE.value:
+        lock.remove()
+    elif "cursor" not in found:
+        lock.release()
+    reported: dict[str, Any] = on_kubevirt(found)
+    return reported
 
 
 def _slice(
@@ -282,23 +283,6 @@ def _check_owner(old: NodeRecord | None, request: Request) -> None:
         raise Superseded(
             f"Run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
             f"{request.node}. This run ({request.run_id}) has stopped; nothing was undone."
-        )
-
-
-def refuse_own_node(client: Client, node: str) -> None:
-    """Inside a pod, its host name is the pod's name; with the network of the node, the node's."""
-    try:
-        with open(NAMESPACE_FILE, encoding="ascii") as stream:
-            namespace = stream.read().strip()
-    except OSError:
-        return
-    host = os.environ.get("HOSTNAME", "")
-    pod = client.find(names.pod(namespace, host)) if host != node else None
-    if host == node or (pod is not None and (pod.get("spec") or {}).get("nodeName") == node):
-        what = f"pod {namespace}/{host}" if host != node else f"a pod of namespace {namespace}"
-        raise RunsTheMaintenance(
-            f"This runs in {what} on {node} itself. "
-            "Cordon the node, start the job again so that it runs elsewhere, then drain."
         )
 
 

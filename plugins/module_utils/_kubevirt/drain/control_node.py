@@ -6,14 +6,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..objects import facts
+from ..api.client import Client
+from ..objects import facts, names
 
 Obj = dict[str, Any]
+NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
+
+
+class RunsTheMaintenance(Exception):
+    """The node carries the very pod that this runs in."""
 
 
 class ControlNode:
@@ -62,3 +69,20 @@ def own_address(server: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return ""
+
+
+def refuse_own_node(client: Client, node: str) -> None:
+    """Inside a pod, its host name is the pod's name; with the network of the node, the node's."""
+    try:
+        with open(NAMESPACE_FILE, encoding="ascii") as stream:
+            namespace = stream.read().strip()
+    except OSError:
+        return
+    host = os.environ.get("HOSTNAME", "")
+    pod = client.find(names.pod(namespace, host)) if host != node else None
+    if host == node or (pod is not None and (pod.get("spec") or {}).get("nodeName") == node):
+        what = f"pod {namespace}/{host}" if host != node else f"a pod of namespace {namespace}"
+        raise RunsTheMaintenance(
+            f"This runs in {what} on {node} itself. "
+            "Cordon the node, start the job again so that it runs elsewhere, then drain."
+        )

@@ -18,11 +18,12 @@ from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
 from ..._core.result import accounted
 from ..api.cluster import Cluster
+from ..drain.control_node import refuse_own_node
 from ..drain.result import record_row
 from ..objects import facts, names
 from ..objects.migration_policy import DEFAULTS
 from ..objects.quotas import amount
-from ..service import Request, connect, plan_now, refuse_own_node
+from ..service import Request, connect, plan_now
 from .dry_run import dry_run_evictions
 
 _ALL = 10**6

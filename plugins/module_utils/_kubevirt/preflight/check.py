@@ -16,13 +16,12 @@ from ..._core.model.policy import Policy
 from ..._core.preflight.check import check, record_text, result
 from ..._core.preflight.codes import Check, Platform, Severity
 from ..._core.preflight.facts import Budget, Facts, NodeSeen
-from .. import service
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.metrics import DirtyRates
 from ..drain import unsupported
-from ..drain.control_node import ControlNode
+from ..drain.control_node import ControlNode, RunsTheMaintenance, refuse_own_node
 from ..drain.migration_policies import MigrationPolicies, note_settings
 from ..objects import facts, names, tolerations
 from ..records.node_record import Instance, Records
@@ -136,8 +135,8 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
 def _own_pod(client: Client, node: str) -> str:
     """Why the node is taken for the one on which our own pod is; empty: it is not."""
     try:
-        service.refuse_own_node(client, node)
-    except service.RunsTheMaintenance as exc:
+        refuse_own_node(client, node)
+    except RunsTheMaintenance as exc:
         return str(exc)
     except KubeError:
         pass  # our own pod cannot be read: a reason less
