@@ -29,11 +29,11 @@ LEASE, WANTED = "virtops-maintenance-n1", "virtops.maintenance/wanted"
 VMS = 20
 # Signature, Event, eviction, signature of the migration.
 PER_VM = 4
-# Lease, VMIs, migrations.
-PER_SLICE = 3
-# The first reads, cordon, the certificate's two, the record: 27. On a busy machine migrations wait
+# Lease, VMIs, migrations, and the record of the roll: a take-over is seen by the next slice.
+PER_SLICE = 4
+# The first reads, cordon, the certificate's two, the record, the roll's: 29. On a busy machine migrations wait
 # for a slot that is free, and it is looked at why: two more each time.
-PER_DRAIN = 34
+PER_DRAIN = 36
 
 
 def step(operator, seconds: float, cursor: str | None, begun: bool, run_id: str = "r"):
