@@ -31,8 +31,8 @@ VMS = 20
 PER_VM = 4
 # Lease, VMIs, migrations, and the record of the roll: a take-over is seen by the next slice.
 PER_SLICE = 4
-# The first reads, cordon, the certificate's two, the record, the roll's: 29. On a busy machine migrations wait
-# for a slot that is free, and it is looked at why: two more each time.
+# The first reads, cordon, the certificate's two, the record, the roll's: 29. On a busy machine
+# migrations wait for a slot that is free, and it is looked at why: two more each time.
 PER_DRAIN = 36
 
 
