@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
-    *("state", "hosts", "roll_host", "stage", "message", "roll_id", "requester", "reason"),
+    *("state", "hosts", "roll_host", "stage", "why", "roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
     *("slice", "rank"),
 )

@@ -43,8 +43,8 @@ options:
       - With O(state=noted) how far the host is. V(waiting) is for one that an abort has given back.
     type: str
     choices: [waiting, empty, at work, rebooting, checking, restoring, done, failed]
-  message:
-    description: With O(stage=failed) why.
+  why:
+    description: With O(stage=failed) the reason.
     type: str
     default: ''
   roll_id:

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 
 from .._core.model.policy import PolicyError
 from .._core.model.record import RecordError
-from .._core.roll.rules import RollRefused, RollTakenOver
+from .._core.roll.rules import RollRefused, RollTakenOver, RollUnreadable
 from .holder.client import HolderError
 from .host.connection import LibvirtProblem, hint_for
-from .records.roll import RollUnreadable
 from .service import PeerUnreachable, Superseded, VMNotHere
 from .store.volumes import StoreError
 

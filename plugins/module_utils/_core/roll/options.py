@@ -18,6 +18,9 @@ from .record import Stage
 from .rules import Ask
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
+# Seconds in which a note has to be written; a reboot of another host that keeps the record may fall
+# into them.
+_NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
@@ -29,7 +32,7 @@ ROLL_SPEC: dict[str, Any] = {
     "hosts": {"type": "list", "elements": "str", "default": []},
     "roll_host": {"type": "str", "default": ""},
     "stage": {"type": "str", "choices": STAGES},
-    "message": {"type": "str", "default": ""},
+    "why": {"type": "str", "default": ""},
     "roll_id": {"type": "str", "default": ""},
     "roll_run": {"type": "str", "default": ""},
     "requester": {"type": "str", "default": ""},
@@ -77,15 +80,24 @@ def answer_of(
         raise PolicyError(f"roll_host is missing: with state={state} it names the host")
     if check:
         return run.without_record()
+    watch = params["watch"]
     if state == "admitted":
-        return run.turn(
-            store, host, runner, boot_id(), here, until, params["watch"], params["patience"]
-        )
+        boot = boot_id()
+        patience = params["patience"]
+
+        def step() -> dict[str, Any]:
+            return run.turn(store, host, runner, boot, here, until, watch, patience)
+
+        return run.patiently(step, here, until, watch, patience)
     if not params["stage"]:
         raise PolicyError("stage is missing: with state=noted it says what the host has come to")
     stage = Stage(params["stage"])
     boot = boot_id() if stage is Stage.REBOOTING else ""
-    return run.note(store, host, runner, stage, here, boot, params["message"])
+
+    def note() -> dict[str, Any]:
+        return run.note(store, host, runner, stage, here, boot, params["why"])
+
+    return run.patiently(note, here, until, watch, _NOTE_PATIENCE)
 
 
 def ask(params: Mapping[str, Any]) -> Ask:

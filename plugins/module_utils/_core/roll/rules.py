@@ -37,6 +37,10 @@ class RollRefused(Exception):
     """There is a roll that must not be disturbed. Nothing was done."""
 
 
+class RollUnreadable(Exception):
+    """Too few of the hosts that keep the record of a roll answer."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """The roll that somebody wants. `take_over`: also from one that lives, or has other options."""
@@ -346,6 +350,7 @@ __all__ = [
     "Fleet",
     "RollRefused",
     "RollTakenOver",
+    "RollUnreadable",
     "Step",
     "Verdict",
 ]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from . import rules, words
 from .record import Roll, Stage, State
-from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, Verdict
+from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
 _PAUSE = 1.0  # seconds between two looks at the record
 _TURN_PAUSE = 3.0  # seconds between two looks at the record and the fleet
@@ -29,7 +29,10 @@ class RollStore(Protocol):
     """Where a platform keeps the record."""
 
     def read(self) -> tuple[Roll | None, Any]:
-        """The record, and what `write` has to know to see whether somebody else wrote since."""
+        """The record, and what `write` has to know to see whether somebody else wrote since.
+
+        Both raise RollUnreadable.
+        """
 
     def write(self, roll: Roll, seen: Any) -> bool:
         """False: somebody else wrote since, and this one did not."""
@@ -227,6 +230,35 @@ def read(store: RollStore) -> dict[str, Any]:
     """The record as it is, in words too."""
     roll, _seen = store.read()
     return _answer(Verdict(Answer.DONE, None, words.status(roll)), roll)
+
+
+def patiently(
+    step: Callable[[], dict[str, Any]],
+    clock: Clock,
+    until: float,
+    notes: Mapping[str, Any],
+    patience: float,
+) -> dict[str, Any]:
+    """The step, again while too few of the hosts that keep the record answer: in a small fleet that
+    is so whenever one of them reboots.
+
+    `notes`: of the slice before. Raises RollUnreadable after `patience` seconds, or when nobody of
+    its playbook works that could end it.
+    """
+    since = notes.get("unreadable_since")
+    while True:
+        try:
+            return step()
+        except RollUnreadable as exc:
+            now = clock.now()
+            since = now if since is None else since
+            alone = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
+            if alone or now - since > patience:
+                raise
+            if now >= until:
+                verdict = Verdict(Answer.WAIT, None, f"{exc} It is tried again.")
+                return _answer(verdict, None, watch={**notes, "unreadable_since": since})
+            clock.sleep(_TURN_PAUSE)
 
 
 def without_record() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..._core.claims.admission import are_majority
 from ..._core.model.record import RecordError
 from ..._core.roll import rules, run
 from ..._core.roll.record import Roll, Stage
-from ..._core.roll.rules import Fleet
+from ..._core.roll.rules import Fleet, RollUnreadable
 from ..._core.roll.run import Clock
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
@@ -35,10 +35,6 @@ _GRACE = 2.0
 _LATE = "did not answer in time"
 T = TypeVar("T")
 Seen = Mapping[str, frozenset[int]]
-
-
-class RollUnreadable(Exception):
-    """Too few of the hosts that keep the record of a roll answer."""
 
 
 def system_clock() -> Clock:

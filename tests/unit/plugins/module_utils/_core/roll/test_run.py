@@ -252,6 +252,35 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(
     assert store.roll.run == "next"
 
 
+@pytest.mark.parametrize(
+    ("notes", "waits"),
+    [({}, True), ({"alone_for": rules.LEFT_AFTER + 1}, False), ({"unreadable_since": 1.0}, False)],
+)
+def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
+    store: Store, time: Time, notes: dict[str, float], waits: bool
+) -> None:
+    """Whoever waits for its turn waits on, as long as somebody works that may end it."""
+    begin(store, time, "mine")
+    away = [1, 1, 1]
+
+    def step() -> dict[str, Any]:
+        if away:
+            away.pop()
+            raise rules.RollUnreadable("too few answer.")
+        return admit(store, time, "a", "mine")
+
+    if waits:
+        found = run.patiently(step, time.clock(), time.at, notes, 100.0)
+        assert (found["ended"], found["message"]) == (
+            *("out_of_time", "too few answer. It is tried again."),
+        )
+        found = run.patiently(step, time.clock(), time.at + 60, found["watch"], 100.0)
+        assert found["answer"] == "go"
+    else:
+        with pytest.raises(rules.RollUnreadable):
+            run.patiently(step, time.clock(), time.at + 60, notes, 100.0)
+
+
 def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -> None:
     assert run.read(store)["message"] == "there is no roll"
     begin(store, time, "roll")
