@@ -140,6 +140,24 @@ def test_of_two_writers_at_most_one_wins(moment: int, old: str) -> None:
     assert run_of(hosts) == ("other" if theirs else "mine" if ours else old)
 
 
+@pytest.mark.parametrize("moment", range(1, 7))
+def test_one_that_counts_further_is_not_written_over(moment: int) -> None:
+    """It saw what a killed writer left on a host that was off when this one read."""
+    hosts = Hosts()
+    put(hosts, "old")
+    hosts.volumes["c"]["roll.2"] = ""
+    hosts.off = {"c"}
+    mine = volumes(hosts, counted=True)
+    _found, seen = mine.read()
+    hosts.off = set()
+    hosts.calls, others = 0, [(False, "")]
+    hosts.before[moment] = lambda: others.append(put_over(hosts, "other"))
+    ours = mine.write(roll("mine"), seen)
+    theirs, over = others[-1]
+    assert not (ours and theirs and over != "mine"), "one has written over what it did not read"
+    assert run_of(hosts) == ("other" if theirs else "mine" if ours else "old")
+
+
 def test_a_write_that_is_not_the_next_one_is_lost() -> None:
     hosts = Hosts()
     first, second = volumes(hosts), volumes(hosts)
