@@ -45,67 +45,15 @@ EXAMPLES = r"""
 RETURN = r"""
 answer:
   description:
-    - V(go) or V(done). V(wait) for a place and V(watch) whether an old roll lives are handled by
-      the action plugin. V(closed) means that the host is not begun in this roll, or that the roll
-      has hosts left.
+    - What the rules of the roll say. M(virtops.maintenance.maintenance_roll) documents this value
+      and the others, which it returns as they are.
   returned: success
   type: str
   sample: go
-ended:
-  description: V(final), or V(out_of_time) when the call is to be made again.
-  returned: success
-  type: str
-  sample: final
-message:
-  description: What people should know, or nothing.
-  returned: success
-  type: str
-  sample: 'roll 7f3a1c: 7 hosts'
-steps:
-  description: What is left to be done with the host.
-  returned: with O(state=admitted)
-  type: list
-  elements: str
-  sample: [drain, work, reboot, check, restore]
-order:
-  description: The hosts that are not done, half done ones first.
-  returned: with O(state=begun)
-  type: list
-  elements: str
-  sample: [host-b, host-c]
-watch:
-  description: For the next call. The action plugin takes it.
-  returned: when RV(ended) is V(out_of_time)
-  type: dict
 roll:
   description: The record. None if there is none.
   returned: success
   type: dict
-  contains:
-    id:
-      description: Name of the roll.
-      type: str
-    state:
-      description: V(running), V(stopped), V(aborting), V(aborted) or V(ended).
-      type: str
-    requester:
-      description: Who requested it.
-      type: str
-    reason:
-      description: Why.
-      type: str
-    begun:
-      description: When it began, UTC.
-      type: str
-    written:
-      description: When the record was last written, UTC of who wrote it.
-      type: str
-    hosts:
-      description:
-        - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
-          there is one C(message), C(failed_in) and C(boot_id) (before its reboot).
-      type: list
-      elements: dict
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
   returned: failure

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
+PROC = Path("/proc")
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
 _SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
@@ -29,13 +31,24 @@ _OVER = ("RollTakenOver", "RollRefused")
 
 
 def _started(pid: int) -> str:
-    """When that process began, in ticks since the boot; '': there is none, or it is a zombie."""
+    """When that process began, in ticks since the boot; '': there is none, or it is a zombie.
+
+    A controller that is not Linux has no /proc: there it says only that the process is there.
+    """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        text = (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return ""
+        return "" if (PROC / "self").exists() else _is_there(pid)
     fields = text.rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]
+
+
+def _is_there(pid: int) -> str:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return ""
+    return "there"
 
 
 def own_run() -> str:
@@ -44,7 +57,7 @@ def own_run() -> str:
     playbook = os.getppid()
     boot = ""
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     parts = (boot, os.uname().nodename, str(playbook), _started(playbook))
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
@@ -52,11 +65,15 @@ def own_run() -> str:
 def others_work() -> bool:
     """Does any other worker of this ansible-playbook do anything but wait for its turn?
 
-    Between two tasks a host has no worker, so one sample is not enough.
+    Between two tasks a host has no worker, so one sample is not enough. Where the system does not
+    list the children of a process, it is taken that they do.
     """
     playbook = os.getppid()
     for _time in range(_SAMPLES):
-        for pid in _children(playbook):
+        workers = _children(playbook)
+        if os.getpid() not in workers:
+            return True
+        for pid in workers:
             if pid != os.getpid() and _started(pid) and _comm(pid) != WAITS:
                 return True
         time.sleep(_ALIVE / _SAMPLES)
@@ -67,13 +84,13 @@ def waits(name: str = WAITS) -> str:
     """Let the other workers see that this one waits. The name before, with which it is ended."""
     before = _comm(os.getpid())
     with suppress(OSError):
-        Path("/proc/self/comm").write_text(name, encoding="ascii")
+        (PROC / "self" / "comm").write_text(name, encoding="ascii")
     return before
 
 
 def _comm(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii", errors="replace").strip()
+        return (PROC / str(pid) / "comm").read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
 
@@ -81,7 +98,7 @@ def _comm(pid: int) -> str:
 def _children(pid: int) -> list[int]:
     """Of all threads of that process (proc_pid_task_children(5))."""
     found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+    for path in (PROC / str(pid) / "task").glob("*/children"):
         with suppress(OSError):
             found += [int(child) for child in path.read_text(encoding="ascii").split()]
     return found
@@ -113,13 +130,17 @@ def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
     while lives():
         pid = os.fork()  # so that a call that hangs does not outlive the playbook
         if not pid:
+            os.setpgid(0, 0)
             found = _quietly(call, {**args, "state": "renewed"})
             os._exit(1 if found.get("error") in _OVER else 0)
         ended, status = 0, 0
         while not ended and lives():
             time.sleep(_ALIVE)
             ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended and os.waitstatus_to_exitcode(status) == 1:
+        if not ended:
+            with suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+        elif os.waitstatus_to_exitcode(status) == 1:
             return
     _quietly(call, {**args, "state": "ended"})
 

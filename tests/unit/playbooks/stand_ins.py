@@ -79,6 +79,8 @@ class ActionModule(ActionModule):
         args = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
         args.update({**module_args, "slice": 0.5, "max_failures": 0})
         args["max_unavailable"] = str(args["max_unavailable"])
+        if os.environ["FAULT"].endswith(f"{args['stage']} not by {module_args.get('node')}"):
+            return {"failed": True, "msg": "too few answer", "error": "RollUnreadable"}
         clock = Clock(time.monotonic, lambda: "2026-01-01T00:00:00Z", lambda _s: time.sleep(0.1))
         try:
             return answer_of(args, Store(), clock, lambda: "boot", bool(self._task.check_mode))

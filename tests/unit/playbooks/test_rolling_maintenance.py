@@ -179,6 +179,28 @@ def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
     assert len(roll.steps) == 2 * len(whole), "a roll that has ended is over"
 
 
+def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
+    """host-b keeps the record, but cannot write it; host-c can."""
+    inventory = roll.folder / "inventory.json"
+    fleet = json.loads(inventory.read_text())
+    hosts = fleet["all"]["hosts"]
+    hosts["host-c"] = hosts["host-b"] | {"maintenance_peer_uri": "qemu+tls://host-c/system"}
+    inventory.write_text(json.dumps(fleet))
+    roll.write("work.yml", "- ansible.builtin.command: 'false'\n")
+    words = ["-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=host-a,host-b"]
+    code, text = roll.run("failed not by host-b", *words)
+    assert code != 0
+    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work)" in text
+
+
+@pytest.mark.full
+def test_check_mode_begins_no_roll(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=all", "--check")
+    assert code == 0, text
+    assert sorted(set(roll.steps)) == sorted({*steps("host-a"), *steps("host-b")})
+    assert not (roll.folder / "steps.roll").exists()
+
+
 @pytest.mark.full
 def test_another_command_does_not_carry_it_on(roll: Roll) -> None:
     assert roll.run("host-a active failed")[0] != 0
