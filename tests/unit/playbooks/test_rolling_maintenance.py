@@ -190,7 +190,10 @@ def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
     words = ["-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=host-a,host-b"]
     code, text = roll.run("failed not by host-b", *words)
     assert code != 0
-    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work)" in text
+    assert (
+        "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work): in the task"
+        in text
+    )
 
 
 @pytest.mark.full
