@@ -122,7 +122,6 @@ lint-types: venv
 
 lint-layers: venv
 	@$(PY) $(TOOLS)/check_layers.py
-	@$(PY) $(TOOLS)/check_words.py
 
 map: venv ## each package with its files, lines and imports; fails on a circle and on what is too large
 	@$(PY) $(TOOLS)/map_rooms.py

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Platform,
+)
+
 DOCUMENTATION = r"""
 module: maintenance_plan
 short_description: Plan the maintenance of many hosts, or say why it does not fit
@@ -449,6 +453,7 @@ def main() -> None:
             params["budgets"],
             params["speeds"],
             params["quotas"],
+            Platform(params["platform"]),
         )
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

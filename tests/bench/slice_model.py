@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build" / "collecti
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Machine
 from fleetsim.platform import ModelPlatform

@@ -65,7 +65,7 @@ class ModelClaims:
     def claim(self, action: Action, limits: Limits) -> Finding | None:
         """Create, read afresh, keep or withdraw: first on the target, then the slot."""
         if not self._site.can_reach(action.target):
-            return Finding(Reason.PEER_UNREACHABLE, action.target)
+            return Finding(Reason.PeerUnreachable, action.target)
         target = self._fleet.machines[action.target]
         mine = Reservation(action.vm, action.target, self._site.node, action.memory_mib)
         self._site.hook(f"write claim on {target.name}")
@@ -77,7 +77,7 @@ class ModelClaims:
         active = {u: d.spec.memory_mib for u, d in target.domains.items() if d.active}
         refusal: Finding | None
         if not self._site.can_reach(target.name):
-            refusal = Finding(Reason.PEER_UNREACHABLE, target.name)
+            refusal = Finding(Reason.PeerUnreachable, target.name)
         else:
             refusal = admission.may_keep_claim(
                 mine,
@@ -123,7 +123,7 @@ class ModelClaims:
             refusal = admission.may_keep_slot(seen, limits)
         else:
             away = [name for name in self.quorum_hosts if name not in answering]
-            refusal = Finding(Reason.PEER_UNREACHABLE, ", ".join(away))
+            refusal = Finding(Reason.PeerUnreachable, ", ".join(away))
         if refusal is not None:
             self._drop_slot(key, made)
         return refusal
@@ -140,7 +140,7 @@ class ModelClaims:
         self._drop_slot((action.vm, self._site.node), self.quorum_hosts)
         self._site.hook(f"write claim on {action.target}")
         if not self._site.can_reach(action.target):
-            return Finding(Reason.PEER_UNREACHABLE, action.target)
+            return Finding(Reason.PeerUnreachable, action.target)
         self._fleet.machines[action.target].claims.pop((action.vm, self._site.node), None)
         return None
 

@@ -16,12 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     last_read,
     to_read,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    Slice,
-    SliceEnd,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Observation,
 )
@@ -35,6 +29,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    Slice,
+    SliceEnd,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 from .fleet import Fleet
 from .platform import ModelPlatform

@@ -188,7 +188,7 @@ class Fleet:
             else:
                 self._complete(move)
         elif move.fate.fail_at is not None:
-            self.fail(move, Finding(Reason.MIGRATION_FAILED, "the model says so"))
+            self.fail(move, Finding(Reason.MigrationFailed, "the model says so"))
         elif move.fate.post_copy:
             self._enter(move, Stage.POSTCOPY)
         else:
@@ -202,7 +202,7 @@ class Fleet:
         elif move.settings.on_timeout == "pause" and not move.fate.hang:
             self._enter(move, Stage.SWITCHING)
         else:
-            reason = Reason.NO_PROGRESS if move.fate.hang else Reason.COMPLETION_TIMEOUT
+            reason = Reason.ProgressTimeout if move.fate.hang else Reason.CompletionTimeout
             self.fail(move, Finding(reason))
 
     def _enter(self, move: Move, stage: Stage) -> None:
@@ -222,10 +222,10 @@ class Fleet:
         source, target = self.machines[move.source], self.machines[move.target]
         here, there = source.domains.get(move.vm), target.domains.get(move.vm)
         if here is None or here.state is not State.RUNNING:
-            self._end(move, Finding(Reason.MIGRATION_FAILED, "the domain is not running"))
+            self._end(move, Finding(Reason.MigrationFailed, "the domain is not running"))
             return
         if not target.up or not target.reachable or (there is not None and there.active):
-            self._end(move, Finding(Reason.MIGRATION_FAILED, f"{move.target} does not take it"))
+            self._end(move, Finding(Reason.MigrationFailed, f"{move.target} does not take it"))
             return
         if move.target in move.fate.refused_by:
             self._end(move, Finding(move.fate.refusal, f"refused for {move.target}"))
@@ -316,7 +316,7 @@ class Fleet:
             return True
         if move.stage not in (Stage.STARTING, Stage.PRECOPY):
             return False
-        self.fail(move, Finding(Reason.ABORTED))
+        self.fail(move, Finding(Reason.AbortRequested))
         return True
 
     # What happens to VMs and hosts
@@ -343,7 +343,7 @@ class Fleet:
         domain.save_ends = None
         if domain.save_fails:
             domain.state = State.RUNNING
-            machine.stop_errors[uuid] = Finding(Reason.STOP_FAILED, "save: the disk is full")
+            machine.stop_errors[uuid] = Finding(Reason.StopFailed, "save: the disk is full")
             return
         domain.managed_save = True
         self.power_off(machine.name, uuid)
@@ -355,7 +355,7 @@ class Fleet:
         if move is not None and move.source == node:
             if move.stage in (Stage.POSTCOPY, Stage.BROKEN):
                 return  # it executes on the other side
-            self.fail(move, Finding(Reason.MIGRATION_FAILED, "the domain stopped"))
+            self.fail(move, Finding(Reason.MigrationFailed, "the domain stopped"))
         domain = machine.domains[uuid]
         domain.off_at = domain.save_begins = domain.save_ends = domain.asked_at = None
         if domain.persistent and not vanish:
@@ -387,7 +387,7 @@ class Fleet:
             return
         if node == move.source:
             move.held = False
-        self.fail(move, Finding(Reason.MIGRATION_FAILED, f"{node} is gone"))
+        self.fail(move, Finding(Reason.MigrationFailed, f"{node} is gone"))
 
     def _boot(self, machine: Machine) -> None:
         machine.up, machine.booted_at = True, self.clock

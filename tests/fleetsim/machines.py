@@ -56,7 +56,7 @@ class Fate:
     heals_after: float | None = None
     leftover: bool = False
     refused_by: tuple[str, ...] = ()
-    refusal: Reason = Reason.NAME_TAKEN
+    refusal: Reason = Reason.NameTaken
 
 
 @dataclass

@@ -37,7 +37,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.result import WALL
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import WALL
 
 from .claims import ModelClaims
 from .fleet import Fleet
@@ -223,7 +223,7 @@ class ModelPlatform:
             self.hook(f"write {action.do.value} {action.vm}")
             finding = self.fails(action)
             if finding is None and action.target and not self.can_reach(action.target):
-                finding = Finding(Reason.PEER_UNREACHABLE, f"{action.target} does not answer")
+                finding = Finding(Reason.PeerUnreachable, f"{action.target} does not answer")
             if finding is None:
                 finding = self._do[action.do](action)
             if finding is not None:
@@ -249,9 +249,11 @@ class ModelPlatform:
         """As the holder does it: not without the claim."""
         self.hook(f"read claim on {action.target}")
         if not self.can_reach(action.target):
-            return Finding(Reason.PEER_UNREACHABLE, action.target)
+            return Finding(Reason.PeerUnreachable, action.target)
         if not self._claims.stands(action):
-            return Finding(Reason.NO_TARGET, f"The claim on {action.target} was taken away.")
+            return Finding(
+                Reason.NoTargetWithCapacity, f"The claim on {action.target} was taken away."
+            )
         fate = self.fleet.fate(action.vm, action.attempt)
         settings = action.settings or MigrationSettings()
         move = Move(action.vm, self.node, action.target, action.attempt, settings, fate)
@@ -276,12 +278,12 @@ class ModelPlatform:
             return None
         if self.fleet.abort(action.vm):
             return None
-        return Finding(Reason.MIGRATION_FAILED, "too late to abort: the VM moves")
+        return Finding(Reason.MigrationFailed, "too late to abort: the VM moves")
 
     def _finish(self, action: Action) -> Finding | None:
         domain = self.fleet.machines[action.target].domains.get(action.vm)
         if domain is None or action.vm in self.fleet.moves:
-            return Finding(Reason.MIGRATION_FAILED, f"it is not at rest on {action.target}")
+            return Finding(Reason.MigrationFailed, f"it is not at rest on {action.target}")
         domain.marked = False
         entry = self._acting.vms.get(action.vm) if self._acting else None
         domain.persistent |= entry is not None and entry.persistent
@@ -292,7 +294,7 @@ class ModelPlatform:
     def _mark(self, action: Action) -> Finding | None:
         domain = self.own.domains.get(action.vm)
         if domain is None or action.vm in self.fleet.moves:
-            return Finding(Reason.STOP_FAILED, "metadata is not written during a job")
+            return Finding(Reason.StopFailed, "metadata is not written during a job")
         domain.marked = action.do is Do.MARK
         return None
 
@@ -304,10 +306,10 @@ class ModelPlatform:
             name, other = other, name
         kept = self.fleet.machines[other].domains.get(action.vm)
         if kept is None or not kept.persistent:
-            return Finding(Reason.STOP_FAILED, f"it is not defined on {other}")
+            return Finding(Reason.StopFailed, f"it is not defined on {other}")
         domain = self.fleet.machines[name].domains.get(action.vm)
         if domain is not None and domain.active:
-            return Finding(Reason.STOP_FAILED, f"it is {domain.state.value} on {name}")
+            return Finding(Reason.StopFailed, f"it is {domain.state.value} on {name}")
         self.fleet.machines[name].domains.pop(action.vm, None)
         return None
 
@@ -321,7 +323,7 @@ class ModelPlatform:
     def _shutdown(self, action: Action) -> Finding | None:
         domain = self._running_here(action)
         if domain is None:
-            return Finding(Reason.STOP_FAILED, "it does not run here")
+            return Finding(Reason.StopFailed, "it does not run here")
         if domain.asked_at is None:
             domain.asked_at = self.fleet.clock + domain.ask_takes
         if domain.off_at is None and domain.shutdown_takes is not None:
@@ -330,14 +332,14 @@ class ModelPlatform:
 
     def _force_off(self, action: Action) -> Finding | None:
         if self._running_here(action) is None:
-            return Finding(Reason.STOP_FAILED, "it does not run here")
+            return Finding(Reason.StopFailed, "it does not run here")
         self.fleet.power_off(self.node, action.vm)
         return None
 
     def _save_vm(self, action: Action) -> Finding | None:
         domain = self._running_here(action)
         if domain is None or not domain.persistent:
-            return Finding(Reason.STOP_FAILED, "it cannot be saved")
+            return Finding(Reason.StopFailed, "it cannot be saved")
         self.fleet.save(self.node, action.vm)
         return None
 
@@ -350,7 +352,7 @@ class ModelPlatform:
     def _cold_define(self, action: Action) -> Finding | None:
         domain = self.own.domains.get(action.vm)
         if domain is None or domain.active:
-            return Finding(Reason.STOP_FAILED, "it is not off here")
+            return Finding(Reason.StopFailed, "it is not off here")
         there = self.fleet.machines[action.target].domains
         there.setdefault(action.vm, replace(domain, autostart=False))
         return None
@@ -358,7 +360,7 @@ class ModelPlatform:
     def _cold_return(self, action: Action) -> Finding | None:
         domain = self.fleet.machines[action.target].domains.get(action.vm)
         if domain is None or domain.active:
-            return Finding(Reason.STOP_FAILED, f"it is not off on {action.target}")
+            return Finding(Reason.StopFailed, f"it is not off on {action.target}")
         back = replace(domain, spec=replace(domain.spec, crashed=False), autostart=False)
         self.own.domains.setdefault(action.vm, back)
         return None
@@ -369,7 +371,7 @@ class ModelPlatform:
         if domain is None:
             known = self.own.definitions.get(action.vm)
             if known is None:
-                return Finding(Reason.CANNOT_START, "its definition is not known")
+                return Finding(Reason.CannotStart, "its definition is not known")
             domain = machine.domains[action.vm] = replace(known, off_at=None, marked=False)
         if not domain.active:
             domain.state, domain.managed_save = State.RUNNING, False
@@ -378,7 +380,7 @@ class ModelPlatform:
     def _resume(self, action: Action) -> Finding | None:
         domain = self._running_here(action)
         if domain is None or domain.state is not State.PAUSED or domain.save_ends is not None:
-            return Finding(Reason.NOT_RUNNING_NORMALLY, "it is not paused")
+            return Finding(Reason.StateNotLiveMigratable, "it is not paused")
         domain.state = State.RUNNING
         return None
 

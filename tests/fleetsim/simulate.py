@@ -16,11 +16,6 @@ from typing import Any, Optional
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    Slice,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Node,
     Observation,
@@ -33,7 +28,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
+    Platform,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    Slice,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 from .fleet import MIB, Fleet
 from .machines import Domain, Fate, Machine, Move, Stage
@@ -63,7 +64,7 @@ class Predicted:
         row = asdict(self)
         del row["finding"]
         empty = {"reason": "", "plane": "", "message": "", "remedy": ""}
-        return {**row, **(self.finding.to_dict() if self.finding else empty)}
+        return {**row, **(self.finding.to_dict(Platform.LIBVIRT) if self.finding else empty)}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
@@ -121,7 +121,7 @@ class Still:
         rules = self.sim.api.access.rules[TOKEN]
         self.sim.api.access.rules[TOKEN] = [r for r in rules if resource not in r["resources"]]
 
-    def look(self, severity: dict[Check, Any] | None = None, **policy: Any) -> dict[str, Any]:
+    def look(self, severity: dict[Reason, Any] | None = None, **policy: Any) -> dict[str, Any]:
         pods = policy.pop("pods", PodOptions())
         request = service.Request(
             self.auth, "n1", Policy(**policy), Intent.DRAINED, "preflight", pods=pods
@@ -132,8 +132,8 @@ class Still:
         finally:
             assert self.versions() == before, "the preflight wrote"
 
-    def told(self, **policy: Any) -> dict[Check, dict[str, Any]]:
-        return {Check(row["code"]): row for row in self.look(**policy)["findings"]}
+    def told(self, **policy: Any) -> dict[Reason, dict[str, Any]]:
+        return {Reason(row["code"]): row for row in self.look(**policy)["findings"]}
 
     def versions(self) -> dict[str, str]:
         return {

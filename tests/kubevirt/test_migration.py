@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    Superseded,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
 )

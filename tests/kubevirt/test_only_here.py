@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from kubesim.kinds import NODES, VMIS, VMS
 from kubesim.reading import clean, row
 
@@ -71,7 +71,7 @@ def test_what_hangs_where_it_is_started_anew_is_named_and_holds_up_nobody(sim, o
 def test_the_preflight_says_that_it_stays_off(still) -> None:
     still.vm(vmi={"spec": {"evictionStrategy": "None"}})
     run = {"allow_stop": True}
-    assert Check.STAYS_OFF not in still.told(**run)
+    assert Reason.StaysOff not in still.told(**run)
     for name in ("n2", "n3"):
         still.node(name, spec={"taints": [{"key": "kept", "effect": "NoSchedule"}]})
-    assert "taint kept" in still.told(**run)[Check.STAYS_OFF]["message"]
+    assert "taint kept" in still.told(**run)[Reason.StaysOff]["message"]

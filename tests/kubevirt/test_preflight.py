@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     RecordError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
@@ -41,14 +41,14 @@ def test_our_own_pod_and_our_own_machine(still: Still, monkeypatch, tmp_path: Pa
     assert still.told() == {}
     uuid = "11111111-2222-3333-4444-555555555555"
     monkeypatch.setattr(control_node, "own_uuid", lambda: uuid)
-    row = still.told()[Check.RUNS_THE_MAINTENANCE]
+    row = still.told()[Reason.RunsTheMaintenance]
     assert "VM default/vm is the machine" in row["message"]
     assert row["severity"] == "warning"  # the drain moves it last
     monkeypatch.undo()
     (tmp_path / "namespace").write_text("default")
     monkeypatch.setattr(control_node, "NAMESPACE_FILE", str(tmp_path / "namespace"))
     monkeypatch.setenv("HOSTNAME", "virt-launcher-vm-x")
-    assert "This runs in pod" in still.told()[Check.RUNS_THE_MAINTENANCE]["message"]
+    assert "This runs in pod" in still.told()[Reason.RunsTheMaintenance]["message"]
 
 
 def test_a_node_that_is_not_there_and_a_record_that_is_not_readable(still: Still) -> None:
@@ -63,14 +63,14 @@ def test_a_node_that_is_not_there_and_a_record_that_is_not_readable(still: Still
 def test_the_budget_that_is_never_computed_is_told_beforehand(still: Still) -> None:
     still.vm(strategy="None")
     budget(still, "half", maxUnavailable=1)
-    row = still.told(allow_stop=True)[Check.DISRUPTION_BUDGET]
+    row = still.told(allow_stop=True)[Reason.DisruptionBudget]
     assert row["severity"] == "blocker"
     assert "half can never allow an eviction: maxUnavailable" in row["message"]
     # A VM that migrates is not held by it.
     still.sim.edit(
         VMIS, "vm", lambda o: o["spec"].update(evictionStrategy="LiveMigrate"), "default"
     )
-    assert still.told()[Check.DISRUPTION_BUDGET]["severity"] == "warning"
+    assert still.told()[Reason.DisruptionBudget]["severity"] == "warning"
 
 
 def test_other_pods_are_judged_by_the_same_options_as_the_drains(still: Still) -> None:

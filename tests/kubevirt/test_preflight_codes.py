@@ -19,14 +19,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
-    CHECKS,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
-    Check,
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CHECKED,
     Platform,
+    Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
@@ -252,17 +249,28 @@ def never_computed(still: Still) -> None:
     add_budget(still.sim, "percent", None, app="odd")
 
 
-PLANTS: dict[Check, Plant] = {
+PLANTS: dict[Reason, Plant] = {
     **{
-        Check(reason.value): cannot(reason.value)
+        Reason(reason.value): cannot(reason.value)
         for reason in (
-            *(Reason.DISKS, Reason.INTERFACE, Reason.HOTPLUG, Reason.VIRTIOFS, Reason.HOST_DEVICE),
-            *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
-            Reason.PERSISTENT_RESERVATION,
+            *(
+                Reason.DisksNotLiveMigratable,
+                Reason.InterfaceNotLiveMigratable,
+                Reason.HotplugNotLiveMigratable,
+                Reason.VirtIOFSNotLiveMigratable,
+                Reason.HostDeviceNotLiveMigratable,
+            ),
+            *(
+                Reason.SEVNotLiveMigratable,
+                Reason.SecureExecutionNotLiveMigratable,
+                Reason.TDXNotLiveMigratable,
+                Reason.HypervPassthroughNotLiveMigratable,
+            ),
+            Reason.PersistentReservationNotLiveMigratable,
         )
     },
-    Check.CPU_MODEL: cpu_model,
-    Check.NOT_RUNNING_NORMALLY: vmi(
+    Reason.CPUModelNotLiveMigratable: cpu_model,
+    Reason.StateNotLiveMigratable: vmi(
         status={
             "conditions": [
                 condition("LiveMigratable", "True"),
@@ -270,30 +278,30 @@ PLANTS: dict[Check, Plant] = {
             ]
         }
     ),
-    Check.NOT_KNOWN_YET: vmi(status={"conditions": []}),
-    Check.NO_TARGET: room,
-    Check.NO_SELECTOR: selector,
-    Check.NO_VENDOR: vendor,
-    Check.NOT_TOLERATED: others(**taint("dedicated")),
-    Check.LAST_NODE: others(spec={"unschedulable": True}),
-    Check.FLEET_TOO_FULL: too_full,
-    Check.QUOTA: quota,
-    Check.STORAGE_HERE: copied,
-    Check.STOP_NOT_ALLOWED: lambda still: still.vm(strategy="None"),
-    Check.SKIPPED: skipped,
-    Check.EXTERNAL_OWNER: lambda still: still.vm(strategy="External"),
-    Check.STAYS_OFF: stays_off,
-    Check.TRANSIENT: bare,
-    Check.DISRUPTION_BUDGET: blocking_budget,
-    Check.POD_UNMANAGED: pod(owner=""),
-    Check.POD_LOCAL_DATA: pod(empty_dir=True),
-    Check.POD_OF_DAEMONSET: pod(owner="DaemonSet/lost"),
-    Check.POD_TERMINATING: ending_pod,
-    Check.LAST_REPLICA: pod(owner="Controller/virt-api", labels={"kubevirt.io": "virt-api"}),
-    Check.BUDGET_NOT_COMPUTED: never_computed,
-    Check.UNMET_SETTINGS: settings,
-    Check.STARTING: starting,
-    Check.BACKUP: vmi(
+    Reason.MigratableNotKnown: vmi(status={"conditions": []}),
+    Reason.NoTargetWithCapacity: room,
+    Reason.NoTargetForSelector: selector,
+    Reason.NoTargetForCPUVendor: vendor,
+    Reason.NoTargetTolerated: others(**taint("dedicated")),
+    Reason.LastSchedulableNode: others(spec={"unschedulable": True}),
+    Reason.FleetTooFull: too_full,
+    Reason.QuotaExceeded: quota,
+    Reason.StorageOnlyHere: copied,
+    Reason.StopNotAllowed: lambda still: still.vm(strategy="None"),
+    Reason.SkippedByPolicy: skipped,
+    Reason.ExternalOwner: lambda still: still.vm(strategy="External"),
+    Reason.StaysOff: stays_off,
+    Reason.TransientDomain: bare,
+    Reason.DisruptionBudget: blocking_budget,
+    Reason.PodNotManaged: pod(owner=""),
+    Reason.PodHasLocalData: pod(empty_dir=True),
+    Reason.PodOfDaemonSet: pod(owner="DaemonSet/lost"),
+    Reason.PodStillTerminating: ending_pod,
+    Reason.LastReadyReplica: pod(owner="Controller/virt-api", labels={"kubevirt.io": "virt-api"}),
+    Reason.DisruptionBudgetNotComputed: never_computed,
+    Reason.RuleSettingsNotApplied: settings,
+    Reason.VMStarting: starting,
+    Reason.BackupInProgress: vmi(
         status={
             "changedBlockTracking": {
                 "state": "Enabled",
@@ -301,55 +309,59 @@ PLANTS: dict[Check, Plant] = {
             }
         }
     ),
-    Check.SNAPSHOT: snapshot,
-    Check.UTILITY_VOLUMES: vmi(spec={"utilityVolumes": [{"name": "scratch", "claimName": "c"}]}),
-    Check.IN_FLIGHT: in_flight,
-    Check.INBOUND: inbound,
-    Check.STUCK: stuck,
-    Check.LEFT_MARK: vmi(status={"evacuationNodeName": "n1"}),
-    Check.RECORD: record,
-    Check.DRAIN_TAINT: node(**taint("kubevirt.io/drain")),
-    Check.CORDONED: node(spec={"unschedulable": True}),
-    Check.OTHERS: node(**taint("medik8s.io/drain")),
-    Check.DESCHEDULER: descheduler,
-    Check.UPDATER: updater,
-    Check.NODE_NOT_READY: node(status={"conditions": [condition("Ready", "Unknown")]}),
-    Check.SILENT: silent,
-    Check.NO_SLOTS: kubevirt(
+    Reason.SnapshotInProgress: snapshot,
+    Reason.UtilityVolumesPresent: vmi(
+        spec={"utilityVolumes": [{"name": "scratch", "claimName": "c"}]}
+    ),
+    Reason.MigrationInFlight: in_flight,
+    Reason.InboundMigration: inbound,
+    Reason.StuckMigration: stuck,
+    Reason.LeftoverMark: vmi(status={"evacuationNodeName": "n1"}),
+    Reason.MaintenanceUnderWay: record,
+    Reason.DrainTaint: node(**taint("kubevirt.io/drain")),
+    Reason.CordonedByOthers: node(spec={"unschedulable": True}),
+    Reason.OthersMaintenance: node(**taint("medik8s.io/drain")),
+    Reason.DeschedulerAtWork: descheduler,
+    Reason.WorkloadUpdaterAtWork: updater,
+    Reason.NodeNotReady: node(status={"conditions": [condition("Ready", "Unknown")]}),
+    Reason.VirtHandlerSilent: silent,
+    Reason.MigrationLimitZero: kubevirt(
         spec={"configuration": {"migrations": {"parallelOutboundMigrationsPerNode": 0}}}
     ),
-    Check.UPGRADING: kubevirt(status={"targetDeploymentID": "2"}),
-    Check.UNHEALTHY: kubevirt(status={"conditions": [condition("Available", "False")]}),
-    Check.IN_THE_CLEAR: kubevirt(spec={"configuration": {"migrations": {"disableTLS": True}}}),
-    Check.NO_CANCEL: kubevirt(status={"observedKubeVirtVersion": "v1.6.2"}),
-    Check.WEBHOOK_UNAVAILABLE: webhook,
-    Check.API_ERROR: eviction_fails,
-    Check.FORBIDDEN: no_right,
-    Check.NOT_CHECKED: unread,
+    Reason.KubeVirtUpgrading: kubevirt(status={"targetDeploymentID": "2"}),
+    Reason.KubeVirtUnhealthy: kubevirt(status={"conditions": [condition("Available", "False")]}),
+    Reason.MigrationInTheClear: kubevirt(
+        spec={"configuration": {"migrations": {"disableTLS": True}}}
+    ),
+    Reason.EvacuationCannotBeCancelled: kubevirt(status={"observedKubeVirtVersion": "v1.6.2"}),
+    Reason.WebhookUnavailable: webhook,
+    Reason.APIError: eviction_fails,
+    Reason.Forbidden: no_right,
+    Reason.NotChecked: unread,
 }
 # Where they are planted instead.
 # Who runs KubeVirt reads of nodes and objects.
 OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?'?\b|QEMU|(un)?defined\b")
 ELSEWHERE = {
-    Check.RUNS_THE_MAINTENANCE: "test_preflight.py::test_our_own_pod_and_our_own_machine",
-    Check.UNDECIDED: "rules: tests/unit/plugins/module_utils/_core/preflight/test_codes.py",
+    Reason.RunsTheMaintenance: "test_preflight.py::test_our_own_pod_and_our_own_machine",
+    Reason.Undecided: "rules: tests/unit/plugins/module_utils/_core/preflight/test_codes.py",
 }
 
 
 def test_every_code_of_this_platform_is_planted_here() -> None:
-    here = {c for c, info in CHECKS.items() if Platform.KUBEVIRT in info.platforms}
+    here = {c for c, info in CHECKED.items() if Platform.KUBEVIRT in info.platforms}
     assert here - set(ELSEWHERE) == set(PLANTS)
 
 
 @pytest.mark.parametrize("member", PLANTS, ids=lambda member: member.value)
-def test_what_is_planted_is_found_and_nothing_is_written(still: Still, member: Check) -> None:
+def test_what_is_planted_is_found_and_nothing_is_written(still: Still, member: Reason) -> None:
     policy = PLANTS[member](still) or {}
     told = still.told(**policy)
     assert member in told, sorted(told)
-    assert told[member]["severity"] in (CHECKS[member].severity.value, "warning")
+    assert told[member]["severity"] in (CHECKED[member].severity.value, "warning")
     assert told[member]["subject"]
     words = "{sentence} {remedy} {decided_by}".format(**told[member]).replace("host-model", "")
     assert OF_HOSTS.findall(words) == []
-    mild = {Check.NOT_KNOWN_YET}  # a blocker by default, but not here
+    mild = {Reason.MigratableNotKnown}  # a blocker by default, but not here
     if member not in mild:
-        assert told[member]["severity"] == CHECKS[member].severity.value
+        assert told[member]["severity"] == CHECKED[member].severity.value

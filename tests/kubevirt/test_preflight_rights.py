@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
     PodOptions,
 )
@@ -47,7 +47,7 @@ def test_the_documented_role_grants_every_right_that_is_asked_for() -> None:
 def test_a_missing_right_names_verb_and_resource(still: Still) -> None:
     still.vm()
     still.forbid("pods/eviction")
-    row = still.told()[Check.FORBIDDEN]
+    row = still.told()[Reason.Forbidden]
     assert "create pods/eviction in default (to ask VMs to leave)" in row["message"]
 
 
@@ -81,7 +81,7 @@ def test_who_may_not_make_other_pods_go_is_told_where(still: Still, monkeypatch)
         return asked(client, right, namespace) and (right.everywhere or namespace == "shop")
 
     monkeypatch.setattr(dry_runs, "_allowed", only_there)
-    row = still.told()[Check.FORBIDDEN]
+    row = still.told()[Reason.Forbidden]
     assert row["message"] == "create pods/eviction in default (to ask the other pods to leave)."
-    row = still.told(pods=PodOptions(disable_eviction=True))[Check.FORBIDDEN]
+    row = still.told(pods=PodOptions(disable_eviction=True))[Reason.Forbidden]
     assert row["message"].startswith("delete pods in default ")

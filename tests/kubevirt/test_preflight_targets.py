@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import templates
 from kubesim.kinds import VMIS
@@ -33,7 +33,7 @@ def test_vms_that_never_share_a_node_need_one_without_the_others(still) -> None:
     kin(still, "vm2", "n2")
     assert still.look()["findings"] == []  # n3 takes it
     kin(still, "vm3", "n3")
-    found = still.told()[Check.NO_TARGET]
+    found = still.told()[Reason.NoTargetWithCapacity]
     assert found["severity"] == "blocker" and found["subject"] == "VM default/vm"
     assert "n2: anti-affinity with pod default/virt-launcher-vm2-x" in found["message"]
 
@@ -45,7 +45,7 @@ def test_a_pod_that_wants_to_be_alone_is_asked_too(still) -> None:
         meta = {"name": f"alone-{node}", "namespace": "default"}
         spec = {**apart()["spec"], "nodeName": node, "containers": [templates.container()]}
         still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
-    assert "pod default/alone-n2" in still.told()[Check.NO_TARGET]["message"]
+    assert "pod default/alone-n2" in still.told()[Reason.NoTargetWithCapacity]["message"]
 
 
 def test_the_vms_own_target_pod_is_not_in_its_way(still) -> None:
@@ -56,12 +56,12 @@ def test_the_vms_own_target_pod_is_not_in_its_way(still) -> None:
     meta = {"name": "virt-launcher-vm-y", "namespace": "default", "labels": labels}
     spec = {**apart()["spec"], "nodeName": "n2", "containers": [templates.container()]}
     still.sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
-    assert Check.NO_TARGET not in still.told()
+    assert Reason.NoTargetWithCapacity not in still.told()
 
 
 def test_what_it_cannot_check_it_says(still) -> None:
     still.vm(vmi=apart(ZONE))
-    found = still.told()[Check.NOT_CHECKED]
+    found = still.told()[Reason.NotChecked]
     assert found["subject"] == "VM default/vm" and f"anti-affinity by {ZONE}" in found["message"]
 
 
@@ -71,19 +71,19 @@ def test_room_on_a_node_that_no_vm_tolerates_is_no_room(still) -> None:
     still.vm("vm2")
     for name, memory in (("n2", "64Gi"), ("n3", "2Gi")):
         still.node(name, status={"allocatable": {"memory": memory}})
-    assert Check.FLEET_TOO_FULL not in still.told()
+    assert Reason.FleetTooFull not in still.told()
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     still.node("n2", spec={"taints": [taint]})
-    assert "; n3 have 2048 MiB." in still.told()[Check.FLEET_TOO_FULL]["message"]
+    assert "; n3 have 2048 MiB." in still.told()[Reason.FleetTooFull]["message"]
     # One that tolerates it may go there: then the sum says nothing against it.
     more = {"spec": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}}
     still.vm("vm3", vmi=more, pod=more)
-    assert Check.FLEET_TOO_FULL not in still.told()
+    assert Reason.FleetTooFull not in still.told()
     # Where nobody tolerates any, each VM is told so, and nothing of a sum.
     still.node("n2", spec={"taints": [{"key": "other", "effect": "NoSchedule"}]})
     still.node("n3", spec={"taints": [{"key": "other", "effect": "NoSchedule"}]})
     told = still.told()
-    assert Check.NOT_TOLERATED in told and Check.FLEET_TOO_FULL not in told
+    assert Reason.NoTargetTolerated in told and Reason.FleetTooFull not in told
 
 
 def volume(still: Still, *zones: str) -> None:
@@ -105,7 +105,7 @@ def volume(still: Still, *zones: str) -> None:
 
 def test_a_volume_that_no_other_node_reaches(still) -> None:
     volume(still, "a")
-    found = still.told()[Check.NO_SELECTOR]
+    found = still.told()[Reason.NoTargetForSelector]
     assert "n2: the volume of claim root is not for this node" in found["message"]
 
 
@@ -118,5 +118,5 @@ def test_volumes_that_may_not_be_listed_are_not_checked(still) -> None:
     volume(still, "a")
     still.forbid("persistentvolumes")
     found = still.told()
-    assert Check.NO_SELECTOR not in found
-    assert "The volumes' zones" in found[Check.NOT_CHECKED]["message"]
+    assert Reason.NoTargetForSelector not in found
+    assert "The volumes' zones" in found[Reason.NotChecked]["message"]

@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, VMIS
@@ -58,7 +58,7 @@ def test_a_bare_instance_is_not_stopped_since_its_definition_would_go(sim, opera
 def test_the_preflight_says_that_a_bare_instance_is_not_stopped(still) -> None:
     still.vm(run_strategy="", strategy="None")
     found = still.told(allow_stop=True)
-    assert found[Check.TRANSIENT]["severity"] == "blocker" and Check.STAYS_OFF not in found
+    assert found[Reason.TransientDomain]["severity"] == "blocker" and Reason.StaysOff not in found
 
 
 @pytest.mark.parametrize("strategy", ["LiveMigrate", "None"])

@@ -21,19 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins import module_utils
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
-    CHECKS,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CATALOGUE,
+    BOTH,
+    CHECKED,
+    TABLE,
+    Platform,
     Reason,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.reason_texts import (  # noqa: E501
-    WORDS,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.texts import (
-    CHECKS_ON_KUBEVIRT,
+    Row,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import errors
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
@@ -67,24 +61,29 @@ def reasons() -> str:
         "Every VM that stays, every migration that failed and every host that is not drained has",
         "one of these. `control`: it was decided or refused before bytes moved. `data`: something",
         "failed while they moved. The message in a result names the particulars.\n",
-        "Made from `plugins/module_utils/_core/reasons/catalogue.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/reasons` by `make reference`.\n",
         "| reason | plane | it means | what to do |",
         "|---|---|---|---|",
     ]
-    for reason in Reason:
-        info = CATALOGUE[reason]
-        lines.append(f"| `{reason.value}` | {info.plane.value} | {info.sentence} | {info.remedy} |")
+    told = [reason for reason in Reason if not _only_beforehand(TABLE[reason])]
+    for reason in told:
+        row = TABLE[reason]
+        lines.append(f"| `{reason.value}` | {row.plane.value} | {row.sentence} | {row.remedy} |")
     lines += [
         "\n## On KubeVirt\n",
         "The same reasons, where KubeVirt has other words for them.\n",
         "| reason | it means | what to do |",
         "|---|---|---|",
     ]
-    for reason in Reason:
-        if reason in WORDS:
-            sentence, remedy = WORDS[reason]
-            lines.append(f"| `{reason.value}` | {sentence} | {remedy} |")
+    for reason in told:
+        words = TABLE[reason].on_kubevirt
+        if words is not None:
+            lines.append(f"| `{reason.value}` | {words.sentence} | {words.remedy} |")
     return "\n".join(lines) + "\n\n" + run_errors() + "\n" + preflight()
+
+
+def _only_beforehand(row: Row) -> bool:
+    return row.preflight is not None and row.preflight.only
 
 
 def run_errors() -> str:
@@ -155,27 +154,33 @@ def preflight() -> str:
         "that name changes it code by code (`blocker`, `warning`, `ignore`). What the drain gets",
         "over by itself, for example because policy says what to do with a VM that cannot migrate,",
         "is a warning at most.\n",
-        "Made from `plugins/module_utils/_core/preflight/catalogue.py` by `make reference`.\n",
+        "Made from `plugins/module_utils/_core/reasons` by `make reference`.\n",
         "| code | on | about | severity | plane | it means | what to do | what decides it |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for check in Check:
-        info = CHECKS[check]
-        where = ", ".join(platform.value for platform in info.platforms)
-        about = ", ".join(one.value for one in (info.about, *info.also))
-        words = (about, info.severity.value, info.plane.value)
-        texts = (info.sentence, info.remedy, info.decides)
-        lines.append(f"| `{check.value}` | {where} | {' | '.join((*words, *texts))} |")
+    for reason, one in CHECKED.items():
+        row = TABLE[reason]
+        where = ", ".join(platform.value for platform in one.platforms)
+        about = ", ".join(what.value for what in (one.about, *one.also))
+        words = (about, one.severity.value, row.plane.value, *_beforehand(row, one.platforms[0]))
+        lines.append(f"| `{reason.value}` | {where} | {' | '.join(words)} |")
     lines += [
         "\n## Preflight on KubeVirt\n",
         "The same codes, where KubeVirt has other words for them.\n",
         "| code | it means | what to do | what decides it |",
         "|---|---|---|---|",
     ]
-    for check, info in CHECKS_ON_KUBEVIRT.items():
-        if info != CHECKS[check]:
-            lines.append(f"| `{check.value}` | {info.sentence} | {info.remedy} | {info.decides} |")
+    for reason, one in CHECKED.items():
+        row = TABLE[reason]
+        there = _beforehand(row, Platform.KUBEVIRT)
+        if one.platforms == BOTH and there != _beforehand(row, Platform.LIBVIRT):
+            lines.append(f"| `{reason.value}` | {' | '.join(there)} |")
     return "\n".join(lines) + "\n"
+
+
+def _beforehand(row: Row, platform: Platform) -> tuple[str, str, str]:
+    words = row.words_beforehand(platform)
+    return words.sentence, words.remedy, row.decides(platform)
 
 
 def fields() -> str:

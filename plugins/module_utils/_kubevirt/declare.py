@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.diff import diff
 from .._core.model.policy import PolicyError
+from .._core.run.diff import diff
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
 from .api.client import MERGE, Client
 from .api.cluster import read_cluster

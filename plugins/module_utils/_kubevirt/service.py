@@ -7,31 +7,32 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._core.decision.actions import Action, Do, NodePhase
-from .._core.decision.decide import decide
+from .._core.decision.actions import NodePhase
 from .._core.decision.hooks import record_answers
-from .._core.diff import diff, diff_lines, predicted_lines
-from .._core.engine import Engine, Slice, SliceEnd, begin
+from .._core.model.observation import Observation
 from .._core.model.policy import Policy
 from .._core.model.record import Intent, NodeRecord
-from .._core.result import accounted, counts
+from .._core.reasons.reason import Platform
 from .._core.roll import run as roll
 from .._core.roll.record import Stage
 from .._core.roll.rules import RollRefused, RollTakenOver
+from .._core.run import report
+from .._core.run.check import Checked, check
+from .._core.run.engine import Engine, Slice, SliceEnd
+from .._core.run.start import Superseded, check_owner, start
 from .api.auth import ConfigError
 from .api.client import Client
-from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown, Superseded
+from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 from .api.metrics import Source
 from .drain.control_node import RunsTheMaintenance, refuse_own_node
 from .drain.cursor import pack, pack_wait, unpack, unpack_wait
 from .drain.platform import KubeVirtPlatform
 from .drain.result import needs, nudges, vm_rows, warnings
 from .objects import names
-from .objects.reason_texts import on_kubevirt
 from .pods.evict import PodDrain, PodsResult
 from .pods.filters import PodOptions
 from .records.lease import Lock
@@ -44,9 +45,6 @@ from .turns.turns import Turns
 _SAYS_AFTER = 3.0
 # Seconds between two writes of the record while nothing is to be done.
 SAVE_EVERY = 60.0
-# Actions that only put our own bookkeeping right.
-_QUIET = frozenset({Do.WATCH, Do.FORGET})
-
 
 # What a module tells as its one clear error.
 FAILURES: tuple[type[Exception], ...] = (
@@ -90,6 +88,8 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    only: str = ""  # a run is of a whole node
+    to: str = ""
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
@@ -175,8 +175,7 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
         lock.remove()
     elif "cursor" not in found:
         lock.release()
-    reported: dict[str, Any] = on_kubevirt(found)
-    return reported
+    return found
 
 
 def _slice(
@@ -189,13 +188,13 @@ def _slice(
     """`saved`: the record as it was last written, and when."""
     if old is None and request.intent is Intent.ACTIVE:
         return _nothing_to_restore(platform, request)
-    _check_owner(old, request)
+    check_owner(old, request)
     pods = PodDrain(platform, request.pods, request.policy)
     untouched = not request.begun and (old is None or not old.vms)
     if untouched and request.intent is Intent.DRAINED:
         platform.observer.watches.ready(fresh=False)
         if pods.refused():  # nothing was asked for yet, and nothing is
-            found = plan_now(platform, request)[0]
+            found = check_now(platform, request)[0]
             del found["planned"]
             return {**found, "changed": False}
     record = _begin(platform, request, old)
@@ -233,7 +232,7 @@ def _work(
         # The first read of two may lie before what only concerned other pods; the second may not.
         engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
         outcome = engine.run(until, until_empty=drain and seen is None)
-        changed, saved = changed or any(_is_change(a) for a in outcome.actions_done), engine.saved
+        changed, saved = changed or report.changes(outcome.actions_done), engine.saved
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
             return outcome, PodsResult(), changed, saved
         other_pods = pods.run(outcome.record, until)
@@ -247,80 +246,27 @@ def _work(
         record, seen = outcome.record, outcome.observation
 
 
-def _is_change(action: Action) -> bool:
-    return action.do not in _QUIET
-
-
 def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:
     if not request.begun:
         for known in platform.records.pods.values():
             known.pop("since", None)  # a new run has its deadlines anew
-    return begin(
-        old,
-        request.node,
-        request.intent.value,
-        request.run_id,
-        platform.now(),
-        platform.boot_id,
-        request.requester,
-        request.reason,
-        platform.wall(),
-        fresh=not request.begun,
-    )
-
-
-def _check_owner(old: NodeRecord | None, request: Request) -> None:
-    """A run that another one has taken over must stop, or the two undo each other's work."""
-    if not request.begun:
-        return
-    if old is None:
-        # A drain's own end leaves the record where it is.
-        raise Superseded(
-            f"Another run restored {request.node} meanwhile: it removed the record of this drain "
-            f"({request.run_id}). This run has stopped; nothing more was done."
-        )
-    if old.run_id != request.run_id:
-        raise Superseded(
-            f"Run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
-            f"{request.node}. This run ({request.run_id}) has stopped; nothing was undone."
-        )
+    return start(platform, request, old)
 
 
 def _waits_for_lease(request: Request, held: LockHeld, waited: float) -> dict[str, Any]:
     """A slice in which nothing was read or done; the next one waits on."""
     drains = request.intent is Intent.DRAINED
-    return {
-        **_nothing(request, NodePhase.DRAINING if drains else NodePhase.RESTORING),
-        "ended": SliceEnd.OUT_OF_TIME.value,
-        "changed": False,
-        "waits_for": held.waits,
-        "cursor": pack_wait(held.seen, waited),
-    }
+    phase = NodePhase.DRAINING if drains else NodePhase.RESTORING
+    found = replace(report.nothing(Platform.KUBEVIRT, request, phase), ended=SliceEnd.OUT_OF_TIME)
+    cursor = pack_wait(held.seen, waited)
+    return found.to_dict(nudges=0, pods=[], waits_for=held.waits, cursor=cursor)
 
 
 def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
-    return {
-        **_nothing(request, NodePhase.ACTIVE),
-        "changed": request.begun,  # what had begun is undone
-        "cordoned_by_others": bool((node.get("spec") or {}).get("unschedulable")),
-    }
-
-
-def _nothing(request: Request, phase: NodePhase) -> dict[str, Any]:
-    """A result without a VM."""
-    return {
-        "ended": SliceEnd.FINAL.value,
-        "phase": phase.value,
-        "node": request.node,
-        "run_id": request.run_id,
-        **accounted([]),
-        "nudges": 0,
-        "needs": [],
-        "pods": [],
-        "findings": [],
-        "cordoned_by_others": False,
-    }
+    foreign = bool((node.get("spec") or {}).get("unschedulable"))
+    found = replace(report.nothing(Platform.KUBEVIRT, request), cordoned_by_others=foreign)
+    return found.to_dict(nudges=0, pods=[])
 
 
 def result(
@@ -332,68 +278,47 @@ def result(
     changed: bool,
 ) -> dict[str, Any]:
     """The slice in result form, the same keys as on libvirt, and the other pods."""
-    record, obs = outcome.record, outcome.observation
-    ended, phase, certificate = outcome.ended, outcome.phase, outcome.certificate
+    found = report.of_slice(outcome, request)
+    ended, phase, certificate = found.ended, found.phase, found.certificate
     emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
     if emptied and other_pods.phase is not NodePhase.EMPTY:
         phase, certificate = other_pods.phase, None
         ended = SliceEnd.FINAL if phase is NodePhase.BLOCKED else SliceEnd.OUT_OF_TIME
-    vms = vm_rows(record, obs, known)
-    return {
-        "ended": ended.value,
-        "phase": phase.value,
-        "node": request.node,
-        "run_id": request.run_id,
-        "changed": changed or bool(request.hooks_done),
-        "vms": vms,
-        "nudges": nudges(vms),
-        "needs": needs(outcome, known),
-        "pods": other_pods.rows,
-        "counts": counts(record),
-        "certificate": {**certificate.to_dict(), "pods": gone} if certificate else None,
-        "findings": [f.to_dict() for f in (*outcome.findings, *other_pods.findings)],
-        "cordoned_by_others": obs.nodes[request.node].cordoned
-        and not obs.nodes[request.node].our_cordon,
-        "diff": diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
-    }
+    vms = vm_rows(found.vms, known)
+    return replace(
+        found,
+        ended=ended,
+        phase=phase,
+        changed=changed or bool(request.hooks_done),
+        vms=vms,
+        certificate={**certificate, "pods": gone} if certificate else None,
+        needs=needs(outcome, known),
+        findings=(*outcome.findings, *other_pods.findings),
+        cordoned_by_others=_by_others(outcome.observation, request.node),
+    ).to_dict(nudges=nudges(vms), pods=other_pods.rows)
 
 
-def plan_now(platform: KubeVirtPlatform, request: Request) -> tuple[dict[str, Any], Any]:
-    """What a run would do now, per VM; and the record and the observation. Only reads."""
-    old = platform.load()
-    record = _begin(platform, request, old)
-    obs = platform.observe(record)
-    decision = decide(obs, {record.node: record}, replace(request.policy, in_turn=False))
-    planned = decision.records[record.node]
-    acts = [a for a in decision.actions if a.do not in _QUIET]
-    if old is None and request.intent is Intent.ACTIVE:
-        acts = []
-    before, phase = diff_lines(obs, planned), decision.phases[record.node]
-    findings = list(decision.node_findings.get(record.node, ()))
+def _by_others(obs: Observation, node: str) -> bool:
+    return obs.nodes[node].cordoned and not obs.nodes[node].our_cordon
+
+
+def check_now(
+    platform: KubeVirtPlatform, request: Request, policy: Callable[[], Policy] | None = None
+) -> tuple[dict[str, Any], Checked]:
+    """What a run would do now, in result form; and what it was decided on. Only reads."""
+    seen = check(platform, request, policy)
     pods = PodsResult()
     if request.intent is Intent.DRAINED:
         pods = PodDrain(platform, request.pods, request.policy).check()
-        findings += pods.findings
         if pods.phase is NodePhase.BLOCKED:  # as kubectl drain: nothing is asked for at all
-            acts, phase = ([] if old is None else acts), NodePhase.BLOCKED
-    vms = vm_rows(planned, obs, platform.records.instances)
-    found = {
-        "ended": SliceEnd.FINAL.value,
-        "phase": phase.value,
-        "node": record.node,
-        "run_id": record.run_id,
-        "changed": bool(acts),
-        "vms": vms,
-        "nudges": nudges(vms),
-        "needs": [],
-        "pods": pods.rows,
-        "counts": counts(planned),
-        "certificate": None,
-        "findings": [f.to_dict() for f in findings],
-        "cordoned_by_others": obs.nodes[record.node].cordoned
-        and not obs.nodes[record.node].our_cordon,
-        "diff": diff(before, predicted_lines(before, acts)),
-        "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
-        **platform.observer.rates.result_fields,
-    }
-    return on_kubevirt(found), (old, obs)
+            acts = () if seen.old is None else seen.acts
+            seen = replace(seen, acts=acts, phase=NodePhase.BLOCKED)
+    found = report.of_check(seen)
+    vms = vm_rows(found.vms, platform.records.instances)
+    told = replace(
+        found,
+        vms=vms,
+        findings=(*found.findings, *pods.findings),
+        cordoned_by_others=_by_others(seen.obs, request.node),
+    ).to_dict(nudges=nudges(vms), pods=pods.rows, **platform.observer.rates.result_fields)
+    return told, seen

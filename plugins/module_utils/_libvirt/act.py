@@ -81,10 +81,10 @@ class Actor:
         try:
             if action.do in ENDS and not self._can_be_restored(action.vm, record):
                 text = f"{action.name} is transient, and its definition could not be written down."
-                return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
+                return Finding(Reason.StopFailed, f"{text} Nothing was done.")
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
-            return Finding(Reason.PEER_UNREACHABLE, str(exc))
+            return Finding(Reason.PeerUnreachable, str(exc))
         except (HolderError, StoreError, RecordError) as exc:
             return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:
@@ -308,8 +308,8 @@ def _keep_state() -> int:
 
 def reason_of(do: Do) -> Reason:
     if do in (Do.START, Do.COLD_START):
-        return Reason.CANNOT_START
+        return Reason.CannotStart
     cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_WITHDRAW, Do.COLD_RETURN)
     if do in (Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE, Do.UNSAVE, Do.AUTOSTART_OFF, *cold):
-        return Reason.STOP_FAILED
-    return Reason.NOT_RUNNING_NORMALLY if do is Do.RESUME else Reason.MIGRATION_FAILED
+        return Reason.StopFailed
+    return Reason.StateNotLiveMigratable if do is Do.RESUME else Reason.MigrationFailed

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from .._core.decision.actions import Decision, Do, NodePhase
+from .._core.decision.actions import Do
 from .._core.decision.decide import decide
-from .._core.diff import diff, diff_lines, predicted_lines
-from .._core.engine import SliceEnd, begin
 from .._core.model.observation import Observation
-from .._core.model.policy import Limits
 from .._core.model.record import Intent, NodeRecord
 from .._core.plan.observed import fleet_of
 from .._core.plan.schedule import add_times, predict_times
 from .._core.plan.speeds import LIBVIRT, speeds_of
-from .._core.result import accounted, rows
+from .._core.run.check import Checked, check
+from .._core.run.report import of_check, record_row
+from .._core.run.rows import accounted, rows
 from .observe.guest_memory import with_touched
-from .platform import LibvirtPlatform
 from .service import Request, peers_answer, platform_of
 from .store.cordon import by_others
-
-# Limits and turns say when a VM moves, not whether: for a plan they are left aside.
-_NO_LIMITS = Limits(10**6, 10**6, 10**6)
 
 
 def plan(request: Request) -> dict[str, Any]:
@@ -37,81 +32,36 @@ def plan(request: Request) -> dict[str, Any]:
     """
     platform = platform_of(request, acts=False)
     try:
-        found, decision, obs, old = _plan(platform, request)
-        if old is None:
+        seen = check(platform, request)
+        if seen.old is None:
             peers_answer(platform, request, platform.observer.reads)
+        found = _reported(seen)
         if request.intent is Intent.DRAINED:
             speeds = speeds_of(request.speeds, LIBVIRT)
-            seen = with_touched(obs, request.own.name)
-            times = predict_times(decision, seen, request.policy, request.speeds, speeds)
+            obs = with_touched(seen.obs, request.node)
+            times = predict_times(seen.decision, obs, request.policy, request.speeds, speeds)
             found.update(add_times(found["vms"], *times))
         return found
     finally:
         platform.close()
 
 
-class _Planned(NamedTuple):
-    """What is told, and what it was decided on."""
-
-    reported: dict[str, Any]
-    decision: Decision
-    obs: Observation
-    old: NodeRecord | None
-
-
-def _plan(platform: LibvirtPlatform, request: Request) -> _Planned:
-    old = platform.load()
-    record = begin(
-        old,
-        request.own.name,
-        request.intent.value,
-        request.run_id,
-        platform.now(),
-        platform.boot_id,
-        request.requester,
-        request.reason,
-        platform.wall(),
-        request.only,
-        request.to,
-    )
-    obs = platform.observe(record)
-    policy = replace(request.policy, limits=_NO_LIMITS, in_turn=False)
-    decision = decide(obs, {record.node: record}, policy)
-    planned = decision.records[record.node]
-    acts = [a for a in decision.actions if a.do not in (Do.FORGET, Do.WATCH)]
-    if old is None and request.intent is Intent.ACTIVE:
-        acts = []
-    targets = {a.vm: a.target for a in acts if a.do in (Do.MIGRATE, Do.COLD_DEFINE)}
-    vms = rows(planned, obs)
-    before = diff_lines(obs, planned)
-    for row in vms:
-        row["target"] = targets.get(row["uuid"], row["target"])
-    reported = {
-        "ended": SliceEnd.FINAL.value,
-        "phase": _phase(decision.phases[record.node]),
-        "node": record.node,
-        "run_id": record.run_id,
-        "changed": bool(acts),
-        **accounted(vms),  # a single look gives no certificate
-        "needs": [],
-        "findings": [f.to_dict() for f in decision.node_findings.get(record.node, ())],
-        "cordoned_by_others": by_others(obs.nodes[record.node], old),
-        "diff": diff(before, predicted_lines(before, acts)),
-        "planned": [{"do": a.do.value, "vm": a.name, "target": a.target} for a in acts],
-    }
-    return _Planned(reported, decision, obs, old)
-
-
-def _phase(phase: NodePhase) -> str:
-    """A single look gives no certificate."""
-    return NodePhase.EMPTY.value if phase is NodePhase.DRAINED else phase.value
+def _reported(seen: Checked) -> dict[str, Any]:
+    targets = {a.vm: a.target for a in seen.acts if a.do in (Do.MIGRATE, Do.COLD_DEFINE)}
+    found = of_check(seen)
+    return replace(
+        found,
+        vms=[{**row, "target": targets.get(row["uuid"], row["target"])} for row in found.vms],
+        cordoned_by_others=by_others(seen.obs.nodes[found.node], seen.old),
+    ).to_dict()
 
 
 def read_host(request: Request) -> dict[str, Any]:
     """The host, its peers, its VMs, and what a drain would do with each. Only reads."""
     platform = platform_of(request, acts=False)
     try:
-        reported, _decision, obs, old = _plan(platform, request)
+        seen = check(platform, request)
+        reported, obs = _reported(seen), seen.obs
         return {
             "node": request.own.name,
             "boot_id": platform.boot_id,
@@ -123,7 +73,7 @@ def read_host(request: Request) -> dict[str, Any]:
             "findings": reported["findings"],
             "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else _record_row(old),
+            "record": record_row(seen.old),
             "changed": False,
         }
     finally:
@@ -143,18 +93,6 @@ def _host_row(obs: Observation, name: str) -> dict[str, Any]:
         "vms": node.vm_count,
         "inbound": node.inbound,
         "message": node.message,
-    }
-
-
-def _record_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "run_id": record.run_id,
-        "intent": record.intent,
-        "requester": record.requester,
-        "reason": record.reason,
-        "started": record.started_wall,
-        "cordoned_by_us": record.cordoned_by_us,
-        "runs": list(record.runs),
     }
 
 

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from .._core.model.policy import PolicyError
 from .._core.model.record import RecordError
 from .._core.roll.rules import RollRefused, RollTakenOver, RollUnreadable
+from .._core.run.start import Superseded
 from .holder.client import HolderError
 from .host.connection import LibvirtProblem, hint_for
-from .service import PeerUnreachable, Superseded, VMNotHere
+from .service import PeerUnreachable, VMNotHere
 from .store.volumes import StoreError
 
 REPORTED = (

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from .._core.decision.actions import NodePhase
 from .._core.decision.restore import too_late
-from .._core.engine import SliceEnd
 from .._core.model.observation import Observation
 from .._core.model.policy import PolicyError
 from .._core.model.record import Ending, Intent, VMRecord
-from .._core.result import accounted, vm_row
+from .._core.run.engine import SliceEnd
+from .._core.run.rows import accounted, vm_row
 from .check_mode import plan
 from .host.connection import HostUnreachable, libvirt
 from .observe.host import Host

@@ -353,7 +353,7 @@ class LibvirtPlatform:
             return None
         peers = ", ".join(self._copies.failed)
         text = f"{action.name} is transient, and no peer took a copy of its definition: {peers}."
-        return Finding(Reason.STOP_FAILED, f"{text} Nothing was done.")
+        return Finding(Reason.StopFailed, f"{text} Nothing was done.")
 
     def _send(self, order: dict[str, Any]) -> None:
         if self._holder is None:

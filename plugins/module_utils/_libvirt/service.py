@@ -10,30 +10,25 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._core.claims.admission import are_majority
 from .._core.decision import hooks
 from .._core.decision.actions import Do, NodePhase
-from .._core.diff import diff, diff_lines
-from .._core.engine import Engine, Slice, SliceEnd, begin
 from .._core.model.policy import Policy
 from .._core.model.record import Ending, Intent, NodeRecord, RecordError
-from .._core.result import accounted, rows
+from .._core.reasons.reason import Platform
 from .._core.roll.record import Stage
+from .._core.run import report
+from .._core.run.engine import Engine, Slice, SliceEnd
+from .._core.run.start import check_owner, start
 from .observe.host import HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll
 from .store.cordon import by_others
 
 RUN_DIR = "/run/virtops"
-# Actions that only put our own bookkeeping right.
-_QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
-
-
-class Superseded(Exception):
-    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
 
 
 class VMNotHere(Exception):
@@ -70,6 +65,10 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+
+    @property
+    def node(self) -> str:
+        return self.own.name
 
 
 @contextmanager
@@ -120,25 +119,12 @@ def run_slice(request: Request) -> dict[str, Any]:
 
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     old = platform.load()
-    _check_owner(old, request)
+    check_owner(old, request)
     if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
         return _nothing_to_restore(platform, request)
     if old is None:
         peers_answer(platform, request, platform.observer.read_hosts())
-    record = begin(
-        old,
-        request.own.name,
-        request.intent.value,
-        request.run_id,
-        platform.now(),
-        platform.boot_id,
-        request.requester,
-        request.reason,
-        platform.wall(),
-        request.only,
-        request.to,
-        fresh=not request.begun,
-    )
+    record = start(platform, request, old)
     hooks.record_answers(record, request.hooks_done)  # its first step writes them
     drains = request.intent is Intent.DRAINED and not request.only
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
@@ -154,8 +140,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         platform.renew_copies(outcome.record)
     if drains and outcome.ended is not SliceEnd.FINAL:
         platform.few.end(outcome.observation, outcome.record)
-    reported = result(outcome, request)
-    return {**reported, "warnings": warnings} if warnings else reported
+    return _reported(outcome, request).to_dict(**({"warnings": warnings} if warnings else {}))
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:
@@ -170,26 +155,6 @@ def nothing_to_restore(outcome: Slice) -> bool:
     )
     mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
     return not (mine or any(stopped))
-
-
-def _check_owner(old: NodeRecord | None, request: Request) -> None:
-    """A run that another one has taken over must stop, or the two undo each other's work.
-
-    Where all is to be undone, no record is the end of it: of this run, whose last answer was
-    lost on its way, or of another one.
-    """
-    if not request.begun or (old is None and request.intent is Intent.ACTIVE):
-        return
-    if old is None:
-        raise Superseded(
-            f"the record of {request.own.name} was removed meanwhile: another run has restored "
-            "the host, or the answer that ended this run was lost. Nothing more was done."
-        )
-    if old.run_id != request.run_id:
-        raise Superseded(
-            f"run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
-            f"{request.own.name}. This run ({request.run_id}) has stopped; nothing was undone."
-        )
 
 
 def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:
@@ -225,44 +190,20 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
 def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if not request.only:
         platform.release_left()
-    now = platform.source.read(False)
-    foreign = now.cordoned
-    said = platform.warnings
-    return {
-        "ended": SliceEnd.FINAL.value,
-        "phase": NodePhase.ACTIVE.value,
-        "node": request.own.name,
-        "run_id": request.run_id,
-        "changed": request.begun,  # what had begun is undone
-        **accounted([]),
-        "needs": [],
-        "findings": [],
-        "cordoned_by_others": foreign,
-        **({"warnings": said} if said else {}),
-    }
+    foreign = platform.source.read(False).cordoned
+    found = replace(report.nothing(Platform.LIBVIRT, request), cordoned_by_others=foreign)
+    warnings = platform.warnings
+    return found.to_dict(**({"warnings": warnings} if warnings else {}))
 
 
-def result(outcome: Slice, request: Request) -> dict[str, Any]:
-    """The slice in result form."""
-    done = [a for a in outcome.actions_done if a.do not in _QUIET]
-    certificate = outcome.certificate.to_dict() if outcome.certificate else None
-    return {
-        "ended": outcome.ended.value,
-        "phase": outcome.phase.value,
-        "node": request.own.name,
-        "run_id": request.run_id,
-        "changed": bool(done or request.hooks_done),
-        **accounted(rows(outcome.record, outcome.observation), certificate),
-        "needs": hooks.pending_rows(outcome.decision, outcome.record),
-        "findings": [finding.to_dict() for finding in outcome.findings],
-        "cordoned_by_others": by_others(
-            outcome.observation.nodes[request.own.name], outcome.record
-        ),
-        "diff": diff(
-            diff_lines(outcome.first or outcome.observation, outcome.record),
-            diff_lines(outcome.observation, outcome.record),
-        ),
-    }
+def _reported(outcome: Slice, request: Request) -> report.Report:
+    found = report.of_slice(outcome, request)
+    return replace(
+        found,
+        changed=found.changed or bool(request.hooks_done),
+        needs=hooks.pending_rows(outcome.decision, outcome.record),
+        cordoned_by_others=by_others(outcome.observation.nodes[request.node], outcome.record),
+    )
 
 
-__all__ = ["RecordError", "Request", "Superseded", "platform_of", "result", "run_slice"]
+__all__ = ["RecordError", "Request", "platform_of", "run_slice"]

@@ -12,7 +12,7 @@ from typing import Any
 from .._core.decision.strategy import choose, strongest
 from .._core.model.observation import VM
 from .._core.model.policy import Policy
-from .._core.reasons.reason import Finding, Reason
+from .._core.reasons.reason import Finding, Platform, Reason
 
 
 class DocumentError(ValueError):
@@ -27,9 +27,10 @@ def choice_for(document: Mapping[str, Any], policy: Policy, undeclared: str = ""
     """
     if not isinstance(document, Mapping) or "uuid" not in document or "name" not in document:
         raise DocumentError(f"not the document of a VM, which has a name and a uuid: {document!r}")
+    platform = Platform.KUBEVIRT if document.get("namespace") else Platform.LIBVIRT
     choice = choose(_vm(document, undeclared), policy)
-    found = strongest(choice)
-    finding = found.to_dict() if found else {}
+    found = strongest(choice, platform)
+    finding = found.to_dict(platform) if found else {}
     settings = choice.migration
     return {
         "name": document["name"],
@@ -73,4 +74,4 @@ def _finding(text: str) -> Finding:
     try:
         return Finding(Reason(text))
     except ValueError:  # a platform may have reasons that this collection does not know
-        return Finding(Reason.NOT_RUNNING_NORMALLY, text)
+        return Finding(Reason.StateNotLiveMigratable, text)

@@ -72,17 +72,17 @@ def may_keep_claim(
     active on the target. `incoming`: UUIDs that arrive there. `capacity_mib`: less its reserve.
     """
     if mine not in claims:
-        return Finding(Reason.NO_TARGET, f"The claim on {mine.target} was taken away.")
+        return Finding(Reason.NoTargetWithCapacity, f"The claim on {mine.target} was taken away.")
     if cordoned:
-        return Finding(Reason.NO_TARGET, f"{mine.target} has been cordoned meanwhile.")
+        return Finding(Reason.NoTargetWithCapacity, f"{mine.target} has been cordoned meanwhile.")
     total = committed(claims, active)
     if total > capacity_mib:
         text = f"{mine.target} would hold {total} MiB of its {capacity_mib} MiB."
-        return Finding(Reason.NO_TARGET, text)
+        return Finding(Reason.NoTargetWithCapacity, text)
     inbound = len({c.vm for c in claims}.union(incoming))
     if inbound > limits.inbound:
         text = f"{mine.target} has {limits.inbound} inbound already."
-        return Finding(Reason.WAITING_FOR_SLOT, text)
+        return Finding(Reason.WaitingForSlot, text)
     return None
 
 
@@ -91,5 +91,5 @@ def may_keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     the quorum, mine among them."""
     if len(slots) > limits.cluster:
         text = f"{limits.cluster} migrations are in flight in the cluster already."
-        return Finding(Reason.WAITING_FOR_SLOT, text)
+        return Finding(Reason.WaitingForSlot, text)
     return None

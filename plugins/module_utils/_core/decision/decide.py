@@ -81,7 +81,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     node = step.obs.nodes.get(record.node)
     if node is None or not node.reachable:
         text = node.message if node else f"{record.node} was not read"
-        decision.node_findings[record.node] = (Finding(Reason.NODE_UNREADABLE, text),)
+        decision.node_findings[record.node] = (Finding(Reason.NodeUnreadable, text),)
         decision.phases[record.node] = NodePhase.BLOCKED
         return
     if record.intent == Intent.ACTIVE.value:
@@ -123,14 +123,14 @@ def _cordoned(step: Step, cordoned: bool) -> NodePhase:
     return _wait_for_node(step, f"{step.record.node} is not cordoned")
 
 
-def _wait_for_node(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+def _wait_for_node(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
     """Wait for something about the node, up to pending_timeout and the node's deadline."""
     record = step.record
     step.decision.node_findings[record.node] = (Finding(reason, text),)
     return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
 
 
-def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NODE_UNREADABLE) -> NodePhase:
+def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
     """A migration of others takes as long as it takes: only the node's own deadline ends that."""
     step.record.waiting_since = None
     step.decision.node_findings[step.record.node] = (Finding(reason, text),)
@@ -268,9 +268,9 @@ def _one(step: Step, uuid: str) -> None:
     elif situation is Situation.NOWHERE:
         elsewhere.handle_nowhere(step, uuid)
     elif situation is Situation.TWICE:
-        entry.end(Ending.BLOCKED, finding=Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+        entry.end(Ending.BLOCKED, finding=Finding(Reason.RunningTwice, step.where(uuid)))
     else:  # crashed, here or there
-        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED))
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.VMCrashed))
 
 
 def _is_under_way(step: Step, uuid: str, situation: Situation) -> bool:
@@ -315,7 +315,7 @@ def _phase(step: Step) -> NodePhase:
     starting = [claim for claim in claims if claim.starts]
     if starting and len(starting) == len(claims):
         text = "; ".join(map(str, starting))
-        return _wait_for_node(step, text, Reason.STARTS_HERE)
+        return _wait_for_node(step, text, Reason.VMStartsHere)
     inbound = [str(claim) for claim in claims]
     inbound += [
         f"{vm.name} is {vm.state.value}"
@@ -324,12 +324,12 @@ def _phase(step: Step) -> NodePhase:
     ]
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
-            return _wait_for_node(step, "; ".join(inbound), Reason.INBOUND)
-        return _wait_for_others(step, ", ".join(inbound), Reason.INBOUND)
+            return _wait_for_node(step, "; ".join(inbound), Reason.InboundMigration)
+        return _wait_for_others(step, ", ".join(inbound), Reason.InboundMigration)
     left = problems(obs, record)
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"
-        return _wait_for_node(step, f"not read: {what}", Reason.PEER_UNREACHABLE)
+        return _wait_for_node(step, f"not read: {what}", Reason.PeerUnreachable)
     if left and left == moving_on(obs, record):
         return _wait_for_others(step, "; ".join(left))
     if left:

@@ -29,24 +29,24 @@ def clean_source(step: Step, uuid: str) -> None:
     seen = step.seen_elsewhere(uuid)
     if _moved_by_us(step, entry, seen.node):
         close_with_outcome(step, entry, arrived_at=seen.node)
-        step.attempt_or_block(Do.CLEAN_SOURCE, uuid, seen.node, Reason.STOP_FAILED)
+        step.attempt_or_block(Do.CLEAN_SOURCE, uuid, seen.node, Reason.StopFailed)
         return
     close_with_outcome(step, entry)
     claim, here = step.obs.claims.get(uuid), step.here.get(uuid)
     if claim is not None:  # for a move of ours that was overtaken
-        step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+        step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PeerUnreachable)
     elif here is not None and here.autostart:
         # With the next boot of this host it would run twice.
         entry.autostart = entry.disarmed = True
-        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.STOP_FAILED)
+        step.attempt_or_block(Do.AUTOSTART_OFF, uuid, "", Reason.StopFailed)
     elif _takes_autostart_along(step, entry, seen):
-        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MigrationFailed)
     elif not entry.was_active:
         text = f"It runs on {seen.node}, and is not started with {step.record.node} too."
-        why = Finding(Reason.AUTOSTART_SUSPENDED, text) if entry.disarmed else None
+        why = Finding(Reason.AutostartSuspended, text) if entry.disarmed else None
         entry.end(Ending.OFF, step.record.node, why)
     else:
-        finding = Finding(Reason.DEFINITION_LEFT, _left_definition(step, entry, seen))
+        finding = Finding(Reason.DefinitionLeft, _left_definition(step, entry, seen))
         entry.end(Ending.MOVED, seen.node, finding)
 
 
@@ -104,7 +104,7 @@ def starts_anew(step: Step, uuid: str) -> bool:
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     waited, why = step.obs.now - entry.waiting_since, seen.unplaced
-    starts = why is None or why.reason is Reason.TARGET_POD_NOT_READY
+    starts = why is None or why.reason is Reason.TargetPodNotReady
     entry.note(None if starts and waited < _STARTS_WITHIN else why)
     long = waited > step.policy.pending_timeout
     stays_off = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
@@ -113,7 +113,7 @@ def starts_anew(step: Step, uuid: str) -> bool:
         ending = Ending.STOPPED if stays_off else Ending.BLOCKED
         entry.end(ending, "", seen.unplaced, keep_waiting=True)
     elif step.late():
-        entry.end(Ending.BLOCKED, "", Finding(Reason.DEADLINE, step.where(uuid)))
+        entry.end(Ending.BLOCKED, "", Finding(Reason.DeadlineExceeded, step.where(uuid)))
     return True
 
 
@@ -129,8 +129,8 @@ def handle_nowhere(step: Step, uuid: str) -> None:
         else:
             entry.end(Ending.STOPPED, step.record.node, entry.finding)
     elif not entry.was_active or _handed_over(entry):
-        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
+        entry.end(Ending.GONE, "", Finding(Reason.VMVanished))
     elif entry.attempts or boot_over(step, entry):
-        entry.end(Ending.LOST, "", Finding(Reason.VM_LOST))
+        entry.end(Ending.LOST, "", Finding(Reason.VMLost))
     else:
-        entry.end(Ending.GONE, "", Finding(Reason.VANISHED))
+        entry.end(Ending.GONE, "", Finding(Reason.VMVanished))

@@ -56,7 +56,7 @@ def waits_for_hook(step: Step, entry: VMRecord, target: str = "") -> bool:
     if not has_unanswered_hook(step, entry):
         return False
     entry.ending, entry.hook_stage = Ending.NONE.value, HookStage.ASKED.value
-    entry.note(Finding(Reason.HOOK_PENDING, f"It waits for its hook before: {entry.hook_before}."))
+    entry.note(Finding(Reason.HookPending, f"It waits for its hook before: {entry.hook_before}."))
     step.decision.pending_hooks.append(PendingHook(Hook.BEFORE, entry.uuid, target))
     return True
 
@@ -78,7 +78,7 @@ def request_after_hooks(step: Step) -> bool:
     if due:
         text = f"Hooks after wait for an answer: {', '.join(entry.name for entry in due)}."
         findings = step.decision.node_findings.get(step.record.node, ())
-        finding = Finding(Reason.HOOK_PENDING, text)
+        finding = Finding(Reason.HookPending, text)
         step.decision.node_findings[step.record.node] = (*findings, finding)
     return bool(due)
 
@@ -109,7 +109,7 @@ def record_answers(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> 
             raise PolicyError(f"hooks_done[{place}]: {text}. Nothing was done.")
         if hook == Hook.AFTER.value or entry.hook_stage != HookStage.AFTER.value:
             entry.hook_stage = str(hook)
-        if entry.reason == Reason.HOOK_PENDING.value:
+        if entry.reason == Reason.HookPending.value:
             entry.note(None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..model.observation import ACTIVE_STATES, VM, Job, Observation, Outcome, Sighting, State
 from ..model.policy import MigrationSettings
 from ..model.record import Attempt, Ending, Intent, VMRecord
-from ..reasons.reason import CATALOGUE, PATIENT, Finding, Reason
+from ..reasons.reason import IN_A_QUEUE, Finding, Reason
 from .actions import Do
 from .step import Step
 from .strategy import choose
@@ -32,7 +32,7 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
     entry.ending = Ending.NONE.value
     seen, vm = step.sighting(uuid), step.here.get(uuid)
     job = vm.job if vm is not None else None
-    if job is None or job.finding is None or job.finding.reason in PATIENT:
+    if job is None or job.finding is None or job.finding.reason in IN_A_QUEUE:
         entry.waiting_since = None
     entry.note(withdrawal_denied(entry) or (job.finding if job is not None else None))
     if held_for_another(step.obs, entry) or _was_over(step, entry, job):
@@ -46,12 +46,12 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
         _give_up(step, entry, last, job)
         return
     if situation is Situation.POSTCOPY_BROKEN:
-        entry.note(Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+        entry.note(Finding(Reason.PostCopyBroken, step.where(uuid)))
         if step.late():
-            entry.end(Ending.BLOCKED, "", Finding(Reason.POSTCOPY_BROKEN, step.where(uuid)))
+            entry.end(Ending.BLOCKED, "", Finding(Reason.PostCopyBroken, step.where(uuid)))
         return
     if step.late(_grace(step, entry, situation)):
-        finding = Finding(Reason.DEADLINE, f"It still moves: {step.where(uuid)}.")
+        finding = Finding(Reason.DeadlineExceeded, f"It still moves: {step.where(uuid)}.")
         entry.end(Ending.BLOCKED, "", finding)
         return
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
@@ -109,7 +109,7 @@ def _settings(step: Step, uuid: str) -> MigrationSettings:
 def _waited_too_long(step: Step, entry: VMRecord, job: Job) -> bool:
     """What was asked for has waited too long for the same thing, and the platform has no
     deadline for that; or the node's own is over."""
-    if job.finding is None or job.finding.reason in PATIENT:
+    if job.finding is None or job.finding.reason in IN_A_QUEUE:
         return job.finding is not None and step.late()
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
@@ -118,7 +118,7 @@ def _waited_too_long(step: Step, entry: VMRecord, job: Job) -> bool:
 
 def _give_up(step: Step, entry: VMRecord, last: Attempt, job: Job) -> None:
     """Withdraw it, and remember why: it is not asked for again in this run."""
-    finding = job.finding or Finding(Reason.DEADLINE)
+    finding = job.finding or Finding(Reason.DeadlineExceeded)
     refused = withdrawal_denied(entry)
     last.gave_up, last.reason, last.message = True, finding.reason.value, finding.message
     entry.note(refused or finding)
@@ -130,7 +130,7 @@ def withdrawal_denied(entry: VMRecord) -> Finding | None:
     last, reported = entry.last, entry.finding
     if last is None or not (last.abort_requested or last.gave_up):
         return None
-    return reported if reported is not None and reported.reason is Reason.FORBIDDEN else None
+    return reported if reported is not None and reported.reason is Reason.Forbidden else None
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
@@ -160,7 +160,7 @@ def release_unneeded_claim(step: Step, uuid: str) -> bool:
         gone = situation not in _COLD_WAY and not _gone_by_our_stop(entry, situation)
         if entry.stop_way and not (done or given_up or back or gone):
             return False  # a cold migration is under way
-    step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PEER_UNREACHABLE)
+    step.attempt_or_block(Do.RELEASE, uuid, claim.target, Reason.PeerUnreachable)
     return True
 
 
@@ -200,7 +200,7 @@ def ending_by_others(step: Step, uuid: str) -> None:
     entry.note(step.obs.ending[uuid])
     if step.late():
         text = step.obs.ending[uuid].message
-        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.DEADLINE, text))
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.DeadlineExceeded, text))
 
 
 def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
@@ -216,11 +216,11 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
     if step.obs.silent:
         text += f" On {step.record.node} {step.obs.silent}."
-    entry.note(Finding(Reason.PEER_UNREACHABLE, text))
+    entry.note(Finding(Reason.PeerUnreachable, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     elif step.obs.now - entry.waiting_since > step.policy.pending_timeout or step.late():
-        finding = Finding(Reason.PEER_UNREACHABLE, text)
+        finding = Finding(Reason.PeerUnreachable, text)
         entry.end(Ending.BLOCKED, "", finding, keep_waiting=True)
 
 
@@ -241,9 +241,9 @@ def arrived(step: Step, uuid: str) -> None:
         if seen.job is not None:
             entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
             if step.late():
-                entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DEADLINE))
+                entry.end(Ending.BLOCKED, seen.node, Finding(Reason.DeadlineExceeded))
             return
-        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MIGRATION_FAILED)
+        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MigrationFailed)
         if entry.ending == Ending.NONE.value:
             return
     elif uuid not in step.obs.claims:
@@ -255,7 +255,7 @@ def arrived(step: Step, uuid: str) -> None:
     # does not take what it reads of it (autostart, marks) for the VM's own.
     if uuid in step.obs.claims:
         step.attempt_or_block(
-            Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PEER_UNREACHABLE
+            Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PeerUnreachable
         )
 
 
@@ -264,7 +264,7 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
     if seen is None or not seen.restarted or entry.asked_to_stop:
         return None
     text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
-    return Finding(Reason.RESTARTED, text)
+    return Finding(Reason.RestartedByOthers, text)
 
 
 def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:
@@ -299,12 +299,12 @@ def close_with_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> Non
         if last.ok and not last.gave_up:
             last.reason = last.message = ""
         elif not last.gave_up:
-            finding = outcome.finding or Finding(Reason.MIGRATION_FAILED)
+            finding = outcome.finding or Finding(Reason.MigrationFailed)
             last.reason, last.message = finding.reason.value, finding.message
     elif not last.gave_up and (last.ok or not last.reason):
         # Else the request was refused, and said why (see Engine).
-        why = _restarted_by_others(entry, seen) or Finding(Reason.OUTCOME_LOST)
-        last.reason, last.message = why.reason.value, why.message or CATALOGUE[why.reason].sentence
+        why = _restarted_by_others(entry, seen) or Finding(Reason.OutcomeLost)
+        last.reason, last.message = why.reason.value, why.message
     if last.abort_requested:
         last.abort_status = "Failed" if last.ok else "Succeeded"
 
@@ -335,10 +335,10 @@ def resume(step: Step, uuid: str, vm: VM) -> bool:
         entry.ending = Ending.NONE.value  # the end of its migration was just read: once more
         step.decision.read_again = True
         return True
-    if entry.finding is None or entry.finding.reason is not Reason.NOT_RUNNING_NORMALLY:
+    if entry.finding is None or entry.finding.reason is not Reason.StateNotLiveMigratable:
         text = f"{entry.name} was paused for its migration, and is resumed."
-        entry.note(Finding(Reason.NOT_RUNNING_NORMALLY, text))
-    step.attempt_or_block(Do.RESUME, uuid, "", Reason.NOT_RUNNING_NORMALLY)
+        entry.note(Finding(Reason.StateNotLiveMigratable, text))
+    step.attempt_or_block(Do.RESUME, uuid, "", Reason.StateNotLiveMigratable)
     return True
 
 

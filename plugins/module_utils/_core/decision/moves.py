@@ -40,7 +40,11 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         return
     entry.was_active = True
     read_again = vm.known and entry.is_read()
-    if vm.migratable is not None and entry.reason == Reason.NOT_KNOWN_YET.value and not read_again:
+    if (
+        vm.migratable is not None
+        and entry.reason == Reason.MigratableNotKnown.value
+        and not read_again
+    ):
         entry.waiting_since = None  # known: from now on it waits for something else
     vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
@@ -66,7 +70,7 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         return
     if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
         text = f"{vm.name} is paused on {step.record.node}."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.NOT_RUNNING_NORMALLY, text))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StateNotLiveMigratable, text))
     else:
         _go(step, vm, entry, choice)
 
@@ -121,10 +125,12 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
     elif choice.way is Way.BLOCK:
-        entry.end(Ending.BLOCKED, vm.node, strongest(choice))
+        entry.end(Ending.BLOCKED, vm.node, strongest(choice, step.obs.platform))
         _unmark(step, vm)
     elif choice.way is Way.SKIP:
-        entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SKIPPED, first.message if first else ""))
+        entry.end(
+            Ending.SKIPPED, vm.node, Finding(Reason.SkippedByPolicy, first.message if first else "")
+        )
     elif choice.way in (Way.WAIT, Way.EXTERNAL):
         _wait(step, vm, entry, choice)
     elif step.late() or step.refused_long(entry):
@@ -142,7 +148,7 @@ def _waits_for_other_vms(step: Step, vm: VM, entry: VMRecord) -> bool:
     text = f"{vm.control_node} It is moved last: {', '.join(sorted(others)[:3])}{more} first."
     entry.ending = Ending.NONE.value
     entry.waiting_since = None
-    entry.note(Finding(Reason.RUNS_THE_MAINTENANCE, text))
+    entry.note(Finding(Reason.RunsTheMaintenance, text))
     return True
 
 
@@ -158,9 +164,9 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         return
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
     finding = (
-        Finding(Reason.EXTERNAL_TIMED_OUT)
+        Finding(Reason.ExternalOwnerTimedOut)
         if external
-        else (choice.findings[0] if choice.findings else Finding(Reason.NOT_KNOWN_YET))
+        else (choice.findings[0] if choice.findings else Finding(Reason.MigratableNotKnown))
     )
     entry.ending = Ending.NONE.value
     entry.note(finding)
@@ -181,8 +187,8 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         _unmark(step, vm)
         return
     if len(tried) >= step.policy.max_attempts and last is not None:
-        text = f"{len(tried)} attempts; the last: {last.reason}: {last.message}"
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ATTEMPTS_USED_UP, text))
+        text = f"{len(tried)} attempts; the last: {step.said(last.finding)}"
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.AttemptsUsedUp, text))
         _unmark(step, vm)
         return
     if step.late() or step.refused_long(entry):
@@ -249,15 +255,15 @@ def _wait_for_slots(step: Step) -> None:
     limit = step.policy.limits.cluster
     text = f"All {limit} places of the fleet are taken ({taken}). A host that died keeps its own."
     for vm, _choice in step.wanted:
-        step.record.vms[vm.uuid].note(Finding(Reason.WAITING_FOR_SLOT, text))
+        step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 
 
 def _no_room_now(step: Step, vm: VM, entry: VMRecord) -> None:
     """A node could take it, but its room is taken now."""
     text = f"Targets exist, but their {step.placement.taken(vm)} is reserved by others."
-    entry.note(Finding(Reason.NO_TARGET, text))
+    entry.note(Finding(Reason.NoTargetWithCapacity, text))
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     elif step.obs.now - entry.waiting_since > step.policy.pending_timeout:
-        finding = Finding(Reason.NO_TARGET, text)
+        finding = Finding(Reason.NoTargetWithCapacity, text)
         entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)

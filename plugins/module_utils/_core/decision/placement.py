@@ -171,12 +171,12 @@ class Placement:
         refusing = _refusing(vm, cold)
         if refusing.get(node.name):
             return refusing[node.name]
-        text, reason = "", Reason.NO_TARGET
+        text, reason = "", Reason.NoTargetWithCapacity
         if node.taints or vm.constraints is not NO_CONSTRAINTS:
             text = unsatisfied(vm.constraints, node.labels, node.taints)
         if not text and not cold:
             text = self._older(vm, node)
-            reason = Reason.NEWER_TO_OLDER if text else reason
+            reason = Reason.NewerToOlder if text else reason
         if (
             not text
             and self._placement_policy.require_anti_affinity
@@ -206,12 +206,12 @@ class Placement:
         """A VM that every node refuses for the same kind of reason gets that reason."""
         if not self._nodes:
             why = self._left_out or "No other host is given."
-            return (Finding(Reason.NO_TARGET, f"No host can take the VM. {why}"),)
+            return (Finding(Reason.NoTargetWithCapacity, f"No host can take the VM. {why}"),)
         found: dict[Reason, Finding] = {}
         typed, refusing = set(), _refusing(vm, cold)
         for name in [node.name for node in self._nodes] if refusing else ():
             for finding in refusing.get(name, ()):
-                if finding.reason is not Reason.NO_TARGET:
+                if finding.reason is not Reason.NoTargetWithCapacity:
                     found.setdefault(finding.reason, finding)
                     typed.add(name)
         if len(typed) < len(self._nodes):
@@ -221,12 +221,14 @@ class Placement:
                 some = islice((n for n in self._nodes if n.name not in typed), _NAMED)
                 older = "; ".join(f"{node.name} {self._older(vm, node)}" for node in some)
                 text = f"{older}. {self._left_out}".rstrip()
-                found[Reason.NEWER_TO_OLDER] = Finding(Reason.NEWER_TO_OLDER, text)
+                found[Reason.NewerToOlder] = Finding(Reason.NewerToOlder, text)
                 return tuple(found.values())
             needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
             text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
             text = text.rstrip()
-            found.setdefault(Reason.NO_TARGET, Finding(Reason.NO_TARGET, text))
+            found.setdefault(
+                Reason.NoTargetWithCapacity, Finding(Reason.NoTargetWithCapacity, text)
+            )
         return tuple(found.values())
 
     def _examples(self, vm: VM, cold: bool, but: Collection[str]) -> str:

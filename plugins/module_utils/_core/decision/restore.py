@@ -36,7 +36,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         entry, anew = record.vms[uuid], elsewhere.starts_anew(step, uuid)
         pending = not entry.ending if anew else _pending(step, uuid, in_flight)
         if pending and step.late():
-            entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DEADLINE))
+            entry.end(Ending.BLOCKED, "", entry.finding or Finding(Reason.DeadlineExceeded))
         # It may be that only this node takes it: so it does not keep the cordon, or both wait.
         starting |= pending and anew
         waiting |= pending and not anew
@@ -46,7 +46,7 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     asked = hooks.request_after_hooks(step)
     if waiting:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
-    if any(entry.reason == Reason.FORBIDDEN.value and entry.ending in _BAD for entry in vms):
+    if any(entry.reason == Reason.Forbidden.value and entry.ending in _BAD for entry in vms):
         return NodePhase.BLOCKED  # half undone: the node takes no VMs until the rest may be, too
     ours = node.our_cordon
     if ours is None:
@@ -88,7 +88,7 @@ def _moved_on(entry: VMRecord) -> bool:
 
 def too_late(node: str) -> Finding:
     """It runs on `node`, and was to stay where it was."""
-    return Finding(Reason.TOO_LATE, f"Not aborted: it runs on {node}.")
+    return Finding(Reason.TooLateToAbort, f"Not aborted: it runs on {node}.")
 
 
 def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) -> None:
@@ -102,7 +102,7 @@ def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) ->
         post = situation is Situation.POSTCOPY
         how = "post-copy runs" if post else "it is being switched over"
         text = f"{how}. It moves to {where}."
-    entry.note(Finding(Reason.TOO_LATE, f"Not aborted: {text}"))
+    entry.note(Finding(Reason.TooLateToAbort, f"Not aborted: {text}"))
 
 
 def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
@@ -144,7 +144,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:
         # Restored with a mark is not restored.
-        step.attempt_or_block(Do.UNMARK, uuid, "", Reason.MARK_STAYS)
+        step.attempt_or_block(Do.UNMARK, uuid, "", Reason.EvacuationMarkStays)
     elif situation is Situation.ARRIVED:
         migrations.arrived(step, uuid)
     elif situation is Situation.ARRIVED_LEFTOVER:
@@ -152,9 +152,9 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
     elif situation in _HERE:
         return _runs_here(step, uuid, step.vm_here(uuid))
     elif situation is Situation.TWICE:
-        entry.end(Ending.BLOCKED, "", Finding(Reason.RUNNING_TWICE, step.where(uuid)))
+        entry.end(Ending.BLOCKED, "", Finding(Reason.RunningTwice, step.where(uuid)))
     elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):
-        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CRASHED, step.where(uuid)))
+        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.VMCrashed, step.where(uuid)))
     else:
         return _off(step, uuid, situation)
     return entry.ending == Ending.NONE.value
@@ -167,7 +167,7 @@ def _touched(entry: VMRecord, vm: VM) -> bool:
 
 def _gives_autostart_back(entry: VMRecord, vm: VM) -> bool:
     """Is it off here, and is its autostart still suspended by us?"""
-    if entry.finding is not None and entry.finding.reason is Reason.AUTOSTART_SUSPENDED:
+    if entry.finding is not None and entry.finding.reason is Reason.AutostartSuspended:
         entry.note(None)
     return entry.disarmed and entry.autostart and not vm.autostart
 
@@ -180,7 +180,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     wanted = entry.was_active and entry.asked_to_stop
     late = entry.stop_requests > 0
     if situation is Situation.COLD_DEFINED_TWICE and cold:
-        step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.STOP_FAILED)
+        step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.StopFailed)
     elif situation is Situation.COLD_ARRIVED:
         if cold and wanted and entry.stop_way:
             entry.start_tries += 1
@@ -198,7 +198,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     elif wanted:
         _start(step, uuid, Do.START, step.record.node)
     elif vm is not None and _gives_autostart_back(entry, vm):
-        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
+        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CannotStart)
     elif entry.ending != Ending.GONE.value:
         entry.end(Ending.OFF, step.record.node, entry.finding)
     if situation is not Situation.COLD_ARRIVED:
@@ -212,10 +212,10 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         # Ended half-way it would have stood still for nothing: then it is started from its state.
         text = f"{entry.name} is being saved: this is waited for, then it is started again."
         entry.ending = Ending.NONE.value
-        entry.note(Finding(Reason.BLOCK_JOB, text))
+        entry.note(Finding(Reason.BlockJobRunning, text))
         return True
     if stops.is_queued(vm):
-        step.attempt_or_block(Do.UNSAVE, uuid, "", Reason.STOP_FAILED)
+        step.attempt_or_block(Do.UNSAVE, uuid, "", Reason.StopFailed)
         return entry.ending == Ending.NONE.value
     asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
     timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
@@ -224,12 +224,12 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         return True  # an ACPI request cannot be taken back: wait for what the guest does
     ours = entry.asked_to_stop or entry.disarmed
     if ours and entry.persistent and entry.autostart and not vm.autostart:
-        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CANNOT_START)
+        step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CannotStart)
         return entry.ending == Ending.NONE.value
     if asked:
         # Forgotten now, nobody would start it again. The next restore believes that it is deaf.
         text = f"{entry.name} was asked to stop {int(waited)} s ago, and may still stop."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.ShutdownTimedOut, text))
         return False
     entry.end(Ending.RESTORED, step.record.node)
     return False
@@ -239,4 +239,4 @@ def _start(step: Step, uuid: str, what: Do, node: str) -> None:
     entry = step.record.vms[uuid]
     entry.start_tries += 1
     hooks.note_started_again(entry)
-    step.attempt_or_block(what, uuid, node, Reason.CANNOT_START)
+    step.attempt_or_block(what, uuid, node, Reason.CannotStart)

@@ -89,7 +89,7 @@ class Step:
         """A target for it: none that has just refused its claim, while another one fits."""
         met = self._refused.get(vm.uuid)
         if met:
-            no = (Finding(Reason.NO_TARGET, "It refused the claim."),)
+            no = (Finding(Reason.NoTargetWithCapacity, "It refused the claim."),)
             others = replace(vm, refused_by={**vm.refused_by, **dict.fromkeys(met, no)})
             target = self.placement.pick(others, cold)
             if target is not None:
@@ -104,7 +104,7 @@ class Step:
         most, least = self.policy.max_attempts, self.policy.backoff
         if what is Do.UNMARK:  # it takes more than one request, and its time
             most, least = max(most, WITHDRAWALS), max(least, WITHDRAWAL_PAUSE)
-        denied = count > 0 and entry.reason == Reason.FORBIDDEN.value
+        denied = count > 0 and entry.reason == Reason.Forbidden.value
         used_up = count >= most or denied
         pause = least * 2 ** (count - 1) if count and not denied else 0.0
         if self.obs.now - when >= pause and not used_up:
@@ -128,7 +128,7 @@ class Step:
 
         Why one was stopped stays its reason.
         """
-        why = vm.findings[0] if vm.findings else Finding(Reason.NOT_KNOWN_YET)
+        why = vm.findings[0] if vm.findings else Finding(Reason.MigratableNotKnown)
         entry.ending = Ending.NONE.value
         if not entry.asked_to_stop:
             entry.note(why)
@@ -204,8 +204,14 @@ class Step:
         last = entry.finding
         if self.refused_long(entry) and last is not None:
             return last
-        text = f"The last: {last.reason.value}: {last.message}" if last is not None else ""
-        return Finding(Reason.DEADLINE, text)
+        text = f"The last: {self.said(last)}" if last is not None else ""
+        return Finding(Reason.DeadlineExceeded, text)
+
+    def said(self, finding: Finding | None) -> str:
+        """Its code and its words, for a message about another one."""
+        if finding is None:
+            return ""
+        return f"{finding.reason.value}: {finding.text(self.obs.platform)}"
 
     def waits_for_node(self) -> bool:
         """Something about the node itself is waited for, from now on if not before. False: it

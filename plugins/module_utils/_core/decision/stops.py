@@ -22,8 +22,8 @@ ASK_AGAIN_SECONDS = 10.0
 
 # The platform refused to ask the guest: that is why it still runs.
 _NOT_EVEN_ASKED = frozenset(
-    {Reason.DISRUPTION_BUDGET, Reason.BUDGET_NOT_COMPUTED, Reason.WEBHOOK_UNAVAILABLE}
-    | {Reason.FORBIDDEN, Reason.ADMISSION, Reason.API_ERROR}
+    {Reason.DisruptionBudget, Reason.DisruptionBudgetNotComputed, Reason.WebhookUnavailable}
+    | {Reason.Forbidden, Reason.AdmissionRefused, Reason.APIError}
 )
 
 
@@ -31,7 +31,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     """Write the intent into the record; the acts follow in the same step, after the write."""
     way = choice.way
     if way is Way.SAVE and not vm.persistent:
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TRANSIENT))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.TransientDomain))
         return
     never = {
         Way.SAVE: vm.save_findings,
@@ -75,14 +75,16 @@ def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None
     """None fits: that is the end. One fits, but its places are taken now: wait."""
     refusals = step.placement.refusals(vm, cold=True)
     if refusals or step.late():
-        why = refusals[0] if refusals else Finding(Reason.DEADLINE)
+        why = refusals[0] if refusals else Finding(Reason.DeadlineExceeded)
         if ending is Ending.OFF:
             stay_off(step, vm, entry, ending, why)
         else:
             entry.end(ending, vm.node, why)
     else:
         entry.ending = Ending.NONE.value
-        entry.note(Finding(Reason.NO_TARGET, "The targets' places are taken by others now."))
+        entry.note(
+            Finding(Reason.NoTargetWithCapacity, "The targets' places are taken by others now.")
+        )
 
 
 def stopping(step: Step, uuid: str, vm: VM) -> None:
@@ -96,7 +98,7 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         if step.late():
             how = "is still being saved" if is_saving(vm) else "still waits to be saved"
             text = f"{entry.name} {how}."
-            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DEADLINE, text))
+            entry.end(Ending.BLOCKED, vm.node, Finding(Reason.DeadlineExceeded, text))
         return
     if uuid in step.obs.stop_errors:
         entry.note(step.obs.stop_errors[uuid])
@@ -128,7 +130,7 @@ def was_started_again(step: Step, vm: VM, entry: VMRecord) -> bool:
         return True
     entry.forget_stop()
     text = f"{entry.name} was stopped, and something on {vm.node} started it again."
-    entry.end(Ending.BLOCKED, vm.node, Finding(Reason.RESTARTS, text))
+    entry.end(Ending.BLOCKED, vm.node, Finding(Reason.RestartsOnPowerOff, text))
     return True
 
 
@@ -184,8 +186,8 @@ def cancel_stop_and_block(step: Step, uuid: str, vm: VM) -> None:
     asked = entry.stop_asked > 0
     if not asked and entry.stop_way != Way.SAVE.value:
         text = f"{entry.name} could not be asked to stop."
-    finding = Finding(Reason.SHUTDOWN_TIMED_OUT if asked else Reason.STOP_FAILED, text)
-    known = _NOT_EVEN_ASKED if asked else _NOT_EVEN_ASKED | {Reason.STOP_FAILED}
+    finding = Finding(Reason.ShutdownTimedOut if asked else Reason.StopFailed, text)
+    known = _NOT_EVEN_ASKED if asked else _NOT_EVEN_ASKED | {Reason.StopFailed}
     if entry.finding is not None and entry.finding.reason in known:
         finding = entry.finding
     entry.end(Ending.BLOCKED, vm.node, finding)
@@ -200,7 +202,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
     if not vm.known and (moves or entry.asked_to_stop):
         step.unread(entry, vm)
         return
-    if not entry.is_read() and entry.reason == Reason.NOT_KNOWN_YET.value:
+    if not entry.is_read() and entry.reason == Reason.MigratableNotKnown.value:
         entry.note(None)  # of an earlier run
     if not entry.was_active:
         if step.policy.move_inactive and entry.persistent:
@@ -210,12 +212,12 @@ def handle_off_here(step: Step, uuid: str) -> None:
         return
     if not entry.asked_to_stop and vm.crashed:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.VMCrashed, text))
     elif not entry.asked_to_stop and boot_over(step, entry):
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.CRASHED, text))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.VMCrashed, text))
     elif not entry.asked_to_stop:
-        why = step.obs.ended.get(uuid, Finding(Reason.STOPPED_BY_ITSELF))
+        why = step.obs.ended.get(uuid, Finding(Reason.StoppedByItself))
         stay_off(step, vm, entry, Ending.GONE, why)
     elif entry.stop_way == Way.COLD_MIGRATE.value:
         _handle_off_to_move(step, vm, entry)
@@ -230,11 +232,11 @@ def stay_off(
     """It stays here, off: until the restore the node's next boot must not start it."""
     if vm.autostart and (entry.asked_to_stop or not step.record.only):
         entry.autostart = entry.disarmed = True
-        step.attempt_or_block(Do.AUTOSTART_OFF, vm.uuid, "", Reason.STOP_FAILED)
+        step.attempt_or_block(Do.AUTOSTART_OFF, vm.uuid, "", Reason.StopFailed)
         return
     if ending is Ending.OFF and entry.disarmed:
         text = f"It is off, and is not started with {vm.node} before the restore."
-        finding = Finding(Reason.AUTOSTART_SUSPENDED, text)
+        finding = Finding(Reason.AutostartSuspended, text)
     entry.end(ending, vm.node, finding)
 
 
@@ -260,13 +262,13 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
         _no_cold_target(step, vm, entry, if_none)
         return
     entry.cold_target = target
-    step.attempt_or_block(Do.COLD_DEFINE, vm.uuid, target, Reason.STOP_FAILED)
+    step.attempt_or_block(Do.COLD_DEFINE, vm.uuid, target, Reason.StopFailed)
 
 
 def _handle_off_to_move(step: Step, vm: VM, entry: VMRecord) -> None:
     """It was stopped for its move."""
     if vm.managed_save:
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.STOP_FAILED, "it has a saved state"))
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StopFailed, "it has a saved state"))
         return
     why = entry.move_withdrawn or _must_not_leave(vm, entry)
     if why is not None:
@@ -290,9 +292,9 @@ def start_there(step: Step, entry: VMRecord, node: str) -> None:
             return
         why = entry.message or "it said no reason"
         text = f"{node} could not start it: {why.removeprefix(f'{Do.COLD_START.value}: ')}."
-        entry.withdraw_move(Finding(Reason.CANNOT_START, text.replace("..", ".")))
+        entry.withdraw_move(Finding(Reason.CannotStart, text.replace("..", ".")))
     if entry.persistent:  # a transient one is nowhere yet
-        step.attempt_or_block(Do.COLD_RETURN, entry.uuid, node, Reason.CANNOT_START)
+        step.attempt_or_block(Do.COLD_RETURN, entry.uuid, node, Reason.CannotStart)
     elif entry.move_withdrawn is not None:
         _go_back(step, entry, entry.move_withdrawn)
 
@@ -304,7 +306,7 @@ def _go_back(step: Step, entry: VMRecord, why: Finding) -> None:
         entry.ending = Ending.NONE.value
         return
     text = f"{why.message} {step.record.node} could not start it again: {entry.message}"
-    entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CANNOT_START, text))
+    entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.CannotStart, text))
 
 
 def came_back(step: Step, vm: VM, entry: VMRecord) -> bool:
@@ -335,28 +337,28 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
             handle_off_here(step, uuid)
             return
         what = Do.COLD_UNDEFINE if entry.move_withdrawn is None else Do.COLD_WITHDRAW
-        step.attempt_or_block(what, uuid, seen.node, Reason.STOP_FAILED)
+        step.attempt_or_block(what, uuid, seen.node, Reason.StopFailed)
     elif not entry.was_active:
         if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
-            step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.STOP_FAILED)
+            step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.StopFailed)
         else:
             entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
     elif seen.crashed and not (entry.cold_target and before == Ending.NONE.value):
         # libvirt calls failed also what it could not start.
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
-        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.CRASHED, text))
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.VMCrashed, text))
     elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
         # Said once: who runs it there may know better than to start it.
         entry.stop_requests = 0
         text = f"{entry.name} was asked to stop here, moved to {seen.node}, and went off there."
-        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.SHUTDOWN_TIMED_OUT, text))
+        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.ShutdownTimedOut, text))
     elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
         # It moved, and then its guest or somebody stopped it there.
-        entry.end(Ending.GONE, seen.node, Finding(Reason.STOPPED_BY_ITSELF))
+        entry.end(Ending.GONE, seen.node, Finding(Reason.StoppedByItself))
     else:
         start_there(step, entry, seen.node)
 
 
 def _said_late(entry: VMRecord, before: str) -> bool:
-    late = entry.reason == Reason.SHUTDOWN_TIMED_OUT.value
+    late = entry.reason == Reason.ShutdownTimedOut.value
     return before == Ending.BLOCKED.value and late

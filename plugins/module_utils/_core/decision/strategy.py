@@ -23,7 +23,7 @@ from typing import Any
 
 from ..model.observation import VM, EvictionStrategy, OnNotMigratable
 from ..model.policy import Hooks, MigrationSettings, Policy, Rule
-from ..reasons.reason import CATALOGUE, Finding, Reason
+from ..reasons.reason import TABLE, Finding, Platform, Reason
 
 
 class Way(str, Enum):
@@ -55,7 +55,7 @@ class Choice:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
-_NO_STOP = frozenset({Reason.STOP_NOT_ALLOWED, Reason.RUNS_THE_MAINTENANCE})
+_NO_STOP = frozenset({Reason.StopNotAllowed, Reason.RunsTheMaintenance})
 _STOPS = {
     OnNotMigratable.SHUTDOWN: Way.SHUTDOWN,
     OnNotMigratable.SAVE: Way.SAVE,
@@ -66,7 +66,7 @@ _STOPS = {
 def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
     """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
     if not vm.known:
-        why = vm.findings or (Finding(Reason.NOT_KNOWN_YET),)
+        why = vm.findings or (Finding(Reason.MigratableNotKnown),)
         default = policy.default_strategy
         return Choice(Way.WAIT, default, "default", why, migration=policy.migration)
     rule, unknown_rule = _first_rule(vm, policy)
@@ -97,14 +97,14 @@ def _by_rule(vm: VM, policy: Policy, rule: Rule | None, no_target: tuple[Finding
     if strategy is EvictionStrategy.NONE:
         return result(*_stop(vm, Way.SHUTDOWN, allow_stop, ()))
     if vm.migratable is None:
-        return result(Way.WAIT, reasons or (Finding(Reason.NOT_KNOWN_YET),))
+        return result(Way.WAIT, reasons or (Finding(Reason.MigratableNotKnown),))
     if vm.migratable and not no_target:
         return result(Way.MIGRATE)
     if strategy is EvictionStrategy.LIVE_MIGRATE_IF_POSSIBLE:
         way = _STOPS.get(on_not, Way.SHUTDOWN)
         return result(*_stop(vm, way, allow_stop, reasons))
     if on_not is OnNotMigratable.SKIP:
-        return result(Way.SKIP, (*reasons, Finding(Reason.SKIPPED)))
+        return result(Way.SKIP, (*reasons, Finding(Reason.SkippedByPolicy)))
     if on_not is OnNotMigratable.BLOCK:
         return result(Way.BLOCK, reasons)
     return result(*_stop(vm, _STOPS[on_not], allow_stop, reasons))
@@ -113,7 +113,7 @@ def _by_rule(vm: VM, policy: Policy, rule: Rule | None, no_target: tuple[Finding
 def _cannot_tell(vm: VM, policy: Policy, rule: Rule) -> Choice:
     text = f"Rule {rule.name!r} compares a value that is not known for this VM"
     what = rule.explain(vm.document) if rule.explain else ""
-    why = (Finding(Reason.UNDECIDED, f"{text}: {what}." if what else f"{text}."),)
+    why = (Finding(Reason.Undecided, f"{text}: {what}." if what else f"{text}."),)
     by, default = f"rule {rule.name}", policy.default_strategy
     return Choice(Way.BLOCK, default, by, why, migration=policy.migration)
 
@@ -138,14 +138,13 @@ def choose_requested(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()
     return replace(choice, decided_by="asked for")
 
 
-def strongest(choice: Choice) -> Finding | None:
+def strongest(choice: Choice, platform: Platform) -> Finding | None:
     """StopNotAllowed and RunsTheMaintenance say what to do; the others why it came to that."""
     stop = [f for f in choice.findings if f.reason in _NO_STOP]
     why = [f for f in choice.findings if f.reason not in _NO_STOP]
     if stop and why:
-        text = f"{CATALOGUE[why[0].reason].sentence} {why[0].message}".strip()
-        sentence = stop[0].message or CATALOGUE[stop[0].reason].sentence
-        return Finding(stop[0].reason, f"{sentence} It cannot migrate: {text}")
+        text = f"{TABLE[why[0].reason].words(platform).sentence} {why[0].message}".strip()
+        return Finding(stop[0].reason, f"{stop[0].text(platform)} It cannot migrate: {text}")
     return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
@@ -157,10 +156,10 @@ def _stop(
     Nothing allows the stop of the machine that runs us: nobody would be left to carry on.
     """
     if vm.control_node:
-        return Way.BLOCK, (Finding(Reason.RUNS_THE_MAINTENANCE, vm.control_node), *reasons)
+        return Way.BLOCK, (Finding(Reason.RunsTheMaintenance, vm.control_node), *reasons)
     if allowed:
         return way, reasons
-    return Way.BLOCK, (*reasons, Finding(Reason.STOP_NOT_ALLOWED))
+    return Way.BLOCK, (*reasons, Finding(Reason.StopNotAllowed))
 
 
 def _pick(first: bool | None, second: bool) -> bool:
@@ -190,5 +189,5 @@ def _effective(
         except ValueError:
             known = ", ".join(s.value for s in EvictionStrategy)
             text = f"The VM declares the strategy {vm.declared_strategy!r}; known are {known}."
-            return policy.default_strategy, "default", Finding(Reason.UNDECIDED, text)
+            return policy.default_strategy, "default", Finding(Reason.Undecided, text)
     return policy.default_strategy, "default", None

@@ -16,8 +16,8 @@ from ..reasons.reason import Reason
 
 # After an attempt that ended so it is not known that the VM stayed at its source.
 _UNPROVEN = frozenset(
-    {Reason.PEER_UNREACHABLE.value, Reason.OUTCOME_LOST.value, Reason.VANISHED.value}
-    | {Reason.RUNNING_TWICE.value, Reason.API_ERROR.value}
+    {Reason.PeerUnreachable.value, Reason.OutcomeLost.value, Reason.VMVanished.value}
+    | {Reason.RunningTwice.value, Reason.APIError.value}
 )
 # Where it is was settled by reads that were enough, and these endings stay so.
 _SETTLED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.GONE.value})

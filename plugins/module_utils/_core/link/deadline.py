@@ -111,10 +111,10 @@ class Deadlines:
 
     def _act(self, stuck: bool) -> DeadlineVerdict:
         if stuck:
-            reason = Reason.NO_PROGRESS
+            reason = Reason.ProgressTimeout
             text = f"no progress for {self.progress:.0f} s"
         else:
-            reason = Reason.COMPLETION_TIMEOUT
+            reason = Reason.CompletionTimeout
             text = f"not complete after {self.completion:.0f} s with the link"
         action = _ON_TIMEOUT[self._settings.on_timeout]
         if action is DeadlineAction.PAUSE:

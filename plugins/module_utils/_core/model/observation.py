@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ..reasons.reason import Finding
+from ..reasons.reason import Finding, Platform
 from .constraints import NO_CONSTRAINTS, Constraints, Taint
 
 
@@ -320,6 +320,7 @@ class Observation:
     `ended`: what others did to a VM that is off or gone (stopped it, deleted it), by UUID.
     `ending`: VMs on the draining nodes that others are ending right now, and how, by UUID.
     `not_asked`: hosts that were left out (see `which_hosts`); for all else they did not answer.
+    `platform`: whose words a result has.
     """
 
     nodes: dict[str, Node]
@@ -341,3 +342,4 @@ class Observation:
     full: bool = True
     now: float = 0.0
     not_asked: frozenset[str] = frozenset()
+    platform: Platform = Platform.LIBVIRT

@@ -198,7 +198,7 @@ class VMRecord:
         if self.unread_since is None:
             return False
         self.unread_since = None
-        if self.reason == Reason.NOT_KNOWN_YET.value:
+        if self.reason == Reason.MigratableNotKnown.value:
             self.note(None)
         return True
 

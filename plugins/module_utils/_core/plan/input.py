@@ -21,7 +21,7 @@ from typing import Any
 from ..model import constraints_text
 from ..model.observation import VM, Node, State
 from ..model.policy import Policy, PolicyError
-from ..reasons.reason import Finding, Reason
+from ..reasons.reason import Finding, Platform, Reason
 from .model import Budget, Quota, RollRequest
 from .observed import measured
 from .speeds import number
@@ -38,6 +38,7 @@ def request_of(
     budgets: Sequence[Mapping[str, Any]] = (),
     known: Mapping[str, Any] | None = None,
     quotas: Sequence[Mapping[str, Any]] = (),
+    platform: Platform = Platform.LIBVIRT,
 ) -> RollRequest:
     """From the plain form. `speeds`: of what the hosts do not tell themselves. `known`: the
     option `speeds` of the modules, of which `speeds` is a part.
@@ -90,6 +91,7 @@ def request_of(
         hot=hot,
         budgets=tuple(_budget(raw, found) for raw in budgets),
         quotas=tuple(_quota(raw, found) for raw in quotas),
+        platform=platform,
     )
 
 

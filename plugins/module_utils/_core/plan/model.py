@@ -16,6 +16,7 @@ from typing import Any
 
 from ..model.observation import VM, Node
 from ..model.policy import Policy
+from ..reasons.reason import Platform
 from .transfers import Speeds
 
 
@@ -51,7 +52,7 @@ class RollRequest:
     nodes: every host. vms: every VM, by UUID. todo: hosts of the roll, in the order of the list.
     max_unavailable: hosts that may be out at once. dirty: UUID -> MiB/s. sizes: UUID -> MiB that a
     migration sends if nothing is written meanwhile; else the VM's memory. hot: UUID -> MiB that it
-    writes over and over, where that was measured.
+    writes over and over, where that was measured. platform: whose words a refusal has.
     """
 
     nodes: Mapping[str, Node]
@@ -65,6 +66,7 @@ class RollRequest:
     hot: Mapping[str, float] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    platform: Platform = Platform.LIBVIRT
 
 
 @dataclass(frozen=True)

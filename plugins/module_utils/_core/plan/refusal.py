@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..decision.placement import cpus
 from ..model.observation import VM, Node, OnNotMigratable
-from ..reasons.reason import CATALOGUE, Finding, Reason
+from ..reasons.reason import TABLE, Finding, Reason
 from .model import Refusal
 from .trial import Fleet, Trial, try_step
 
@@ -48,11 +48,11 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
     trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.unplaced), t.hosts[0]))
     host = trial.hosts[0]
     vm, finding = max(trial.unplaced, key=lambda m: (size(m[0]), m[0].name))
-    if finding.reason in (Reason.NODE_UNREADABLE, Reason.DISRUPTION_BUDGET):
-        return _because(step, host, vm, finding)
+    if finding.reason in (Reason.NodeUnreadable, Reason.DisruptionBudget):
+        return _because(fleet, step, host, vm, finding)
     lack, cold = _lacks(fleet, vm, host, trial)
-    if finding.reason is not Reason.NO_TARGET and not _all_for_room(fleet, vm, host):
-        return _because(step, host, vm, finding)
+    if finding.reason is not Reason.NoTargetWithCapacity and not _all_for_room(fleet, vm, host):
+        return _because(fleet, step, host, vm, finding)
     ways = []
     if lack is not None and lack.free:
         ways.append(f"free {lack.free}")
@@ -121,11 +121,12 @@ def _lack(vm: VM, node: Node, mib: int, cpu_milli: int) -> _Lack:
     return _Lack(max(0, vm.memory_mib - node.room_mib + mib), lack_cpu, whole)
 
 
-def _because(step: int, host: str, vm: VM, finding: Finding) -> Refusal:
+def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding) -> Refusal:
     """It is not room that is missing."""
-    text = finding.message or CATALOGUE[finding.reason].sentence
+    platform = fleet.request.platform
+    text = finding.text(platform)
     who = f"{vm.name} ({_gib(vm.memory_mib)}) cannot leave {host}" if vm.uuid else host
-    remedy = CATALOGUE[finding.reason].remedy
+    remedy = TABLE[finding.reason].words(platform).remedy
     sentence = (
         f"step {step} does not fit: {who}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
     )

@@ -16,11 +16,11 @@ from ..decision.actions import Do
 from ..decision.decide import decide
 from ..decision.placement import Placement
 from ..decision.strategy import Way
-from ..engine import begin
 from ..model.observation import VM, Node, Observation
 from ..model.policy import Limits
 from ..model.record import Ending, Intent, NodeRecord
-from ..reasons.reason import CATALOGUE, Finding, Reason
+from ..reasons.reason import Finding, Reason
+from ..run.start import begin
 from .model import RollRequest
 from .placed import Placed, placed_by, placed_one, transfer_of
 from .transfers import converges, width
@@ -81,7 +81,7 @@ class Fleet:
     def observe(self, hosts: Sequence[str]) -> Observation:
         """What a drain of these hosts would see."""
         vms = {uuid: vm for host in hosts for uuid, vm in self._vms[host].items()}
-        return Observation(nodes=self.nodes, vms=vms)
+        return Observation(nodes=self.nodes, vms=vms, platform=self.request.platform)
 
     def placement(self, out: Sequence[str]) -> Placement:
         """The placement of that drain, to be asked why it refuses."""
@@ -210,7 +210,9 @@ def _places(
         if target is None:
             why = placement.refusals(vm)
             text = why[0].message if why else "What room there is others of this step take."
-            without.append((vm, Finding(Reason.NO_TARGET, f"For its owner to move it: {text}")))
+            without.append(
+                (vm, Finding(Reason.NoTargetWithCapacity, f"For its owner to move it: {text}"))
+            )
         else:
             places.append(replace(one, target=target))
     return places, without
@@ -231,9 +233,8 @@ def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> lis
             why = f"{entry.strategy}, {entry.decided_by}; its owner moves it"
             owned.append(Placed(vm, Way.EXTERNAL.value, "", why))
             continue
-        reason = Reason(entry.reason) if entry.reason else Reason.NO_TARGET
-        sentence = entry.message or CATALOGUE[reason].sentence
-        trial.unplaced.append((vm, Finding(reason, sentence)))
+        reason = Reason(entry.reason) if entry.reason else Reason.NoTargetWithCapacity
+        trial.unplaced.append((vm, Finding(reason, entry.message)))
         trial.blocking_hosts.add(record.node)
     return owned
 
@@ -250,7 +251,7 @@ def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
         f"It writes {transfer.dirty:.0f} MiB/s, and the way to {placed.target} carries "
         f"{width(transfer, request.speeds):.0f} MiB/s."
     )
-    trial.unplaced.append((placed.vm, Finding(Reason.COMPLETION_TIMEOUT, text)))
+    trial.unplaced.append((placed.vm, Finding(Reason.CompletionTimeout, text)))
     trial.blocking_hosts.add(placed.vm.node)
 
 
@@ -259,7 +260,7 @@ def _check_budgets(trial: Trial, fleet: Fleet, placed: Placed) -> None:
     for budget in fleet.request.budgets:
         if placed.stops and budget.never and placed.vm.uuid in budget.vms:
             text = f"{budget.name} can never allow an eviction: {budget.never}."
-            trial.unplaced.append((placed.vm, Finding(Reason.DISRUPTION_BUDGET, text)))
+            trial.unplaced.append((placed.vm, Finding(Reason.DisruptionBudget, text)))
             trial.blocking_hosts.add(placed.vm.node)
             return
 
@@ -298,7 +299,7 @@ def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
         name: replace(node, cordoned=True) if name in out else node
         for name, node in fleet.nodes.items()
     }
-    obs = Observation(nodes=nodes, vms={vm.uuid: vm})
+    obs = Observation(nodes=nodes, vms={vm.uuid: vm}, platform=fleet.request.platform)
     record = _record(vm.node, Intent.MIGRATED, vm.uuid)
     decision = decide(obs, {vm.node: record}, policy)
     for action in decision.actions:

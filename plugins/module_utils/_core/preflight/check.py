@@ -18,10 +18,10 @@ from ..decision.placement import Placement
 from ..decision.strategy import choose
 from ..model.policy import Policy, PolicyError
 from ..model.record import NodeRecord
-from .catalogue import CHECKS
+from ..reasons.reason import CHECKED, TABLE, About, Preflight, Reason, Row, Severity
 from .cluster import cluster_findings, node_findings
-from .codes import About, Check, CheckInfo, Found, Severity
 from .facts import Facts, VMSeen
+from .found import Found
 from .vm import inactive_findings, vm_findings
 
 _ORDER = {Severity.BLOCKER: 0, Severity.WARNING: 1}
@@ -64,10 +64,10 @@ def record_text(record: NodeRecord | None) -> str:
 # Severity is policy
 
 
-def parse_severity(raw: Mapping[str, Any] | None) -> dict[Check, Severity]:
+def parse_severity(raw: Mapping[str, Any] | None) -> dict[Reason, Severity]:
     """Code -> severity, as a user gives it. Raises PolicyError naming what is wrong."""
-    known = {check.value: check for check in Check}
-    wanted: dict[Check, Severity] = {}
+    known = {reason.value: reason for reason in CHECKED}
+    wanted: dict[Reason, Severity] = {}
     for code, value in (raw or {}).items():
         if code not in known:
             near = difflib.get_close_matches(str(code), known, 1)
@@ -84,11 +84,16 @@ def parse_severity(raw: Mapping[str, Any] | None) -> dict[Check, Severity]:
     return wanted
 
 
-def severity_of(found: Found, wanted: Mapping[Check, Severity]) -> Severity:
-    """What the user says; else the catalogue, and a warning for what the drain gets over."""
-    if found.check in wanted:
-        return wanted[found.check]
-    return Severity.WARNING if found.soft else CHECKS[found.check].severity
+def severity_of(found: Found, wanted: Mapping[Reason, Severity]) -> Severity:
+    """What the user says; else the table, and a warning for what the drain gets over."""
+    if found.reason in wanted:
+        return wanted[found.reason]
+    return Severity.WARNING if found.soft else _beforehand(TABLE[found.reason]).severity
+
+
+def _beforehand(row: Row) -> Preflight:
+    """A reason of the drain for which there is no check of its own: of a VM, and it blocks."""
+    return row.preflight or Preflight()
 
 
 # The result
@@ -97,8 +102,7 @@ def severity_of(found: Found, wanted: Mapping[Check, Severity]) -> Severity:
 def rows(
     facts: Facts,
     found: Sequence[Found],
-    wanted: Mapping[Check, Severity],
-    words: Mapping[Check, CheckInfo] = CHECKS,
+    wanted: Mapping[Reason, Severity],
 ) -> list[dict[str, Any]]:
     """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
     reported: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -106,7 +110,7 @@ def rows(
         severity = severity_of(one, wanted)
         if severity is Severity.IGNORE:
             continue
-        row = _row(facts, one, severity, words[one.check])
+        row = _row(facts, one, severity)
         reported.setdefault((row["code"], row["subject"], row["message"]), row)
     return sorted(
         reported.values(),
@@ -119,19 +123,21 @@ def rows(
     )
 
 
-def _row(facts: Facts, found: Found, severity: Severity, info: CheckInfo) -> dict[str, Any]:
-    decided = "; ".join(part for part in (found.decided_by, info.decides) if part)
+def _row(facts: Facts, found: Found, severity: Severity) -> dict[str, Any]:
+    row = TABLE[found.reason]
+    words = row.words_beforehand(facts.platform)
+    parts = (found.decided_by, row.decides(facts.platform))
     return {
-        "code": found.check.value,
+        "code": found.reason.value,
         "severity": severity.value,
-        "about": (found.about or info.about).value,
-        "plane": info.plane.value,
+        "about": (found.about or _beforehand(row).about).value,
+        "plane": row.plane.value,
         "node": facts.node,
         "subject": found.subject,
-        "sentence": info.sentence,
+        "sentence": words.sentence,
         "message": found.message,
-        "remedy": info.remedy,
-        "decided_by": decided,
+        "remedy": words.remedy,
+        "decided_by": "; ".join(part for part in parts if part),
     }
 
 
@@ -144,11 +150,10 @@ def line(row: Mapping[str, Any]) -> str:
 def result(
     facts: Facts,
     found: Sequence[Found],
-    wanted: Mapping[Check, Severity],
-    words: Mapping[Check, CheckInfo] = CHECKS,
+    wanted: Mapping[Reason, Severity],
 ) -> dict[str, Any]:
-    """What the modules return. `words`: the catalogue, in those of the platform."""
-    listed = rows(facts, found, wanted, words)
+    """What the modules return, in the words of the platform."""
+    listed = rows(facts, found, wanted)
     blockers = [row for row in listed if row["severity"] == Severity.BLOCKER.value]
     return {
         "node": facts.node,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
-from ..reasons.reason import Reason
-from .codes import LISTED, About, Check, Found, Platform, listed
+from ..reasons.reason import About, Platform, Reason
 from .facts import Facts, HostSeen
+from .found import LISTED, Found, listed
 from .tls import tls_findings
 
 # Seconds, beyond what the reading of a clock may be wrong by: half of the time that it took. Logs
@@ -26,25 +26,25 @@ def cluster_findings(facts: Facts) -> Iterator[Found]:
     cluster = facts.cluster
     subject = "KubeVirt"
     for check, text in (
-        (Check.UPGRADING, cluster.upgrading),
-        (Check.UNHEALTHY, cluster.unhealthy),
-        (Check.WEBHOOK_UNAVAILABLE, cluster.webhook),
-        (Check.NO_CANCEL, cluster.no_cancel),
-        (Check.DESCHEDULER, cluster.descheduler),
-        (Check.UPDATER, cluster.updater),
+        (Reason.KubeVirtUpgrading, cluster.upgrading),
+        (Reason.KubeVirtUnhealthy, cluster.unhealthy),
+        (Reason.WebhookUnavailable, cluster.webhook),
+        (Reason.EvacuationCannotBeCancelled, cluster.no_cancel),
+        (Reason.DeschedulerAtWork, cluster.descheduler),
+        (Reason.WorkloadUpdaterAtWork, cluster.updater),
     ):
         if text:
             yield Found(check, subject, text)
     for right in facts.missing:
-        yield Found(Check.FORBIDDEN, "account", right)
+        yield Found(Reason.Forbidden, "account", right)
     for text in facts.unread:
-        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+        yield Found(Reason.NotChecked, f"node {facts.node}", text)
     yield from _stuck(facts)
     for node in facts.observation.nodes.values():
         if not node.reachable and node.name != facts.node:
             why = facts.needed.get(node.name, "")
             text = f"{node.message} {why}".strip()
-            yield Found(Check.PEER_UNREACHABLE, f"host {node.name}", text, soft=not why)
+            yield Found(Reason.PeerUnreachable, f"host {node.name}", text, soft=not why)
 
 
 def _stuck(facts: Facts) -> Iterator[Found]:
@@ -53,34 +53,34 @@ def _stuck(facts: Facts) -> Iterator[Found]:
     here = [work for work in holding if work.source == facts.node]
     full = len(holding) >= facts.cluster.slots or len(here) >= facts.cluster.outbound
     for work in facts.stuck:
-        yield Found(Check.STUCK, f"VM {work.vm}", work.why, soft=not full)
+        yield Found(Reason.StuckMigration, f"VM {work.vm}", work.why, soft=not full)
 
 
 def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """The node itself, and whether the others together can take its VMs."""
     own, subject = facts.own, f"node {facts.node}"
     for check, text in (
-        (Check.NODE_NOT_READY, own.not_ready),
-        (Check.SILENT, own.silent),
-        (Check.DRAIN_TAINT, own.drain_taint),
-        (Check.RECORD, own.record),
-        (Check.RUNS_THE_MAINTENANCE, own.control_node),
+        (Reason.NodeNotReady, own.not_ready),
+        (Reason.VirtHandlerSilent, own.silent),
+        (Reason.DrainTaint, own.drain_taint),
+        (Reason.MaintenanceUnderWay, own.record),
+        (Reason.RunsTheMaintenance, own.control_node),
     ):
         if text:
             yield Found(check, subject, text)
     yield from _control_node_finding(facts, choices)
     for text in own.other_maintenance:
-        yield Found(Check.OTHERS, subject, text)
+        yield Found(Reason.OthersMaintenance, subject, text)
     if own.cordoned_by_others:
-        yield Found(Check.CORDONED, subject)
+        yield Found(Reason.CordonedByOthers, subject)
     for name in facts.stale_claims:
-        yield Found(Check.LEFT_CLAIM, subject, name)
+        yield Found(Reason.LeftoverClaim, subject, name)
     for claim in facts.observation.inbound:
         if claim.target == facts.node:
-            yield Found(Check.INBOUND, subject, f"{claim}.")
+            yield Found(Reason.InboundMigration, subject, f"{claim}.")
     for pod in facts.pods:
         about = About.NODE if pod.whole else About.POD
-        yield Found(pod.check, f"pod {pod.name}", pod.message, about=about)
+        yield Found(pod.reason, f"pod {pod.name}", pod.message, about=about)
     yield from _twice(facts)
     moving = [u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.WAIT)]
     if moving:
@@ -95,9 +95,9 @@ def _for_those_that_move(
     facts: Facts, choices: Mapping[str, Choice], moving: list[str]
 ) -> Iterator[Found]:
     if facts.cluster.no_slots:
-        yield Found(Check.NO_SLOTS, "KubeVirt", facts.cluster.no_slots)
+        yield Found(Reason.MigrationLimitZero, "KubeVirt", facts.cluster.no_slots)
     if not facts.targets:
-        yield Found(Check.LAST_NODE, f"node {facts.node}")
+        yield Found(Reason.LastSchedulableNode, f"node {facts.node}")
         return
     yield from _room(facts, moving)
     yield from _compression(facts, choices)
@@ -112,7 +112,7 @@ def _control_node_finding(facts: Facts, choices: Mapping[str, Choice]) -> Iterat
         if text:
             soft = choice.way in (Way.MIGRATE, Way.EXTERNAL)
             text += " It is moved last." if soft else " It is never stopped."
-            yield Found(Check.RUNS_THE_MAINTENANCE, f"node {facts.node}", text, soft)
+            yield Found(Reason.RunsTheMaintenance, f"node {facts.node}", text, soft)
 
 
 def _twice(facts: Facts) -> Iterator[Found]:
@@ -124,7 +124,7 @@ def _twice(facts: Facts) -> Iterator[Found]:
         there = [s.node for s in obs.sightings.get(uuid, []) if s.state.value == "running"]
         if there:
             text = f"It runs on {facts.node} and on {', '.join(there)}."
-            yield Found(Check.RUNNING_TWICE, f"VM {vm.name}", text)
+            yield Found(Reason.RunningTwice, f"VM {vm.name}", text)
 
 
 def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
@@ -134,7 +134,7 @@ def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
         where = ", ".join((facts.room_on or facts.targets)[:LISTED])
         text = f"{len(moving)} VMs need {needs} MiB; {where} have"
         yield Found(
-            Check.FLEET_TOO_FULL, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
+            Reason.FleetTooFull, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
         )
 
 
@@ -154,12 +154,12 @@ def _versions(facts: Facts) -> Iterator[Found]:
     peers = [by_name[name] for name in facts.targets if name in by_name]
     older = {peer.name: text for peer in peers if (text := _older(own, peer))}
     for name, text in older.items():
-        yield Found(Check.NEWER_TO_OLDER, f"host {name}", text, soft=len(older) < len(peers))
+        yield Found(Reason.NewerToOlder, f"host {name}", text, soft=len(older) < len(peers))
 
 
 def _met_only_older(choice: Choice) -> bool:
     """Placement refused all targets for their version, so the VM is not among those that move."""
-    return any(finding.reason is Reason.NEWER_TO_OLDER for finding in choice.findings)
+    return any(finding.reason is Reason.NewerToOlder for finding in choice.findings)
 
 
 def _compression(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
@@ -171,7 +171,9 @@ def _compression(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]
     for host in facts.hosts:
         version = host.hypervisor_version
         if host.name in (facts.node, *facts.targets) and version >= _NO_MT_AS_OF:
-            yield Found(Check.COMPRESSION, f"host {host.name}", f"QEMU is {_version(version)}.")
+            yield Found(
+                Reason.CompressionNotSupported, f"host {host.name}", f"QEMU is {_version(version)}."
+            )
 
 
 def _older(own: HostSeen, peer: HostSeen) -> str:
@@ -197,18 +199,20 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     known = {h.name: h.userfaultfd for h in facts.hosts if h.name in facts.targets}
     bad = [name for name, may in known.items() if may is False]
     for name in bad:
-        yield Found(Check.POST_COPY, f"host {name}", soft=len(bad) < len(known))
+        yield Found(Reason.PostCopyNotPermitted, f"host {name}", soft=len(bad) < len(known))
     dark = sorted(name for name in facts.targets if known.get(name) is None)
     if dark:
         text = f"Whether the kernel permits post-copy on {', '.join(dark)}."
-        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+        yield Found(Reason.NotChecked, f"node {facts.node}", text)
 
 
 def _capacity(facts: Facts) -> Iterator[Found]:
     """Of hosts that take VMs: what the drained one has counts for nobody now."""
     bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
     if bare:
-        yield Found(Check.CAPACITY, f"node {facts.node}", f"Not declared for {listed(bare)}.")
+        yield Found(
+            Reason.CapacityNotDeclared, f"node {facts.node}", f"Not declared for {listed(bare)}."
+        )
 
 
 def _clocks(facts: Facts) -> Iterator[Found]:
@@ -217,7 +221,7 @@ def _clocks(facts: Facts) -> Iterator[Found]:
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
     if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
         text = f"The clocks of {listed(dark)}."
-        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+        yield Found(Reason.NotChecked, f"node {facts.node}", text)
     if len(known) < 2:
         return
     # Whoever measured has a clock too: of two hosts that differ it tells which one is wrong.
@@ -227,4 +231,4 @@ def _clocks(facts: Facts) -> Iterator[Found]:
         if abs(clock - middle) > SKEW + within + its_within:
             way = "ahead of" if clock > middle else "behind"
             text = f"Its clock is {abs(clock - middle):.0f} s {way} the others'."
-            yield Found(Check.CLOCK_SKEW, f"host {name}", text)
+            yield Found(Reason.ClockSkew, f"host {name}", text)

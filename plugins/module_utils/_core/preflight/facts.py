@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..model.observation import Observation
-from .codes import Check, Platform
+from ..reasons.reason import Platform, Reason
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class VMSeen:
     utility_volumes: str = ""
     local_disks: tuple[str, ...] = ()
     local_media: tuple[str, ...] = ()
-    refused: Mapping[str, tuple[Check, str]] = field(default_factory=dict)
+    refused: Mapping[str, tuple[Reason, str]] = field(default_factory=dict)
     quotas: tuple[QuotaLeft, ...] = ()
     budgets: tuple[Budget, ...] = ()
     stale_mark: str = ""
     foreign: str = ""
-    tried: tuple[Check, str] | None = None
+    tried: tuple[Reason, str] | None = None
     pod_mib: int | None = None
     unchecked: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class PodSeen:
     """Another pod of the node that will not go. `whole`: the drain does not even begin for it."""
 
     name: str
-    check: Check
+    reason: Reason
     message: str
     whole: bool = False
 

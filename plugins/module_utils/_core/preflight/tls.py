@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
-from .codes import Check, Found, Platform, listed
+from ..reasons.reason import Platform, Reason
 from .facts import Facts, HostSeen
+from .found import Found, listed
 
 # QEMU's own names, of either end.
 SERVER = ("ca-cert.pem", "server-cert.pem", "server-key.pem")
@@ -22,11 +23,11 @@ def tls_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]
     moving = {u: c for u, c in choices.items() if c.way is Way.MIGRATE}
     if facts.platform is not Platform.LIBVIRT:
         if moving and facts.cluster.in_the_clear:
-            yield Found(Check.IN_THE_CLEAR, "KubeVirt", facts.cluster.in_the_clear)
+            yield Found(Reason.MigrationInTheClear, "KubeVirt", facts.cluster.in_the_clear)
         return
     clear = [facts.observation.vms[u].name for u, c in moving.items() if not c.migration.tls]
     if clear:
-        yield Found(Check.IN_THE_CLEAR, f"node {facts.node}", f"VMs: {listed(clear)}.")
+        yield Found(Reason.MigrationInTheClear, f"node {facts.node}", f"VMs: {listed(clear)}.")
     if len(clear) < len(moving):
         yield from _certificates(facts)
 
@@ -37,16 +38,18 @@ def _certificates(facts: Facts) -> Iterator[Found]:
     targets = [hosts[name] for name in facts.targets if name in hosts]
     bad = {host.name: text for host in targets if (text := _lacks(host, SERVER))}
     for name, text in bad.items():
-        yield Found(Check.CERTIFICATES, f"host {name}", text, soft=len(bad) < len(targets))
+        yield Found(
+            Reason.QEMUCertificatesMissing, f"host {name}", text, soft=len(bad) < len(targets)
+        )
     own = hosts.get(facts.node)
     asked = any(host.tls is None or host.tls.verify for host in targets)
     text = _lacks(own, (SERVER[0], *(CLIENT if asked else ()))) if own else ""
     if text:
-        yield Found(Check.CERTIFICATES, f"host {facts.node}", text)
+        yield Found(Reason.QEMUCertificatesMissing, f"host {facts.node}", text)
     dark = sorted(h.name for h in (*targets, *([own] if own else [])) if h.tls is None)
     if dark:
         text = f"Whether QEMU has certificates on {listed(dark)}."
-        yield Found(Check.NOT_CHECKED, f"node {facts.node}", text)
+        yield Found(Reason.NotChecked, f"node {facts.node}", text)
 
 
 def _lacks(host: HostSeen, files: tuple[str, ...]) -> str:

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator
 
 from ..decision.strategy import Choice, Way
 from ..model.observation import ARRIVING, VM, State
-from ..reasons.reason import Reason
-from .codes import About, Check, Found, Platform
+from ..reasons.reason import About, Platform, Reason
 from .facts import Facts, VMSeen
+from .found import Found
 
 _STOPS = frozenset({Way.SHUTDOWN, Way.SAVE})
 _STAYS = frozenset({Way.BLOCK, Way.WAIT})
 # Of two reasons why no node takes a VM, the later one came nearer to taking it.
 _NEARER = (
-    Check.NO_SELECTOR,
-    Check.NO_VENDOR,
-    Check.CPU_MODEL,
-    Check.NOT_TOLERATED,
-    Check.NO_TARGET,
+    Reason.NoTargetForSelector,
+    Reason.NoTargetForCPUVendor,
+    Reason.CPUModelNotLiveMigratable,
+    Reason.NoTargetTolerated,
+    Reason.NoTargetWithCapacity,
 )
 _LISTED = 5
 # (check, message, soft) -> a finding about the VM in hand
@@ -33,86 +33,86 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
     """An active VM of the node."""
     by = f"strategy {choice.strategy.value} ({choice.decided_by})"
 
-    def report(check: Check, message: str = "", soft: bool = False) -> Found:
+    def report(check: Reason, message: str = "", soft: bool = False) -> Found:
         return Found(check, f"VM {vm.name}", message, soft, by, _about(check))
 
     if seen.starting:
         # It has no say yet in whether it can migrate.
-        yield report(Check.STARTING, f"Its phase is {seen.starting}.")
+        yield report(Reason.VMStarting, f"Its phase is {seen.starting}.")
         return
     if vm.state in ARRIVING:
-        yield Found(Check.INBOUND, f"node {facts.node}", f"{vm.name} is arriving.")
+        yield Found(Reason.InboundMigration, f"node {facts.node}", f"{vm.name} is arriving.")
         return
     yield from _state(vm, seen, report)
     yield from _way(facts, vm, choice, report)
-    if vm.next_start and not any(f.reason is Reason.PENDING_CHANGES for f in vm.findings):
-        yield report(Check.PENDING_CHANGES, vm.next_start, soft=True)
+    if vm.next_start and not any(f.reason is Reason.PendingChanges for f in vm.findings):
+        yield report(Reason.PendingChanges, vm.next_start, soft=True)
     if choice.way is Way.MIGRATE:
         yield from _target(facts, seen, report)
     if choice.way in (Way.MIGRATE, Way.COLD_MIGRATE):
-        yield from (report(Check.NOT_CHECKED, f"{text}.") for text in vm.unshown)
+        yield from (report(Reason.NotChecked, f"{text}.") for text in vm.unshown)
     if seen.local_media:
         text = f"In its drives: {', '.join(seen.local_media)}."
-        yield report(Check.LOCAL_MEDIUM, text, choice.way not in _STAYS)
+        yield report(Reason.LocalMedium, text, choice.way not in _STAYS)
     yield from _budgets(seen, choice, report)
     yield from _busy(vm, seen, report)
     if choice.way in _STOPS and seen.stays_off:
-        yield report(Check.STAYS_OFF, seen.stays_off)
+        yield report(Reason.StaysOff, seen.stays_off)
     if choice.way is Way.EXTERNAL:
-        yield report(Check.EXTERNAL_OWNER)
+        yield report(Reason.ExternalOwner)
     if seen.stale_mark and not facts.own.record:
-        yield report(Check.LEFT_MARK, seen.stale_mark)
+        yield report(Reason.LeftoverMark, seen.stale_mark)
     if seen.tried is not None:
         check, text = seen.tried
-        yield report(check, text, check is Check.DISRUPTION_BUDGET and choice.way not in _STOPS)
+        yield report(check, text, check is Reason.DisruptionBudget and choice.way not in _STOPS)
 
 
-def _about(check: Check) -> About | None:
+def _about(check: Reason) -> About | None:
     """Of a host the same code says that it is older, of a VM that all its targets are."""
-    return About.VM if check is Check.NEWER_TO_OLDER else None
+    return About.VM if check is Reason.NewerToOlder else None
 
 
 def inactive_findings(vm: VM, moves: bool) -> Iterator[Found]:
     """A VM that is off. `moves`: the policy moves those too."""
     if vm.autostart and not moves:
-        yield Found(Check.STARTS_WITH_HOST, f"VM {vm.name}")
+        yield Found(Reason.StartsWithHost, f"VM {vm.name}")
     if vm.crashed:
         text = "It is off because its process failed."
-        yield Found(Check.CRASHED, f"VM {vm.name}", text, soft=True)
+        yield Found(Reason.VMCrashed, f"VM {vm.name}", text, soft=True)
     if vm.managed_save:
-        yield Found(Check.MANAGED_SAVE, f"VM {vm.name}")
+        yield Found(Reason.ManagedSavePresent, f"VM {vm.name}")
 
 
 def _state(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     if vm.state is State.CRASHED:
-        yield report(Check.CRASHED)
+        yield report(Reason.VMCrashed)
     elif vm.state is State.POSTCOPY_FAILED:
-        yield report(Check.POSTCOPY_BROKEN)
+        yield report(Reason.PostCopyBroken)
     elif seen.paused:
-        yield report(Check.NOT_RUNNING_NORMALLY, seen.paused, seen.paused_soft)
+        yield report(Reason.StateNotLiveMigratable, seen.paused, seen.paused_soft)
     elif vm.state is State.PAUSED:
-        yield report(Check.NOT_RUNNING_NORMALLY, "It is paused.")
+        yield report(Reason.StateNotLiveMigratable, "It is paused.")
 
 
 def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Found]:
     """What keeps it from migrating, and what policy says to that."""
     answered = choice.way not in _STAYS
     for finding in choice.findings:
-        if finding.reason is Reason.RUNS_THE_MAINTENANCE:
+        if finding.reason is Reason.RunsTheMaintenance:
             continue  # said of the node
         # KubeVirt tells a moment after the start, and the drain waits for it.
-        waits = finding.reason is Reason.NOT_KNOWN_YET and facts.platform is Platform.KUBEVIRT
-        soft = (answered or waits) and finding.reason is not Reason.SKIPPED
-        yield report(Check(finding.reason.value), finding.message, soft)
+        waits = finding.reason is Reason.MigratableNotKnown and facts.platform is Platform.KUBEVIRT
+        soft = (answered or waits) and finding.reason is not Reason.SkippedByPolicy
+        yield report(finding.reason, finding.message, soft)
     if choice.way in (Way.SHUTDOWN, Way.COLD_MIGRATE):
         for finding in vm.shutdown_findings:
-            yield report(Check(finding.reason.value), f"To be shut down: {finding.message}")
+            yield report(finding.reason, f"To be shut down: {finding.message}")
     if choice.way is Way.COLD_MIGRATE:
         for finding in vm.cold_findings:
-            yield report(Check(finding.reason.value), f"For a cold migration: {finding.message}")
+            yield report(finding.reason, f"For a cold migration: {finding.message}")
     if choice.way is Way.SAVE:
         for finding in vm.save_findings:
-            yield report(Check(finding.reason.value), f"To be saved: {finding.message}")
+            yield report(finding.reason, f"To be saved: {finding.message}")
 
 
 def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
@@ -124,18 +124,18 @@ def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
         yield report(nearest, "; ".join(parts[:_LISTED]) + more + ".")
     if seen.unchecked:
         text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
-        yield report(Check.NOT_CHECKED, text)
+        yield report(Reason.NotChecked, text)
     for text in seen.unsupported:
-        yield report(Check.UNMET_SETTINGS, text)
+        yield report(Reason.RuleSettingsNotApplied, text)
     for quota in seen.quotas:
         if quota.left < quota.required:
             yield report(
-                Check.QUOTA,
+                Reason.QuotaExceeded,
                 f"Quota {quota.quota} leaves {number(quota.left)} of {quota.resource}; the target"
                 f" pod needs {number(quota.required)}.",
             )
     if seen.local_disks:
-        yield report(Check.STORAGE_HERE, f"Copied: {', '.join(seen.local_disks)}.")
+        yield report(Reason.StorageOnlyHere, f"Copied: {', '.join(seen.local_disks)}.")
 
 
 def _budgets(seen: VMSeen, choice: Choice, report: _Report) -> Iterator[Found]:
@@ -144,27 +144,27 @@ def _budgets(seen: VMSeen, choice: Choice, report: _Report) -> Iterator[Found]:
     if len(seen.budgets) > 1:
         names = ", ".join(budget.name for budget in seen.budgets)
         text = f"More than one budget selects its pod ({names}): no eviction is allowed."
-        yield report(Check.DISRUPTION_BUDGET, text, not stopped)
+        yield report(Reason.DisruptionBudget, text, not stopped)
         return
     for budget in seen.budgets:
         if budget.never:
             text = f"{budget.name} can never allow an eviction: {budget.never}."
-            yield report(Check.DISRUPTION_BUDGET, text, not stopped)
+            yield report(Reason.DisruptionBudget, text, not stopped)
         elif stopped and budget.left == 0:
-            yield report(Check.DISRUPTION_BUDGET, f"{budget.name} allows no eviction now.")
+            yield report(Reason.DisruptionBudget, f"{budget.name} allows no eviction now.")
 
 
 def _busy(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     for check, text in (
-        (Check.BACKUP, seen.backup),
-        (Check.SNAPSHOT, seen.snapshot),
-        (Check.UTILITY_VOLUMES, seen.utility_volumes),
-        (Check.IN_FLIGHT, seen.foreign),
+        (Reason.BackupInProgress, seen.backup),
+        (Reason.SnapshotInProgress, seen.snapshot),
+        (Reason.UtilityVolumesPresent, seen.utility_volumes),
+        (Reason.MigrationInFlight, seen.foreign),
     ):
         if text:
             yield report(check, text)
     if vm.managed_save:
-        yield report(Check.MANAGED_SAVE)
+        yield report(Reason.ManagedSavePresent)
 
 
 def number(value: float) -> str:

@@ -96,9 +96,5 @@ class LockHeld(Exception):
         self.waits = waits
 
 
-class Superseded(Exception):
-    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
-
-
 class NodeUnknown(Exception):
     """There is no such node."""

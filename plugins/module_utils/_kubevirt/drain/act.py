@@ -36,7 +36,7 @@ NO_COUNTERPART = frozenset(
 )
 _EVICTED = (Answer.MARKED, Answer.IN_PROGRESS)
 # No answer, or not from who should do it: the request may work all the same.
-_PERHAPS_DONE = frozenset({Reason.API_ERROR, Reason.WEBHOOK_UNAVAILABLE})
+_PERHAPS_DONE = frozenset({Reason.APIError, Reason.WebhookUnavailable})
 
 
 class Actor:
@@ -69,7 +69,7 @@ class Actor:
         """None, or why it was not done. What goes wrong with one VM never hurts the next."""
         if action.do in NO_COUNTERPART:
             text = f"{action.do.value} has no counterpart on KubeVirt"
-            return Finding(Reason.API_ERROR, text)
+            return Finding(Reason.APIError, text)
         try:
             finding = self._acts[action.do](action, record)
         except KubeError as exc:
@@ -193,7 +193,7 @@ class Actor:
                 return None
             vmi = fresh
         if not facts.is_true(vmi, "LiveMigratable"):
-            return Finding(Reason.NOT_KNOWN_YET)
+            return Finding(Reason.MigratableNotKnown)
         if pod is None:
             return None
         self._known(action).asked = True
@@ -321,7 +321,7 @@ class Actor:
         known = self._known(action)
         vm = self._client.find(names.kubevirt(known.namespace, "virtualmachines", known.name))
         if vm is None:
-            return Finding(Reason.CANNOT_START, "its VirtualMachine is gone")
+            return Finding(Reason.CannotStart, "its VirtualMachine is gone")
         strategy = (vm.get("spec") or {}).get("runStrategy", "")
         path = names.kubevirt(known.namespace, "virtualmachineinstances", known.name)
         if strategy == "Once":
@@ -338,17 +338,17 @@ class Actor:
             except KubeError as exc:
                 if exc.code == 409 and "already running" in exc.message:
                     return None
-                return Finding(Reason.CANNOT_START, exc.message)
+                return Finding(Reason.CannotStart, exc.message)
             return None
         if strategy == "Always":
             return None
-        return Finding(Reason.CANNOT_START, f"its runStrategy is {strategy or 'not set'}")
+        return Finding(Reason.CannotStart, f"its runStrategy is {strategy or 'not set'}")
 
 
 def failure(exc: KubeError) -> Finding:
     """A refusal in the core's words."""
     if isinstance(exc, AccessDenied):
-        return Finding(Reason.FORBIDDEN, str(exc))
+        return Finding(Reason.Forbidden, str(exc))
     if "NodeDrainTaintKey" in exc.message:
-        return Finding(Reason.DRAIN_TAINT, exc.message)
-    return classify(exc)[1] or Finding(Reason.API_ERROR, str(exc))
+        return Finding(Reason.DrainTaint, exc.message)
+    return classify(exc)[1] or Finding(Reason.APIError, str(exc))

@@ -29,7 +29,7 @@ def is_deleted(vmi: Obj | None, vm: Obj | None, bare: bool) -> bool:
 
 def deleted_finding(known: Instance) -> Finding:
     kind = "VirtualMachineInstance" if known.bare else "VirtualMachine"
-    return Finding(Reason.VANISHED, f"The {kind} {known.namespace}/{known.name} was deleted.")
+    return Finding(Reason.VMVanished, f"The {kind} {known.namespace}/{known.name} was deleted.")
 
 
 def stopped_finding(vm: Obj) -> Finding:
@@ -37,7 +37,7 @@ def stopped_finding(vm: Obj) -> Finding:
     strategy = facts.run_strategy(vm.get("spec") or {})
     who = _who_switched(vm)
     text = f"Its VirtualMachine has runStrategy {strategy}{f', set by {who}' if who else ''}."
-    return Finding(Reason.STOPPED_BY_ITSELF, text)
+    return Finding(Reason.StoppedByItself, text)
 
 
 def _who_switched(vm: Obj) -> str:
@@ -65,7 +65,7 @@ def ending(vmi: Obj, starts_again: bool) -> Finding | None:
     node = facts.status(vmi).get("nodeName") or "its node"
     what = "has ended" if facts.final(vmi) else "is being stopped by others"
     then = ", and KubeVirt starts it anew" if starts_again else ""
-    reason = Reason.RESTARTED if starts_again else Reason.STOPPED_BY_ITSELF
+    reason = Reason.RestartedByOthers if starts_again else Reason.StoppedByItself
     return Finding(reason, f"Its instance on {node} {what}{then}.")
 
 

@@ -209,7 +209,9 @@ class DepartedVMs:
         if migration is None:
             if last.work and uuid in obs.vms:
                 text = "Its migration object is gone."
-                obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.ABORTED, text))
+                obs.outcomes[at] = Outcome(
+                    uuid, last.number, False, Finding(Reason.AbortRequested, text)
+                )
             return
         work = migration["metadata"]["uid"]
         gone = uuid not in obs.vms and uuid not in obs.held

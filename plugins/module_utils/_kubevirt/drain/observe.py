@@ -16,7 +16,7 @@ from typing import Any
 
 from ..._core.model.observation import VM, Node, Observation, Reservation, State
 from ..._core.model.record import NodeRecord, VMRecord
-from ..._core.reasons.reason import Finding, Reason
+from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster, refused_by_all
 from ..api.metrics import DirtyRates, Source
@@ -102,7 +102,7 @@ class Observer:
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
         self.waits.update([m for m in self.watches.migrations() if not facts.final(m)])
-        obs = Observation(nodes={}, vms={}, now=now, complete=True)
+        obs = Observation(nodes={}, vms={}, now=now, complete=True, platform=Platform.KUBEVIRT)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
         if self._another_node_takes_one(vmis):
@@ -298,9 +298,9 @@ class Observer:
         """What keeps every migration of a VM that could migrate from being begun."""
         refused = self._refusals[2].get(uuid)
         if refused:
-            return Finding(Reason.NO_TARGET, refused)
+            return Finding(Reason.NoTargetWithCapacity, refused)
         none = self.cluster.no_slots if self.cluster is not None else ""
-        return Finding(Reason.NO_SLOTS, none) if none else None
+        return Finding(Reason.MigrationLimitZero, none) if none else None
 
     @staticmethod
     def just(when: Mapping[str, float], uuid: str) -> bool:

@@ -238,7 +238,7 @@ class KubeVirtPlatform:
         waiting = self.observer.priorities_waiting()
         first = max([*waiting, *(a.priority for a in wanted if a.do is Do.MIGRATE)], default=0)
         text = f"VMs of priority {first} go first and have no slots yet."
-        behind = Finding(Reason.WAITING_FOR_SLOT, text)
+        behind = Finding(Reason.WaitingForSlot, text)
         now = [a.vm for a in wanted if a.do is Do.MIGRATE and a.priority >= first]
         answers: dict[str, Finding | None] = {a.vm: self._asked_to_wait(a) for a in wanted}
         now = [vm for vm in now if answers[vm] is None]

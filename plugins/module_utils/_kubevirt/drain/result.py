@@ -10,28 +10,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._core.decision import hooks
-from ..._core.engine import Slice
-from ..._core.model.observation import Observation
 from ..._core.model.record import Ending, NodeRecord
-from ..._core.reasons.reason import Reason
-from ..._core.result import rows
+from ..._core.reasons.reason import Platform, Reason
+from ..._core.run.engine import Slice
 from ..objects import facts
 from ..records.node_record import Instance
 from . import unsupported
 
 # Of what the drain stopped and what did not start elsewhere.
 _STAYS_OFF = {
-    Reason.TARGET_UNSCHEDULABLE.value: "stays off until a node takes it, the restore at the latest",
-    Reason.TARGET_POD_NOT_READY.value: "was stopped, and has not started elsewhere",
+    Reason.TargetUnschedulable.value: "stays off until a node takes it, the restore at the latest",
+    Reason.TargetPodNotReady.value: "was stopped, and has not started elsewhere",
 }
 
 
 def vm_rows(
-    record: NodeRecord, obs: Observation, known: Mapping[str, Instance]
+    rows: Sequence[Mapping[str, Any]], known: Mapping[str, Instance]
 ) -> list[dict[str, Any]]:
-    """All VMs that the run ever saw."""
+    """The rows of all VMs that the run ever saw, with what only KubeVirt has."""
     found = []
-    for row in rows(record, obs):
+    for row in rows:
         one = known.get(row["uuid"], Instance("", "", ""))
         own = {"handed_off": one.handed_off, "settings": one.settings, "nudges": one.nudges}
         found.append({**row, **own, "unmet_settings": unsupported.rows(one)})
@@ -44,9 +42,13 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
         entry
         for entry in record.vms.values()
         if entry.ending == Ending.GONE.value
-        or (entry.ending and entry.reason == Reason.RESTARTED.value)
+        or (entry.ending and entry.reason == Reason.RestartedByOthers.value)
     ]
-    found = [f"{entry.name}: {reported.message}" for entry in gone if (reported := entry.finding)]
+    found = [
+        f"{entry.name}: {reported.text(Platform.KUBEVIRT)}"
+        for entry in gone
+        if (reported := entry.finding)
+    ]
     off = [entry for entry in record.vms.values() if entry.ending == Ending.STOPPED.value]
     found += [
         f"{entry.name} {_STAYS_OFF[entry.reason]}: {entry.message}"
@@ -76,16 +78,3 @@ def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]
         if one is not None:
             need.update(name=one.name, namespace=one.namespace)
     return found
-
-
-def record_row(record: NodeRecord) -> dict[str, Any]:
-    """What stands on the node."""
-    return {
-        "run_id": record.run_id,
-        "intent": record.intent,
-        "requester": record.requester,
-        "reason": record.reason,
-        "started": record.started_wall,
-        "cordoned_by_us": record.cordoned_by_us,
-        "runs": list(record.runs),
-    }

@@ -53,7 +53,7 @@ class Withdrawal:
         try:
             refused = self._withdraw(action, record)
         except AccessDenied as exc:
-            refused = Finding(Reason.FORBIDDEN, str(exc))
+            refused = Finding(Reason.Forbidden, str(exc))
         if refused is not None:
             self._refused[action.vm] = refused
         return refused
@@ -91,7 +91,7 @@ class Withdrawal:
                 self._signature.remove_mark(vmi)
             except KubeError as exc:
                 denied = isinstance(exc, AccessDenied)
-                wrong[uuid] = Finding(Reason.FORBIDDEN if denied else Reason.API_ERROR, str(exc))
+                wrong[uuid] = Finding(Reason.Forbidden if denied else Reason.APIError, str(exc))
                 self._refused[uuid] = wrong[uuid]
         self._unsigned = {}
         return wrong

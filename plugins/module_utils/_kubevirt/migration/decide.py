@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ..._core.reasons.reason import PATIENT, Finding, Reason
+from ..._core.reasons.reason import IN_A_QUEUE, Finding, Platform, Reason
 from ..objects import facts
 from ..requests.withdrawal import WithdrawalStep, mark_stays, withdrawal_steps
 from ..waiting.causes import not_known
@@ -85,13 +85,13 @@ def _gone(view: View, asked: RequestNote | None, request: MigrationRequest) -> S
         return _done(Phase.ACTIVE)  # it is off: nothing can be under way
     if vmi is None:
         return _done(
-            Phase.BLOCKED, Finding(Reason.VANISHED, "Its instance is gone: it was stopped.")
+            Phase.BLOCKED, Finding(Reason.VMVanished, "Its instance is gone: it was stopped.")
         )
     if facts.final(vmi):
         return _done(Phase.BLOCKED, _ended(vmi, view))
     if asked is not None and asked.uid != vmi["metadata"]["uid"]:
         text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
-        return _done(Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
+        return _done(Phase.BLOCKED, Finding(Reason.StoppedByItself, text))
     return None
 
 
@@ -99,12 +99,12 @@ def _ended(vmi: Obj, view: View) -> Finding:
     phase = facts.phase(vmi)
     if phase != "Failed":
         text = f"The guest was shut down (phase {phase})."
-        return Finding(Reason.STOPPED_BY_ITSELF, text)
+        return Finding(Reason.StoppedByItself, text)
     last = view.migrations[-1] if view.migrations else None
     if last is not None and facts.state_of(vmi, last).get("mode") == "PostCopy":
         text = "Its migration failed in post-copy, and KubeVirt then ends the guest."
-        return Finding(Reason.CRASHED, text)
-    return Finding(Reason.CRASHED, f"{facts.status(vmi).get('reason') or 'phase Failed'}")
+        return Finding(Reason.VMCrashed, text)
+    return Finding(Reason.VMCrashed, f"{facts.status(vmi).get('reason') or 'phase Failed'}")
 
 
 # Moving
@@ -133,7 +133,7 @@ def _begin(view: View, request: MigrationRequest) -> Step:
         return _done(Phase.MIGRATED)
     if request.node and request.node != view.node and not view.moving:
         text = f"It is on {view.node}, not on {request.node}."
-        return _done(Phase.BLOCKED, Finding(Reason.NO_TARGET, text))
+        return _done(Phase.BLOCKED, Finding(Reason.NoTargetWithCapacity, text))
     able, findings = facts.migratable(view.vmi or {})
     if able is False and not view.moving:
         return _done(Phase.BLOCKED, findings[0])
@@ -163,7 +163,7 @@ def _close(view: View, asked: RequestNote) -> Step:
         f"{open_[-1]['metadata']['name']} stays {facts.phase(open_[-1])}"
     )
     text += f" because of {kept}." if kept else "."
-    return _done(Phase.MIGRATED, Finding(Reason.OBJECT_STAYS, text), work)
+    return _done(Phase.MIGRATED, Finding(Reason.MigrationObjectStays, text), work)
 
 
 def _under_way(view: View, asked: RequestNote, request: MigrationRequest, current: Obj) -> Step:
@@ -174,7 +174,7 @@ def _under_way(view: View, asked: RequestNote, request: MigrationRequest, curren
         return _withdrawn(view, asked, request, current)
     if facts.deleted(current):
         # By somebody else; how it ends is seen.
-        return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.ABORTED), current)
+        return Step(Do.WAIT, Phase.MIGRATING, Finding(Reason.AbortRequested), current)
     overdue = _overdue(view, asked, request, current)
     if overdue is None:
         return Step(Do.WAIT, Phase.MIGRATING, view.waits, current)
@@ -206,10 +206,10 @@ def _overdue(
     ):
         text = f"It had not moved within migration_timeout ({request.migration_timeout:g} s)."
         if waits is not None:
-            text += f" {waits.reason.value}: {waits.to_dict()['message']}"
-        return Finding(Reason.DEADLINE, text)
+            text += f" {waits.reason.value}: {waits.text(Platform.KUBEVIRT)}"
+        return Finding(Reason.DeadlineExceeded, text)
     waited = view.now - asked.at > request.pending_timeout
-    if waits is None or waits.reason in PATIENT or not waited:
+    if waits is None or waits.reason in IN_A_QUEUE or not waited:
         return None
     return waits if begins_late(facts.phase(current)) else None
 
@@ -230,35 +230,35 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             last = view.by_uid(asked.work)
             if asked.finding is not None:
                 return _done(Phase.BLOCKED, asked.finding, last)
-            if ended.reason is Reason.ABORTED:
+            if ended.reason is Reason.AbortRequested:
                 return _done(Phase.BLOCKED, ended, last)
             if asked.attempt >= request.max_attempts:
                 text = f"Attempt {asked.attempt} of {request.max_attempts}: {_as_text(ended)}"
-                return _done(Phase.BLOCKED, Finding(Reason.ATTEMPTS_USED_UP, text), last)
+                return _done(Phase.BLOCKED, Finding(Reason.AttemptsUsedUp, text), last)
             if view.since_ended < request.backoff * 2 ** (asked.attempt - 1):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)
         elif asked.attempt >= request.max_attempts:
             text = f"{asked.attempt} attempts were begun, and none is there."
-            return _done(Phase.BLOCKED, view.refused or Finding(Reason.ATTEMPTS_USED_UP, text))
+            return _done(Phase.BLOCKED, view.refused or Finding(Reason.AttemptsUsedUp, text))
         elif view.refused and view.since_refused < request.backoff * 2 ** (asked.attempt - 1):
             return Step(Do.WAIT, Phase.MIGRATING, view.refused)
     return _ask(view, asked, request)
 
 
 def _as_text(finding: Finding) -> str:
-    return f"{finding.reason.value}: {finding.to_dict()['message']}"
+    return f"{finding.reason.value}: {finding.text(Platform.KUBEVIRT)}"
 
 
 def _how_it_ended(view: View, asked: RequestNote) -> Finding | None:
     """None: it was never made, because we were killed between note and request."""
     last = view.by_uid(asked.work) if asked.work else None
     if last is None and asked.work:
-        return Finding(Reason.ABORTED, "Its migration object is gone: someone deleted it.")
+        return Finding(Reason.AbortRequested, "Its migration object is gone: someone deleted it.")
     if last is None:
         return None
     if facts.phase(last) == "Succeeded":
         text = f"The migration ended on {view.node}, which is not where it was wanted."
-        return Finding(Reason.MIGRATION_FAILED, text)
+        return Finding(Reason.MigrationFailed, text)
     return facts.why_failed(view.vmi, last, view.event)
 
 
@@ -269,13 +269,15 @@ def _ask(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
         name = view.unfinished[-1]["metadata"]["name"]
         kept = facts.what_keeps_it(view.vmi or {})
         text = f"{name} has moved it to {view.node} and is kept open: {kept}"
-        open_ = Finding(Reason.OBJECT_STAYS, text)
+        open_ = Finding(Reason.MigrationObjectStays, text)
         return _done(Phase.BLOCKED, open_) if overdue else Step(Do.WAIT, Phase.MIGRATING, open_)
     able, findings = facts.migratable(view.vmi or {})
     if able is False:
         return _done(Phase.BLOCKED, findings[0])
     if able is None or facts.phase(view.vmi or {}) != "Running":
-        unknown = Finding(Reason.NOT_KNOWN_YET, f"The instance is {facts.phase(view.vmi or {})}.")
+        unknown = Finding(
+            Reason.MigratableNotKnown, f"The instance is {facts.phase(view.vmi or {})}."
+        )
         if able is None:
             unknown = not_known(view.vmi or {})
         return _done(Phase.BLOCKED, unknown) if overdue else Step(Do.WAIT, Phase.MIGRATING, unknown)
@@ -315,7 +317,7 @@ def _abort(view: View, asked: RequestNote | None, request: MigrationRequest) -> 
             f"{request.abort_timeout:g} s. The migration was left as it is: KubeVirt would make a "
             "new one for the mark at once."
         )
-        return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text))
+        return _done(Phase.BLOCKED, Finding(Reason.AbortUnanswered, text))
     if marked or open_:
         return _withdrawal(view, asked, request, Phase.ABORTING, open_, marked)
     if late and view.node == asked.source:
@@ -326,7 +328,7 @@ def _abort(view: View, asked: RequestNote | None, request: MigrationRequest) -> 
 def _refused(view: View, migration: Obj, why: str) -> Step:
     moved = facts.switched(view.vmi, migration)
     phase = Phase.MIGRATED if moved else Phase.MIGRATING
-    return _done(phase, Finding(Reason.TOO_LATE, f"Not aborted: {why}."), migration)
+    return _done(phase, Finding(Reason.TooLateToAbort, f"Not aborted: {why}."), migration)
 
 
 def _withdrawal(
@@ -347,7 +349,7 @@ def _withdrawal(
         return Step(Do.WAIT, phase, asked.finding, last)
     name, reported = last["metadata"]["name"], facts.phase(last)
     text = f"{name} is {reported}; it was asked to abort and has not ended in {waited:.0f} s."
-    return _done(Phase.BLOCKED, Finding(Reason.ABORT_UNANSWERED, text), last)
+    return _done(Phase.BLOCKED, Finding(Reason.AbortUnanswered, text), last)
 
 
 def _aborted(view: View, asked: RequestNote) -> Step:
@@ -356,5 +358,5 @@ def _aborted(view: View, asked: RequestNote) -> Step:
         text = f"The abort came too late: it runs on {view.node}."
         when = facts.state_of(view.vmi or {}, last).get("endTimestamp") if last else ""
         text = text[:-1] + (f" since {when}." if when else ".")
-        return _done(Phase.MIGRATED, Finding(Reason.TOO_LATE, text), last)
+        return _done(Phase.MIGRATED, Finding(Reason.TooLateToAbort, text), last)
     return _done(Phase.ACTIVE, None, last)

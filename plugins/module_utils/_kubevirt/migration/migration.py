@@ -14,9 +14,10 @@ from typing import Any
 
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
+from ..._core.run.start import Superseded
 from ..api.auth import ConfigError
 from ..api.client import Client
-from ..api.errors import AccessDenied, KubeError, KubernetesMissing, Superseded
+from ..api.errors import AccessDenied, KubeError, KubernetesMissing
 from ..drain.act import failure
 from ..objects import facts
 from ..requests import migration_api
@@ -165,7 +166,7 @@ class Migrator:
             )
         text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile"
         text += "." if self._uid or made else ", or someone has removed this run's request from it."
-        return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.STOPPED_BY_ITSELF, text))
+        return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.StoppedByItself, text))
 
     def plan(self) -> dict[str, Any]:
         """The notes are not written: each step is followed by the one that it would lead to."""

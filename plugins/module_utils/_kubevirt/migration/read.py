@@ -242,7 +242,7 @@ def target_refuses(client: Client, request: MigrationRequest, vmi: Obj) -> Findi
         why.append("it is not Ready")
     what = "does not take the VM" if is_open(node) else "takes no VMs"
     text = f"Node {request.target} {what}: {'; '.join(why)}."
-    return Finding(Reason.TARGET_UNSCHEDULABLE, text)
+    return Finding(Reason.TargetUnschedulable, text)
 
 
 def _launcher(client: Client, vmi: Obj) -> Obj | None:

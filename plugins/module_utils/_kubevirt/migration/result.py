@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..._core.diff import diff
-from ..._core.reasons.reason import Finding, Reason
-from ..._core.result import accounted
+from ..._core.reasons.reason import Finding, Platform, Reason
+from ..._core.run.diff import diff
+from ..._core.run.rows import accounted
 from ..objects import facts
-from ..objects.reason_texts import on_kubevirt
 from ..objects.requesters import asked_by
 from .decide import Do, Phase, Step
 from .model import MigrationRequest, RequestNote, View, WantedState
@@ -21,12 +20,12 @@ from .model import MigrationRequest, RequestNote, View, WantedState
 Obj = dict[str, Any]
 # Of one VM's migration, where the remedy of a drain is another.
 _REMEDIES = {
-    Reason.MIGRATION_FAILED: "See the message and the log of virt-launcher on both nodes.",
-    Reason.CRASHED: "See kubectl describe vmi, and the log of virt-launcher.",
-    Reason.VANISHED: "See kubectl get vm and its events; start it if it should run.",
-    Reason.STOPPED_BY_ITSELF: "Start it if it should run.",
-    Reason.ABORTED: "Migrate it again when it may move.",
-    Reason.DEADLINE: "Migrate it again to continue, or raise migration_timeout.",
+    Reason.MigrationFailed: "See the message and the log of virt-launcher on both nodes.",
+    Reason.VMCrashed: "See kubectl describe vmi, and the log of virt-launcher.",
+    Reason.VMVanished: "See kubectl get vm and its events; start it if it should run.",
+    Reason.StoppedByItself: "Start it if it should run.",
+    Reason.AbortRequested: "Migrate it again when it may move.",
+    Reason.DeadlineExceeded: "Migrate it again to continue, or raise migration_timeout.",
 }
 _VERDICTS = {
     Phase.MIGRATED: "moved",
@@ -39,7 +38,7 @@ def finding_fields(finding: Finding | None) -> dict[str, str]:
     """reason, plane, message, remedy; empty texts where nothing is wrong."""
     if finding is None:
         return {"reason": "", "plane": "", "message": "", "remedy": ""}
-    row = on_kubevirt(finding.to_dict())
+    row = finding.to_dict(Platform.KUBEVIRT)
     return {**row, "remedy": _REMEDIES.get(finding.reason, row["remedy"])}
 
 

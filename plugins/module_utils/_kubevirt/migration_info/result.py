@@ -89,7 +89,7 @@ def _stays(vmi: Obj, migration: Obj) -> Finding:
         f"the object is still {facts.phase(migration)}"
     )
     kept = facts.what_keeps_it(vmi)
-    return Finding(Reason.OBJECT_STAYS, text + (f" because of {kept}." if kept else "."))
+    return Finding(Reason.MigrationObjectStays, text + (f" because of {kept}." if kept else "."))
 
 
 def _aborting(migration: Obj) -> Finding:
@@ -97,14 +97,14 @@ def _aborting(migration: Obj) -> Finding:
     text = f"It is being aborted (deleted {since}), phase {phase}."
     if phase in ("PreparingTarget", "TargetReady"):
         text += " KubeVirt aborts it only once the target is ready."
-    return Finding(Reason.ABORTED, text)
+    return Finding(Reason.AbortRequested, text)
 
 
 def _forecast(known: Known) -> Found:
     open_ = known.current is not None and not facts.final(known.current)
     slow = too_slow(known.vmi, known.settings) if open_ else ""
     subject = f"MigrationPolicy {known.policy}" if known.policy else "KubeVirt's configuration"
-    return [(LIMITS, Finding(Reason.COMPLETION_TIMEOUT, slow), subject)] if slow else []
+    return [(LIMITS, Finding(Reason.CompletionTimeout, slow), subject)] if slow else []
 
 
 def row(known: Known) -> dict[str, Any]:

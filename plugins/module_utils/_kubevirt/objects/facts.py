@@ -23,7 +23,7 @@ FINAL = ("Succeeded", "Failed")
 PREPARING = ("PreparingTarget", "TargetReady")
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
-_REASONS["CPUModeLiveMigratable"] = Reason.CPU_MODEL
+_REASONS["CPUModeLiveMigratable"] = Reason.CPUModelNotLiveMigratable
 _UNITS = {"Ki": 1 / 1024, "Mi": 1.0, "Gi": 1024.0, "Ti": 1024.0**2}
 _DECIMAL = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "": 1.0}
 _QUANTITY = re.compile(r"^([0-9.]+)\s*([A-Za-z]*)$")
@@ -113,14 +113,14 @@ def identity(vmi: Obj) -> str:
 
 def never_stopped(vmi: Obj) -> tuple[Finding, ...]:
     """Why it must not be stopped: with the instance its only definition would go."""
-    return (Finding(Reason.TRANSIENT),) if owner(vmi) is None else ()
+    return (Finding(Reason.TransientDomain),) if owner(vmi) is None else ()
 
 
 def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
     """Why what is started anew does not run yet: by the scheduler's word, else how far it is."""
     found = condition(vmi, "PodScheduled") if vmi is not None else None
     if found is not None and found.get("status") == "False":
-        return Finding(Reason.TARGET_UNSCHEDULABLE, f"Nothing runs it: {found.get('message', '')}")
+        return Finding(Reason.TargetUnschedulable, f"Nothing runs it: {found.get('message', '')}")
     shown = status(vm).get("printableStatus", "not started") if vm is not None else "not started"
     text = f"Its VirtualMachine is {shown}." if vm is not None else "It is started anew."
     if vmi is not None:
@@ -128,7 +128,7 @@ def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
         on = f" on {where}" if where else ""
         since = vmi["metadata"].get("creationTimestamp", "?")
         text = f"Its new instance is {phase(vmi) or 'Pending'}{on} since {since}."
-    return Finding(Reason.TARGET_POD_NOT_READY, text)
+    return Finding(Reason.TargetPodNotReady, text)
 
 
 def memory_mib(vmi: Obj) -> int:
@@ -150,7 +150,7 @@ def migratable(vmi: Obj) -> tuple[bool | None, tuple[Finding, ...]]:
     reported, text = found.get("reason", ""), found.get("message", "")
     reason = _REASONS.get(reported)
     if reason is None:
-        return False, (Finding(Reason.NOT_RUNNING_NORMALLY, f"{reported}: {text}"),)
+        return False, (Finding(Reason.StateNotLiveMigratable, f"{reported}: {text}"),)
     return False, (Finding(reason, text),)
 
 
@@ -226,16 +226,16 @@ def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
     state = state or status(migration).get("migrationState") or {}
     text = str(state.get("failureReason") or "").strip() or event
     if is_true(migration, "migrationAbortRequested") or state.get("abortRequested"):
-        return Finding(Reason.ABORTED, text)
+        return Finding(Reason.AbortRequested, text)
     if "stuck" in text:
-        return Finding(Reason.NO_PROGRESS, text)
+        return Finding(Reason.ProgressTimeout, text)
     if "not completed after" in text:
-        return Finding(Reason.COMPLETION_TIMEOUT, text)
+        return Finding(Reason.CompletionTimeout, text)
     if text == "Live migration has been aborted":
         # From 1.9 on this is also what KubeVirt's own two deadlines say.
         reported = f"{text}, by KubeVirt's progress or completion deadline"
-        return Finding(Reason.COMPLETION_TIMEOUT, reported)
-    return Finding(Reason.MIGRATION_FAILED, text)
+        return Finding(Reason.CompletionTimeout, reported)
+    return Finding(Reason.MigrationFailed, text)
 
 
 def switched(vmi: Obj | None, migration: Obj) -> bool:

@@ -63,7 +63,7 @@ def two_loops(vmi: Obj, migration: Obj) -> Finding | None:
         return None
     mover, who = asked_by(vmi, migration), _marked_by(vmi, mark)
     text = f"{migration['metadata']['name']} of {mover} moves it, and {who} asks to move it too."
-    return Finding(Reason.TWO_LOOPS, text)
+    return Finding(Reason.TwoLoops, text)
 
 
 def _marked_by(vmi: Obj, node: str) -> str:
@@ -92,8 +92,8 @@ def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | No
         who = asked_by(None, migration) if names.REQUEST in notes else "someone"
     if asked:
         text = f"{who} asks to move it ({name}), and so does this run."
-        return Finding(Reason.TWO_LOOPS, text[0].upper() + text[1:])
-    return Finding(Reason.ADOPTED, f"Asked for by {who} ({name}).")
+        return Finding(Reason.TwoLoops, text[0].upper() + text[1:])
+    return Finding(Reason.AdoptedMigration, f"Asked for by {who} ({name}).")
 
 
 def asked_by(vmi: Obj | None, migration: Obj) -> str:

@@ -10,20 +10,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..._core.decision.decide import decide
-from ..._core.engine import begin
 from ..._core.model.policy import Limits, MigrationSettings, Policy
 from ..._core.model.record import Intent
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
-from ..._core.result import accounted
+from ..._core.run.report import record_row
+from ..._core.run.rows import accounted
 from ..api.cluster import Cluster
 from ..drain.control_node import refuse_own_node
-from ..drain.result import record_row
+from ..drain.platform import KubeVirtPlatform
 from ..objects import facts, names
 from ..objects.migration_policy import DEFAULTS
 from ..objects.quotas import amount
-from ..service import Request, connect, plan_now
+from ..service import Request, check_now, connect
 from .dry_run import dry_run_evictions
 
 _ALL = 10**6
@@ -40,25 +39,24 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
-        found, (_old, obs) = plan_now(platform, request)
+        drains = request.intent is Intent.DRAINED
+        found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
         found = dry_run_evictions(platform.client, platform.observer, found)
-        cluster = platform.observer.cluster
-        if request.intent is not Intent.DRAINED or cluster is None:
+        if not drains or platform.observer.cluster is None:
             return found
-        record = begin(None, request.node, request.intent.value, request.run_id, obs.now, "")
-        policy = replace(
-            request.policy,
-            limits=limits(request.policy, cluster),
-            migration=settings(cluster),
-        )
-        unlimited = replace(policy, limits=Limits(_ALL, _ALL, _ALL), in_turn=False)
-        decision = decide(obs, {request.node: record}, unlimited)
-        return {
-            **found,
-            **add_times(found["vms"], *predict_times(decision, obs, policy, known, speeds)),
-        }
+        policy = _as_kubevirt(platform, request.policy)
+        times = predict_times(seen.decision, seen.obs, policy, known, speeds)
+        return {**found, **add_times(found["vms"], *times)}
     finally:
         platform.close()
+
+
+def _as_kubevirt(platform: KubeVirtPlatform, policy: Policy) -> Policy:
+    """With the limits and settings with which KubeVirt migrates."""
+    cluster = platform.observer.cluster
+    if cluster is None:
+        return policy
+    return replace(policy, limits=limits(policy, cluster), migration=settings(cluster))
 
 
 def limits(policy: Policy, cluster: Cluster) -> Limits:
@@ -85,7 +83,8 @@ def read_node(request: Request) -> dict[str, Any]:
     """The node, KubeVirt's settings, its VMs, and what a drain would do. Only reads."""
     platform = connect(request, machines=True)
     try:
-        planned, (old, obs) = plan_now(platform, request)
+        planned, seen = check_now(platform, request)
+        obs = seen.obs
         node, cluster = platform.observer.own() or {"metadata": {}}, platform.observer.cluster
         return {
             "node": request.node,
@@ -110,7 +109,7 @@ def read_node(request: Request) -> dict[str, Any]:
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": None if old is None else record_row(old),
+            "record": record_row(seen.old),
             "changed": False,
             **platform.observer.rates.result_fields,
         }

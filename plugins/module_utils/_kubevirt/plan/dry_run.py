@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.decision.actions import Do
-from ..._core.reasons.reason import Finding, Reason
+from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.client import Client
 from ..api.cluster import can_cancel
 from ..api.errors import AccessDenied
@@ -42,10 +42,10 @@ def dry_run_evictions(client: Client, observer: Observer, plan: dict[str, Any]) 
         try:
             finding = _ask(client, pod)
         except AccessDenied as exc:
-            plan["findings"].append(Finding(Reason.FORBIDDEN, str(exc)).to_dict())
+            plan["findings"].append(Finding(Reason.Forbidden, str(exc)).to_dict(Platform.KUBEVIRT))
             break
         if finding is not None:
-            row.update(finding.to_dict())
+            row.update(finding.to_dict(Platform.KUBEVIRT))
     return plan
 
 

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..._core.model.policy import Policy
-from ..._core.preflight.codes import Check
 from ..._core.preflight.facts import Budget
 from ..._core.preflight.vm import number
 from ..._core.reasons.reason import Reason
@@ -208,8 +207,8 @@ def _refused(targets: Iterable[Target], wanted: PodRequirements) -> dict[str, li
     for target in targets:
         why = refusal(target, wanted)
         if why is not None:
-            cpu = why[0] in (Check.CPU_MODEL, Check.NO_VENDOR)
-            reason = Reason.CPU_MODEL if cpu else Reason.NO_TARGET
+            cpu = why[0] in (Reason.CPUModelNotLiveMigratable, Reason.NoTargetForCPUVendor)
+            reason = Reason.CPUModelNotLiveMigratable if cpu else Reason.NoTargetWithCapacity
             found[target.name] = [
                 {"reason": reason.value, "message": f"{target.name}: {why[1]}."},
             ]

@@ -18,7 +18,7 @@ from typing import Any
 from ..._core.decision.actions import NodePhase
 from ..._core.model.policy import Policy
 from ..._core.model.record import NodeRecord
-from ..._core.reasons.reason import Finding, Reason
+from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.errors import AccessDenied, KubeError
 from ..drain.platform import KubeVirtPlatform
 from ..objects import facts, names
@@ -30,7 +30,7 @@ Obj = dict[str, Any]
 # kubectl's pause before it evicts again what was refused with 429.
 ASK_AGAIN = 5.0
 # Nothing but a person changes these: they block after pending_timeout.
-_STUCK = frozenset({Reason.LAST_REPLICA, Reason.BUDGET_NOT_COMPUTED, Reason.FORBIDDEN})
+_STUCK = frozenset({Reason.LastReadyReplica, Reason.DisruptionBudgetNotComputed, Reason.Forbidden})
 
 
 @dataclass
@@ -211,8 +211,8 @@ class PodDrain:
             answer, finding = evict(self._client, pod, grace=grace)
         except AccessDenied as exc:
             if "being terminated" in exc.message:
-                return Finding(Reason.POD_TERMINATING, exc.message)  # with its namespace
-            return Finding(Reason.FORBIDDEN, str(exc))
+                return Finding(Reason.PodStillTerminating, exc.message)  # with its namespace
+            return Finding(Reason.Forbidden, str(exc))
         if answer is Answer.BUDGET and finding is not None:
             return explain_budget(self._client, pod, finding)
         return None if answer in (Answer.ACCEPTED, Answer.GONE) else finding
@@ -231,7 +231,7 @@ class PodDrain:
         except AccessDenied:
             raise
         except KubeError as exc:
-            return None if exc.code in (404, 409) else Finding(Reason.API_ERROR, str(exc))
+            return None if exc.code in (404, 409) else Finding(Reason.APIError, str(exc))
         return None
 
     # What became of them
@@ -250,7 +250,7 @@ class PodDrain:
                 if j.decision is PodDecision.GO and j.pod["metadata"]["uid"] in self._findings
             ]
         if late and phase is NodePhase.BLOCKED:
-            findings.append(Finding(Reason.DEADLINE))
+            findings.append(Finding(Reason.DeadlineExceeded))
         rows.sort(key=lambda row: row["name"])
         return PodsResult(phase, tuple(findings), rows, self._acted)
 
@@ -265,4 +265,8 @@ class PodDrain:
 
 def _row(name: str, verdict: str, why: str, finding: Finding | None) -> dict[str, Any]:
     empty = {"reason": "", "plane": "", "message": why, "remedy": ""}
-    return {"name": name, "verdict": verdict, **(finding.to_dict() if finding else empty)}
+    return {
+        "name": name,
+        "verdict": verdict,
+        **(finding.to_dict(Platform.KUBEVIRT) if finding else empty),
+    }

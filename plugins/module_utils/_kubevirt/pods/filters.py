@@ -109,9 +109,9 @@ def judge(
         volumes = [v["name"] for v in _spec(pod).get("volumes") or [] if "emptyDir" in v]
         if volumes:
             text = f"emptyDir {', '.join(volumes)}"
-            return _refused(pod, Reason.POD_LOCAL_DATA, text)
+            return _refused(pod, Reason.PodHasLocalData, text)
     if owner is None and not ended and not options.force:
-        return _refused(pod, Reason.POD_UNMANAGED, "it has no controller")
+        return _refused(pod, Reason.PodNotManaged, "it has no controller")
     return JudgedPod(pod, PodDecision.GO, stage=_stage(pod, kind, ended))
 
 
@@ -146,10 +146,10 @@ def _of_daemonset(
         if options.force:
             return None
         text = f"its DaemonSet {owner.get('name')} is gone"
-        return _refused(pod, Reason.POD_OF_DAEMONSET, text)
+        return _refused(pod, Reason.PodOfDaemonSet, text)
     if not options.ignore_daemonsets:
         text = f"it is managed by DaemonSet {owner.get('name')}"
-        return _refused(pod, Reason.POD_OF_DAEMONSET, text)
+        return _refused(pod, Reason.PodOfDaemonSet, text)
     return JudgedPod(pod, PodDecision.STAY, "its DaemonSet would bring it back")
 
 

@@ -59,7 +59,7 @@ def last_replica(found: JudgedPod, others: Collection[Obj]) -> Finding | None:
     owner = controller(found.pod) or {}
     what = f"{owner.get('kind', 'no controller')} {owner.get('name', '')}".strip()
     return Finding(
-        Reason.LAST_REPLICA, f"Pod {found.name}: no other pod of {what} is Ready elsewhere."
+        Reason.LastReadyReplica, f"Pod {found.name}: no other pod of {what} is Ready elsewhere."
     )
 
 
@@ -68,4 +68,4 @@ def terminating(found: JudgedPod) -> Finding | None:
     if not found.pod["metadata"].get("deletionTimestamp"):
         return None
     text = f"Pod {found.name} has been asked to end and still ends."
-    return Finding(Reason.POD_TERMINATING, text)
+    return Finding(Reason.PodStillTerminating, text)

@@ -14,8 +14,8 @@ from typing import Any
 from ..._core.model.observation import VM, Node, Observation, OnNotMigratable, Reservation
 from ..._core.model.policy import Policy
 from ..._core.preflight.check import check, record_text, result
-from ..._core.preflight.codes import Check, Platform, Severity
 from ..._core.preflight.facts import Budget, Facts, NodeSeen
+from ..._core.reasons.reason import Platform, Reason, Severity
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
@@ -31,7 +31,6 @@ from .dry_runs import missing_rights, try_evictions, webhook_trouble
 from .pods import other_pods
 from .read import ClusterObjects, read
 from .targets import MIB, Target, targets
-from .texts import CHECKS_ON_KUBEVIRT
 from .vm import Around, vm_of, vm_seen
 
 Obj = dict[str, Any]
@@ -39,13 +38,13 @@ Obj = dict[str, Any]
 _ANYWHERE, _HUGE = "", 10**9
 
 
-def preflight(request: Request, severity: Mapping[Check, Severity]) -> dict[str, Any]:
+def preflight(request: Request, severity: Mapping[Reason, Severity]) -> dict[str, Any]:
     """Blockers and warnings. Raises KubeError, NodeUnknown, RecordError; what the account may not
     read is a finding."""
     client, rates = Client(request.auth), DirtyRates(request.metrics, request.node)
     try:
         found = gather(client, request, rates)
-        reported = result(found, check(found, request.policy), severity, CHECKS_ON_KUBEVIRT)
+        reported = result(found, check(found, request.policy), severity)
         return {**reported, **rates.result_fields}
     finally:
         client.close()
@@ -102,7 +101,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         answer = tried.found.get(uuid)
         if (
             answer is not None
-            and answer[0] is Check.DISRUPTION_BUDGET
+            and answer[0] is Reason.DisruptionBudget
             and _is_reported(one.budgets)
         ):
             answer = None  # the budget's own object says it better

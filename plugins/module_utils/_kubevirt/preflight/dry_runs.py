@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..._core.preflight.codes import Check
+from ..._core.reasons.reason import Reason
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
@@ -148,7 +148,7 @@ def together(what: Callable[[A], B], items: Iterable[A]) -> list[B]:
 class DryRuns:
     """What the API answered: per VM what stands in its way, and what concerns all of them."""
 
-    found: dict[str, tuple[Check, str]]
+    found: dict[str, tuple[Reason, str]]
     webhook: str = ""
     denied: str = ""
     unread: tuple[str, ...] = ()
@@ -171,12 +171,12 @@ def try_evictions(client: Client, pods: dict[str, Obj]) -> DryRuns:
             continue
         kind, finding = answer
         text = finding.message if finding is not None else ""
-        if finding is not None and finding.reason.value == Check.WEBHOOK_UNAVAILABLE.value:
+        if finding is not None and finding.reason.value == Reason.WebhookUnavailable.value:
             tried.webhook = text
         elif kind is Answer.BUDGET:
-            tried.found[uuid] = (Check.DISRUPTION_BUDGET, text)
+            tried.found[uuid] = (Reason.DisruptionBudget, text)
         elif kind is Answer.REFUSED:
-            tried.found[uuid] = (Check.API_ERROR, f"Its eviction as a dry run: {text}.")
+            tried.found[uuid] = (Reason.APIError, f"Its eviction as a dry run: {text}.")
         elif kind is Answer.LATER:
             namespace, name = facts.key(pods[uuid])
             tried.unread += (f"The eviction of {namespace}/{name} as a dry run: {text}.",)

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.preflight.codes import Check
 from ..._core.preflight.facts import PodSeen
-from ..._core.reasons.reason import Finding
+from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts
@@ -68,7 +67,7 @@ def _beside(found: JudgedPod, pods: Sequence[Obj]) -> list[Obj]:
 
 
 def _seen(found: JudgedPod, why: Finding, whole: bool = False) -> PodSeen:
-    return PodSeen(found.name, Check(why.reason.value), why.message, whole)
+    return PodSeen(found.name, why.reason, why.message, whole)
 
 
 def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> OtherPods:
@@ -101,5 +100,5 @@ def _try(client: Client, found: JudgedPod) -> PodSeen | str | None:
         return _seen(found, explain_budget(client, found.pod, finding))
     if answer is Answer.REFUSED:
         text = f"Its eviction as a dry run: {finding.message}."
-        return PodSeen(found.name, Check.API_ERROR, text)
+        return PodSeen(found.name, Reason.APIError, text)
     return f"The eviction of {found.name} as a dry run: {finding.message}."

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._core.preflight.codes import Check
+from ..._core.reasons.reason import Reason
 from ..objects import facts, names
 from ..objects.affinity import PlacedPod, placed_pod, repel
 from ..objects.quotas import amount, matches, pod_needs
@@ -127,7 +127,7 @@ def claims(vmi: Obj) -> list[str]:
     return found
 
 
-def refusals(found: Sequence[Target], wanted: PodRequirements) -> dict[str, tuple[Check, str]]:
+def refusals(found: Sequence[Target], wanted: PodRequirements) -> dict[str, tuple[Reason, str]]:
     """Node -> why not. Empty as soon as one takes it."""
     refused = {}
     for target in found:
@@ -138,41 +138,47 @@ def refusals(found: Sequence[Target], wanted: PodRequirements) -> dict[str, tupl
     return refused
 
 
-def refusal(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
+def refusal(target: Target, wanted: PodRequirements) -> tuple[Reason, str] | None:
     """Why this node does not take the pod; None: it does."""
     return _by_labels(target, wanted) or _by_what_is_there(target, wanted)
 
 
-def _by_labels(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
+def _by_labels(target: Target, wanted: PodRequirements) -> tuple[Reason, str] | None:
     lacks = [k for k, v in wanted.labels.items() if target.labels.get(k) != v]
     plain = [k for k in lacks if not k.startswith((VENDOR, *_MODELS))]
     if plain:
         text = ", ".join(f"{key}={wanted.labels[key]}" for key in sorted(plain))
-        return Check.NO_SELECTOR, f"no label {text}"
+        return Reason.NoTargetForSelector, f"no label {text}"
     if wanted.affinity and not any(_term(term, target) for term in wanted.affinity):
-        return Check.NO_SELECTOR, "node affinity does not match"
+        return Reason.NoTargetForSelector, "node affinity does not match"
     for claim, terms in wanted.volumes.items():
         if not any(_term(term, target) for term in terms):
-            return Check.NO_SELECTOR, f"the volume of claim {claim} is not for this node"
+            return Reason.NoTargetForSelector, f"the volume of claim {claim} is not for this node"
     vendors = [k for k in lacks if k.startswith(VENDOR)]
     if vendors:
-        return Check.NO_VENDOR, f"not {', '.join(key[len(VENDOR) :] for key in vendors)}"
+        return (
+            Reason.NoTargetForCPUVendor,
+            f"not {', '.join(key[len(VENDOR) :] for key in vendors)}",
+        )
     if lacks:
-        return Check.CPU_MODEL, f"no label {', '.join(sorted(lacks)[:3])}"
+        return Reason.CPUModelNotLiveMigratable, f"no label {', '.join(sorted(lacks)[:3])}"
     return None
 
 
-def _by_what_is_there(target: Target, wanted: PodRequirements) -> tuple[Check, str] | None:
+def _by_what_is_there(target: Target, wanted: PodRequirements) -> tuple[Reason, str] | None:
     """Taints, pods, room."""
     for taint in untolerated(target.taints, wanted.tolerations):
-        return Check.NOT_TOLERATED, f"taint {taint['key']}"
+        return Reason.NoTargetTolerated, f"taint {taint['key']}"
     for pod in target.pods if wanted.own is not None else ():
         if repel(wanted.own, pod):
-            return Check.NO_TARGET, f"anti-affinity with pod {pod.namespace}/{pod.name}"
+            return Reason.NoTargetWithCapacity, f"anti-affinity with pod {pod.namespace}/{pod.name}"
     for what, needed in wanted.needs.items():
         free = target.free.get(what)
         if free is not None and free < needed:
-            return Check.NO_TARGET, f"{_amount(what, free)} free, {_amount(what, needed)} needed"
+            return (
+                Reason.NoTargetWithCapacity,
+                f"{_amount(what, free)} free, {_amount(what, needed)} needed",
+            )
     return None
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from ..._core.model.observation import VM, State
 from ..._core.model.record import NodeRecord
-from ..._core.preflight.codes import Check
 from ..._core.preflight.facts import VMSeen
+from ..._core.reasons.reason import Reason
 from ..objects import facts
 from ..objects.affinity import pod_affinity
 from ..objects.document import vmi_document
@@ -21,7 +21,7 @@ from .read import ClusterObjects, Obj
 from .targets import MIB, Target, refusals, requirements_of
 
 _STARTING = ("Pending", "Scheduling", "Scheduled", "")
-_OF_A_MIGRATION = frozenset({Check.NO_VENDOR, Check.CPU_MODEL})
+_OF_A_MIGRATION = frozenset({Reason.NoTargetForCPUVendor, Reason.CPUModelNotLiveMigratable})
 _DATA_VOLUMES = ("persistentVolumeClaim", "dataVolume", "hostDisk", "emptyDisk", "ephemeral")
 
 
@@ -126,7 +126,7 @@ def _stays_off(vm: Obj | None) -> str:
     return "" if strategy == "Always" else f"Its runStrategy is {strategy}."
 
 
-def _only_here(refused: Mapping[str, tuple[Check, str]]) -> str:
+def _only_here(refused: Mapping[str, tuple[Reason, str]]) -> str:
     """Why it is started nowhere else. A start anew does not ask for the CPU of this node."""
     if not refused or any(check in _OF_A_MIGRATION for check, _why in refused.values()):
         return ""

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..._core.run.start import Superseded
 from ..api.client import Client, only
-from ..api.errors import KubeError, LockHeld, Superseded
+from ..api.errors import KubeError, LockHeld
 from ..objects.facts import annotations, labels
 from ..objects.names import LEASE, LEASES
 from .lease_notes import OURS

@@ -88,14 +88,14 @@ def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
     if exc.code == 429:
         return _refusal(exc)
     if exc.admission:  # whatever the status
-        return Answer.REFUSED, Finding(Reason.ADMISSION, f"{exc.code}: {text}")
+        return Answer.REFUSED, Finding(Reason.AdmissionRefused, f"{exc.code}: {text}")
     if exc.code == 404:
         return Answer.GONE, None
     if "failed calling webhook" in text or "error trying to reach service" in text:
-        return Answer.LATER, Finding(Reason.WEBHOOK_UNAVAILABLE, text)
+        return Answer.LATER, Finding(Reason.WebhookUnavailable, text)
     if exc.code == 500 and "more than one PodDisruptionBudget" in text:
-        return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, text)
-    return Answer.REFUSED, Finding(Reason.API_ERROR, str(exc))
+        return Answer.BUDGET, Finding(Reason.DisruptionBudget, text)
+    return Answer.REFUSED, Finding(Reason.APIError, str(exc))
 
 
 def explain_budget(client: Client, pod: Obj, finding: Finding) -> Finding:
@@ -112,7 +112,7 @@ def explain_budget(client: Client, pod: Obj, finding: Finding) -> Finding:
             f" {budget['metadata']['name']} " in finding.message
         ):
             text = f"{finding.message} {state.get('message', '')}".strip()
-            return Finding(Reason.BUDGET_NOT_COMPUTED, text)
+            return Finding(Reason.DisruptionBudgetNotComputed, text)
     return finding
 
 
@@ -123,13 +123,13 @@ def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
     if "Eviction triggered evacuation" in text:
         return Answer.MARKED, None
     if "not live-migratable" in text:
-        return Answer.NOT_MIGRATABLE, Finding(Reason.NOT_KNOWN_YET, text)
+        return Answer.NOT_MIGRATABLE, Finding(Reason.MigratableNotKnown, text)
     if "Eviction request for target Pod" in text:
-        return Answer.TARGET_POD, Finding(Reason.INBOUND, text)
+        return Answer.TARGET_POD, Finding(Reason.InboundMigration, text)
     if "cannot evict hotplug pod" in text:
         return Answer.HOTPLUG, None
     causes = [cause for cause in exc.causes if cause.startswith("DisruptionBudget")]
     if causes:
-        return Answer.BUDGET, Finding(Reason.DISRUPTION_BUDGET, "; ".join(causes))
+        return Answer.BUDGET, Finding(Reason.DisruptionBudget, "; ".join(causes))
     others = exc.admission and "kubevirt.io" not in text  # KubeVirt's own has said it above
-    return Answer.LATER, Finding(Reason.ADMISSION if others else Reason.API_ERROR, text)
+    return Answer.LATER, Finding(Reason.AdmissionRefused if others else Reason.APIError, text)

@@ -44,7 +44,7 @@ def mark_stays(node: str) -> Finding:
         f"Its mark (evacuationNodeName {node}) stays: KubeVirt can take it back since 1.7. Its "
         "migration was left as it is, because KubeVirt would make a new one for the mark at once."
     )
-    return Finding(Reason.MARK_STAYS, text)
+    return Finding(Reason.EvacuationMarkStays, text)
 
 
 def not_begun(vmi: Obj, migration: Obj) -> bool:

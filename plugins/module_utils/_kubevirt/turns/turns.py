@@ -23,7 +23,7 @@ from ..api.cluster import Cluster
 from .other_drains import OtherDrains
 
 LATER = Finding(
-    Reason.WAITING_FOR_SLOT,
+    Reason.WaitingForSlot,
     "Its turn comes: enough VMs of its node wait for a slot, or a node with more VMs goes first.",
 )
 # Seconds after which a node with free places and nothing in the queue asks for one VM, whatever

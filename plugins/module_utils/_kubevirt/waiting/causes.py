@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._core.reasons.reason import Finding, Reason
+from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.cluster import Cluster
 from ..objects import facts, names
 from .slots import Holder
@@ -102,16 +102,16 @@ class Known:
 def not_known(vmi: Obj, more: str = "") -> Finding:
     """Of a VM without the condition LiveMigratable."""
     text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
-    return Finding(Reason.NOT_KNOWN_YET, f"{text} {more}".strip())
+    return Finding(Reason.MigratableNotKnown, f"{text} {more}".strip())
 
 
 def not_begun(vmi: Obj, more: str = "", pods: Sequence[Obj] = ()) -> Finding:
     """Of a marked VM without a migration. KubeVirt makes none while a pod elsewhere is left."""
     left = _left_pod(vmi, pods)
     if left:
-        return Finding(Reason.TARGET_POD_NOT_READY, left)
+        return Finding(Reason.TargetPodNotReady, left)
     text = f"Marked for evacuation from {facts.mark(vmi)}, and no migration is under way."
-    return Finding(Reason.EVACUATION_NOT_STARTED, f"{text} {more}".strip())
+    return Finding(Reason.EvacuationNotStarted, f"{text} {more}".strip())
 
 
 def first(known: Known) -> Finding | None:
@@ -136,8 +136,8 @@ def named(obj: Obj) -> str:
 def _itself(known: Known, current: Obj) -> Found:
     subject = f"migration {named(current)}"
     for kind, reason in (
-        ("migrationBlockedByBackup", Reason.BACKUP),
-        ("migrationBlockedByUtilityVolumes", Reason.UTILITY_VOLUMES),
+        ("migrationBlockedByBackup", Reason.BackupInProgress),
+        ("migrationBlockedByUtilityVolumes", Reason.UtilityVolumesPresent),
     ):
         if facts.is_true(current, kind):
             return [(MIGRATION, Finding(reason), subject)]
@@ -153,7 +153,7 @@ def _preparation(vmi: Obj, migration: Obj) -> Finding:
     text = f"virt-handler on {node} has not prepared the target (pod {pod})"
     if phase == "TargetReady":
         text = f"{node} is ready, and virt-handler on {state.get('sourceNode')} has not begun"
-    return Finding(Reason.TARGET_PREPARATION, f"{text}: {phase} since {facts.entered(migration)}.")
+    return Finding(Reason.TargetPreparation, f"{text}: {phase} since {facts.entered(migration)}.")
 
 
 def queued(known: Known) -> bool:
@@ -178,10 +178,10 @@ def _before_slot(known: Known, current: Obj) -> Finding | None:
     vmi = known.vmi
     if facts.phase(vmi) != "Running":
         text = f"The instance is {facts.phase(vmi) or 'not started yet'}; it must run first."
-        return Finding(Reason.NOT_RUNNING_NORMALLY, text)
+        return Finding(Reason.StateNotLiveMigratable, text)
     left = _left_pod(vmi, known.pods)
     if left:
-        return Finding(Reason.TARGET_POD_NOT_READY, left)
+        return Finding(Reason.TargetPodNotReady, left)
     return _backoff(known, current)
 
 
@@ -212,12 +212,12 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
     wait, since = _BACKOFF * 2 ** (len(failed) - 1), facts.entered(failed[0])
     if facts.seconds(since) + wait <= known.now:
         return None
-    last = facts.why_failed(known.vmi, failed[0]).to_dict()
+    last = facts.why_failed(known.vmi, failed[0])
     text = (
         f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
-        f"The last one: {last['reason']}: {last['message']}"
+        f"The last one: {last.reason.value}: {last.text(Platform.KUBEVIRT)}"
     )
-    return Finding(Reason.RETRY_BACKOFF, text)
+    return Finding(Reason.MigrationBackoff, text)
 
 
 def _made_by_kubevirt(migration: Obj) -> bool:
@@ -234,7 +234,7 @@ def _pod(known: Known) -> Found:
         return []
     if facts.phase(pod) != "Pending":
         text = f"It has ended ({facts.phase(pod)}); KubeVirt then fails the migration."
-        return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
+        return [(POD, Finding(Reason.TargetPodNotReady, text), subject)]
     scheduled = facts.condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False":
         return [(POD, _unscheduled(known, pod, scheduled.get("message", "")), subject)]
@@ -245,7 +245,7 @@ def _pod(known: Known) -> Found:
     why = _container(pod)
     since = pod["metadata"].get("creationTimestamp")
     text = f"Pending on {node} since {since}" + (f": {why}." if why else ".")
-    return [(POD, Finding(Reason.TARGET_POD_NOT_READY, text), subject)]
+    return [(POD, Finding(Reason.TargetPodNotReady, text), subject)]
 
 
 def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
@@ -255,7 +255,9 @@ def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
     if models and "affinity/selector" in text:
         reported = f"CPU model {', '.join(models)}: {text}"
-    return Finding(Reason.HOST_MODEL if reported else Reason.TARGET_UNSCHEDULABLE, reported or text)
+    return Finding(
+        Reason.HostModelNotElsewhere if reported else Reason.TargetUnschedulable, reported or text
+    )
 
 
 def _container(pod: Obj) -> str:
@@ -276,10 +278,10 @@ def _slot(known: Known, current: Obj) -> Found:
     subject = f"migration {named(current)}"
     refused = _refused(known, current)
     if refused:
-        return [(POD, Finding(Reason.TARGET_POD_REFUSED, refused), subject)]
+        return [(POD, Finding(Reason.TargetPodRefused, refused), subject)]
     if known.cluster is not None and known.cluster.no_slots:
-        return [(LIMITS, Finding(Reason.NO_SLOTS, known.cluster.no_slots), subject)]
-    return [(LIMITS, Finding(Reason.WAITING_FOR_SLOT, _slots(known)), subject)]
+        return [(LIMITS, Finding(Reason.MigrationLimitZero, known.cluster.no_slots), subject)]
+    return [(LIMITS, Finding(Reason.WaitingForSlot, _slots(known)), subject)]
 
 
 def _refused(known: Known, current: Obj) -> str:
@@ -317,7 +319,7 @@ def _storage(known: Known, current: Obj) -> Found:
         return [_quota(known, current)]
     volume = known.event_message(*_VOLUME_EVENTS)
     if volume and known.target is not None and facts.phase(known.target) == "Pending":
-        finding = Finding(Reason.STORAGE_NOT_READY, volume)
+        finding = Finding(Reason.StorageNotReady, volume)
         return [(STORAGE, finding, f"pod {named(known.target)}")]
     return []
 
@@ -329,7 +331,11 @@ def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
     of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
     lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
     text = _refused(known, current) or (f"Namespace {namespace}: {lines}." if lines else "")
-    return STORAGE, Finding(Reason.QUOTA, text), f"ResourceQuota {of} of namespace {namespace}"
+    return (
+        STORAGE,
+        Finding(Reason.QuotaExceeded, text),
+        f"ResourceQuota {of} of namespace {namespace}",
+    )
 
 
 def _quota_lines(quota: Obj) -> list[str]:

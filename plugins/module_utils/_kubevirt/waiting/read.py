@@ -30,7 +30,7 @@ from .slots import Holder
 Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it. A slice begins with a look.
 _READ_AFTER = 2.0
-_NOT_BEGUN = (Reason.EVACUATION_NOT_STARTED.value, Reason.TARGET_POD_NOT_READY.value)
+_NOT_BEGUN = (Reason.EvacuationNotStarted.value, Reason.TargetPodNotReady.value)
 # KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
 _GAP = 4.0
 # What is said of the whole cluster is read seldom.
@@ -163,16 +163,16 @@ class WaitReader:
 
     def _further(self, known: Known, reason: Reason, alone: bool) -> Known:
         """With more where the answer would be poor. `alone`: see waits_for."""
-        if reason is Reason.QUOTA:
+        if reason is Reason.QuotaExceeded:
             if known.lasting:  # by then the refusal is told by an event
                 known = replace(known, events=self._events_of(known.vmi))
                 reported = causes.first(known)
                 if reported is not None and reported.message:
                     return known
             return replace(known, quotas=self._quotas_of(facts.key(known.vmi)[0]))
-        if reason is Reason.TARGET_POD_NOT_READY and known.target is not None:
+        if reason is Reason.TargetPodNotReady and known.target is not None:
             return replace(known, events=self._events_of(known.target))
-        if reason is not Reason.WAITING_FOR_SLOT or known.cluster is None:
+        if reason is not Reason.WaitingForSlot or known.cluster is None:
             return known
         if not (known.lasting if alone else self._has_room(known)):
             return known

@@ -148,7 +148,7 @@ class Job:
             outcome = self._watch() if self.order.watch else self._move()
         except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
             text = f"the holder failed: {type(exc).__name__}: {exc}"
-            outcome = ended(self.order, Reason.OUTCOME_LOST, text)
+            outcome = ended(self.order, Reason.OutcomeLost, text)
         self.probe.stop()
         self._over(self, outcome)
         self.local.close()
@@ -164,9 +164,11 @@ class Job:
     def _move(self) -> AttemptEnd:
         self._admitted.wait()
         if not self._start():
-            return ended(self.order, Reason.ABORTED, "withdrawn before it started", self.order.node)
+            return ended(
+                self.order, Reason.AbortRequested, "withdrawn before it started", self.order.node
+            )
         self.began = time.monotonic()
-        error, reason = "", Reason.MIGRATION_FAILED
+        error, reason = "", Reason.MigrationFailed
         try:
             dom = self.local.conn.lookupByUUIDString(self.order.uuid)
             if outgoing_job(dom) is not None:  # of a holder that died
@@ -174,20 +176,20 @@ class Job:
             if dom.state()[0] == PAUSED:
                 # By its owner, a moment ago. Not migrated: afterwards it could not be told.
                 text = "it was paused before the migration began"
-                return ended(self.order, Reason.NOT_RUNNING_NORMALLY, text, self.order.node)
+                return ended(self.order, Reason.StateNotLiveMigratable, text, self.order.node)
             self._call(dom)
         except DisksError as exc:
-            error, reason = str(exc), Reason.DISKS
+            error, reason = str(exc), Reason.DisksNotLiveMigratable
         except ClaimGone as exc:
-            error, reason = str(exc), Reason.NO_TARGET
+            error, reason = str(exc), Reason.NoTargetWithCapacity
         except LibvirtProblem as exc:
-            error, reason = str(exc), Reason.PEER_UNREACHABLE
+            error, reason = str(exc), Reason.PeerUnreachable
         except libvirt.libvirtError as exc:
             error = str(exc)
             if "Failed to connect to remote libvirt URI" in error:
-                reason = Reason.PEER_UNREACHABLE
+                reason = Reason.PeerUnreachable
             elif is_blocked(exc):
-                reason = Reason.QEMU_BLOCKS
+                reason = Reason.MigrationBlockedByQEMU
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 
     def _call(self, dom: Any) -> None:
@@ -244,7 +246,7 @@ class Job:
         self._prepared = copied and self.probe.seen
         self.began = time.monotonic() - self.probe.sample.elapsed
         text = "the process that requested the migration died; libvirt's log has the reason"
-        return self._end(settled, Reason.OUTCOME_LOST, text)
+        return self._end(settled, Reason.OutcomeLost, text)
 
     def _end(self, settled: FinalPlace, reason: Reason, error: str) -> AttemptEnd:
         """The outcome: where the VM runs decides, not the error."""
@@ -278,7 +280,7 @@ class Job:
         if settled.reason is not None:
             return settled.reason, text
         if self._user_abort:
-            return Reason.ABORTED, text
+            return Reason.AbortRequested, text
         if self._verdict is not None and self._verdict.reason is not None:
             return self._verdict.reason, f"{self._verdict.message}; {text}"
         return reason, text

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..._core.model.observation import MigrationMethod, Mode
 from ..._core.model.policy import MigrationSettings, PolicyError
-from ..._core.reasons.reason import Finding, Reason
+from ..._core.reasons.reason import Finding, Platform, Reason
 
 
 class OrderError(ValueError):
@@ -131,7 +131,7 @@ class AttemptEnd:
     def to_dict(self) -> dict[str, Any]:
         reported = {"reason": "", "plane": "", "message": ""}
         if self.finding is not None:
-            reported = self.finding.to_dict()
+            reported = self.finding.to_dict(Platform.LIBVIRT)
         return {
             "schema": 1,
             "uuid": self.uuid,

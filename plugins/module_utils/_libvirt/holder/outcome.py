@@ -100,13 +100,13 @@ def _conclude(
     if place is Place.SOURCE:
         return FinalPlace(False, order.node, message=trouble)
     if place is Place.BOTH:
-        return FinalPlace(False, "", Reason.RUNNING_TWICE, f"on {order.node} and {order.target}")
+        return FinalPlace(False, "", Reason.RunningTwice, f"on {order.node} and {order.target}")
     if place is Place.UNKNOWN:
-        return FinalPlace(False, "", Reason.PEER_UNREACHABLE, trouble)
+        return FinalPlace(False, "", Reason.PeerUnreachable, trouble)
     if source.state is State.SHUTOFF:
-        return FinalPlace(False, order.node, Reason.STOPPED_BY_ITSELF)
+        return FinalPlace(False, order.node, Reason.StoppedByItself)
     text = f"neither on {order.node} nor on {order.target}"
-    return FinalPlace(False, "", Reason.VANISHED, text)
+    return FinalPlace(False, "", Reason.VMVanished, text)
 
 
 def _arrive(links: Links, order: MoveOrder) -> Mapping[str, Any]:

@@ -333,10 +333,15 @@ def _compare_cpu(
         if not _answers(exc):
             raise
         text = " ".join(str(exc).split())
-        return [Finding(Reason.CPU_MODEL, f"CPU {label} cannot run on {target.name}: {text}.")]
+        return [
+            Finding(
+                Reason.CPUModelNotLiveMigratable,
+                f"CPU {label} cannot run on {target.name}: {text}.",
+            )
+        ]
     if result == _INCOMPATIBLE:
         text = f"CPU {label} cannot run on {target.name}: a feature is missing there."
-        return [Finding(Reason.CPU_MODEL, text)]
+        return [Finding(Reason.CPUModelNotLiveMigratable, text)]
     return []
 
 
@@ -356,14 +361,14 @@ def _compare_whole_host(
         if source.hypervisor_version == target.hypervisor_version:
             return []
         text = f"CPU mode {spec.cpu_mode}: QEMU on {target.name} is of another version."
-        return [Finding(Reason.CPU_MODEL, text)]
+        return [Finding(Reason.CPUModelNotLiveMigratable, text)]
     if not source.cpu_xml:
         text = f"CPU mode {spec.cpu_mode}: the CPU of {source.name} is not known."
-        return [Finding(Reason.CPU_MODEL, text)]
+        return [Finding(Reason.CPUModelNotLiveMigratable, text)]
     if conn.compareCPU(source.cpu_xml, 0) == _IDENTICAL:
         return []
     text = (
         f"CPU mode {spec.cpu_mode} shows the guest the CPU of {source.name},"
         f" and that of {target.name} is another one."
     )
-    return [Finding(Reason.CPU_MODEL, text)]
+    return [Finding(Reason.CPUModelNotLiveMigratable, text)]

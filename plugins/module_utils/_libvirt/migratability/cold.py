@@ -37,7 +37,9 @@ def cold_findings(
     for disk in spec.disks:
         text = _left(disk, views.get(disk.dev, DiskView()))
         if text:
-            found.append(Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}."))
+            found.append(
+                Finding(Reason.DisksNotLiveMigratable, f"Disk {disk.dev} ({disk.source}) {text}.")
+            )
     found += unknown_to_libvirt(spec)
     found += _history(runtime)
     found += _firmware(spec, shared)
@@ -70,17 +72,19 @@ def _left(disk: DiskSpec, view: DiskView) -> str:
 def _history(runtime: Runtime) -> Iterator[Finding]:
     """What libvirt keeps beside the definition, and refuses to remove it for."""
     if runtime.snapshots:
-        yield Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}.")
+        yield Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}.")
     if runtime.checkpoints:
-        yield Finding(Reason.CHECKPOINTS, f"It has checkpoints: {runtime.checkpoints}.")
+        yield Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}.")
     if runtime.managed_save:
         text = "A saved state of it is here (managed save), and would be lost."
-        yield Finding(Reason.NOT_RUNNING_NORMALLY, text)
+        yield Finding(Reason.StateNotLiveMigratable, text)
 
 
 def _firmware(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
     if spec.nvram.startswith("/") and not shared(spec.nvram):
-        yield Finding(Reason.DISKS, f"Its NVRAM {spec.nvram} is not on shared storage.")
+        yield Finding(
+            Reason.DisksNotLiveMigratable, f"Its NVRAM {spec.nvram} is not on shared storage."
+        )
 
 
 def tpm_state(spec: DomainSpec) -> tuple[str, ...]:
@@ -96,23 +100,23 @@ def _tpm(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
     for path in tpm_state(spec):
         if not shared(path):
             text = f"The state of its TPM in {path} is not on shared storage."
-            yield Finding(Reason.TPM_STATE, text)
+            yield Finding(Reason.TPMStateNotLiveMigratable, text)
     for tpm in spec.tpms:
         if tpm.backend != "emulator":
             text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host."
-            yield Finding(Reason.TPM_STATE, text)
+            yield Finding(Reason.TPMStateNotLiveMigratable, text)
 
 
 def _devices(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
     """A device of the host: whether another host has the same one is not known."""
     for device in spec.host_devices:
         text = f"The {device.kind} device {device.source} of the host is passed to it."
-        yield Finding(Reason.HOST_DEVICE, " ".join(text.split()))
+        yield Finding(Reason.HostDeviceNotLiveMigratable, " ".join(text.split()))
     for interface in spec.interfaces:
         if interface.type == "vdpa":
             text = f"The {interface.label} is the vDPA device {interface.device} of the host."
-            yield Finding(Reason.INTERFACE, text)
+            yield Finding(Reason.InterfaceNotLiveMigratable, text)
     for module in spec.memory_modules:
         if module.source and not shared(module.source):
             text = f"The contents of a memory module ({module.model}) are in {module.source}."
-            yield Finding(Reason.HOTPLUG, text)
+            yield Finding(Reason.HotplugNotLiveMigratable, text)

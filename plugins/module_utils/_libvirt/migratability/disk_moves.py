@@ -44,7 +44,7 @@ def stuck_disks(
     for disk in spec.disks:
         text = _stuck(disk, views.get(disk.dev, DiskView()), block_migration)
         if text:
-            yield Finding(Reason.DISKS, f"Disk {disk.dev} ({disk.source}) {text}.")
+            yield Finding(Reason.DisksNotLiveMigratable, f"Disk {disk.dev} ({disk.source}) {text}.")
 
 
 def disks_to_copy(spec: DomainSpec, shared: Mapping[str, bool | None]) -> tuple[str, ...]:
@@ -123,9 +123,9 @@ def missing_disks(
             text = f"Disk {disk.dev} ({disk.source}) {text}."
             medium = disk.removable
             yield (
-                MediumMissing(Reason.DISKS, text, disk.dev)
+                MediumMissing(Reason.DisksNotLiveMigratable, text, disk.dev)
                 if medium
-                else Finding(Reason.DISKS, text)
+                else Finding(Reason.DisksNotLiveMigratable, text)
             )
     yield from _pools_too_small(needed, target)
 
@@ -153,7 +153,7 @@ def _pools_too_small(needed: Mapping[str, int], target: HostFacts) -> Iterator[F
                 f"The disks to be copied need {-(-size // 1024**2)} MiB in storage pool {pool!r};"
                 f" {target.name} has {facts.available // 1024**2} MiB there."
             )
-            yield Finding(Reason.DISKS, text)
+            yield Finding(Reason.DisksNotLiveMigratable, text)
 
 
 def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:

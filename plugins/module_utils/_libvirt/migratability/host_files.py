@@ -30,7 +30,7 @@ def missing_files(conn: Any, spec: DomainSpec, target: HostFacts) -> tuple[Findi
         if file.what == NVRAM_TEMPLATE and _has(conn, target, spec.nvram):
             continue  # it is copied only where there is no NVRAM yet
         text = f"Its {file.what} {file.path} is not on {target.name}."
-        found.append(Finding(Reason.FILE_MISSING, text))
+        found.append(Finding(Reason.FileMissing, text))
     return tuple(found)
 
 

@@ -26,10 +26,10 @@ _SHARED_TPM_SINCE = 8010000
 # The owner's word in our element of the metadata, and the one value that it can have.
 QEMU_COMMAND_LINE, PORTABLE = "qemuCommandLine", "portable"
 _SECURITY = {
-    "sev": Reason.SEV,
-    "sev-snp": Reason.SEV,
-    "s390-pv": Reason.SECURE_EXECUTION,
-    "tdx": Reason.TDX,
+    "sev": Reason.SEVNotLiveMigratable,
+    "sev-snp": Reason.SEVNotLiveMigratable,
+    "s390-pv": Reason.SecureExecutionNotLiveMigratable,
+    "tdx": Reason.TDXNotLiveMigratable,
 }
 
 
@@ -65,17 +65,21 @@ def source_findings(
     for interface in spec.interfaces:
         if interface.type == "vdpa":
             text = f"The {interface.label} is the vDPA device {interface.device} of the host."
-            found.append(Finding(Reason.INTERFACE, text))
+            found.append(Finding(Reason.InterfaceNotLiveMigratable, text))
     if runtime.snapshots:
-        found.append(Finding(Reason.SNAPSHOTS, f"It has snapshots: {runtime.snapshots}."))
+        found.append(Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}."))
     if runtime.checkpoints:
-        found.append(Finding(Reason.CHECKPOINTS, f"It has checkpoints: {runtime.checkpoints}."))
+        found.append(
+            Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}.")
+        )
     if runtime.block_jobs:
         text = f"A block job runs on {', '.join(runtime.block_jobs)}."
-        found.append(Finding(Reason.BLOCK_JOB, text))
+        found.append(Finding(Reason.BlockJobRunning, text))
     found += _tpm_findings(spec, runtime, source)
     if runtime.blockers:
-        found.append(Finding(Reason.QEMU_BLOCKS, f"QEMU says: {'; '.join(runtime.blockers)}."))
+        found.append(
+            Finding(Reason.MigrationBlockedByQEMU, f"QEMU says: {'; '.join(runtime.blockers)}.")
+        )
     return tuple(found)
 
 
@@ -88,7 +92,7 @@ def unknown_to_libvirt(spec: DomainSpec) -> Iterator[Finding]:
     text = f"QEMU is given past libvirt: {', '.join(spec.qemu_extras)}."
     if declared:
         text += f" Its metadata has {QEMU_COMMAND_LINE} {declared!r}, not {PORTABLE!r}."
-    yield Finding(Reason.QEMU_COMMANDLINE, text)
+    yield Finding(Reason.QEMUCommandLineNotDeclared, text)
 
 
 def target_findings(
@@ -115,12 +119,12 @@ def target_findings(
         lacks = target.lacks_link(interface)
         if lacks:
             text = f"The {interface.label} needs {lacks}, which {target.name} does not have active."
-            found.append(Finding(Reason.INTERFACE, text))
+            found.append(Finding(Reason.InterfaceNotLiveMigratable, text))
     found += missing_disks(spec, source, target, views or {})
     for secret in spec.secrets:
         if target.has_secret(secret.uuid, secret.usage_type, secret.usage) is False:
             text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}."
-            found.append(Finding(Reason.SECRET, text))
+            found.append(Finding(Reason.SecretMissing, text))
     found += _huge_page_findings(spec, target)
     found += _pinning_findings(spec, target)
     if runtime is not None and runtime.tpm_shared:
@@ -133,10 +137,10 @@ def save_findings(spec: DomainSpec, runtime: Runtime) -> tuple[Finding, ...]:
     but for what concerns another host (qemuMigrationSrcIsAllowed, remote = false)."""
     found = list(_bound_findings(spec))
     if not runtime.persistent:
-        found.append(Finding(Reason.TRANSIENT, "libvirt does not save a transient domain."))
+        found.append(Finding(Reason.TransientDomain, "libvirt does not save a transient domain."))
     if runtime.block_jobs:
         text = f"A block job runs on {', '.join(runtime.block_jobs)}."
-        found.append(Finding(Reason.BLOCK_JOB, text))
+        found.append(Finding(Reason.BlockJobRunning, text))
     return tuple(found)
 
 
@@ -148,7 +152,7 @@ def shutdown_findings(spec: DomainSpec) -> tuple[Finding, ...]:
     if spec.on_poweroff in ("", "destroy"):
         return ()
     text = f"Its definition has <on_poweroff>{spec.on_poweroff}</on_poweroff>."
-    return (Finding(Reason.RESTARTS, text),)
+    return (Finding(Reason.RestartsOnPowerOff, text),)
 
 
 def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
@@ -156,28 +160,30 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
     for filesystem in spec.filesystems:
         name = "virtiofs" if filesystem.driver == "virtiofs" else "9p"
         text = f"The host directory {filesystem.source} is shared into it by {name}."
-        yield Finding(Reason.VIRTIOFS, text)
+        yield Finding(Reason.VirtIOFSNotLiveMigratable, text)
     for device in spec.host_devices:
         if device.unplugged:
             continue
         text = f"The {device.kind} device {device.source} of the host is passed to it."
-        yield Finding(Reason.HOST_DEVICE, " ".join(text.split()))
+        yield Finding(Reason.HostDeviceNotLiveMigratable, " ".join(text.split()))
     if spec.launch_security:
-        reason = _SECURITY.get(spec.launch_security, Reason.LAUNCH_SECURITY)
+        reason = _SECURITY.get(spec.launch_security, Reason.LaunchSecurityNotLiveMigratable)
         yield Finding(reason, f"Its launch security is {spec.launch_security}.")
     if spec.hyperv_passthrough:
-        yield Finding(Reason.HYPERV_PASSTHROUGH, "features/hyperv has mode='passthrough'.")
+        yield Finding(
+            Reason.HypervPassthroughNotLiveMigratable, "features/hyperv has mode='passthrough'."
+        )
     for disk in spec.disks:
         if disk.reservations:
             text = f"Disk {disk.dev} ({disk.source}) uses SCSI persistent reservations."
-            yield Finding(Reason.PERSISTENT_RESERVATION, text)
+            yield Finding(Reason.PersistentReservationNotLiveMigratable, text)
     if spec.invariant_tsc and not spec.tsc_frequency:
         text = "CPU feature invtsc needs a TSC frequency (clock/timer name='tsc') to migrate."
-        yield Finding(Reason.CPU_MODEL, text)
+        yield Finding(Reason.CPUModelNotLiveMigratable, text)
     whole = spec.cpu_mode in ("host-passthrough", "maximum")
     if whole and not spec.cpu_migratable and not spec.tsc_frequency:
         text = f"CPU mode {spec.cpu_mode} has migratable='off': it shows what QEMU does not move."
-        yield Finding(Reason.CPU_MODEL, text)
+        yield Finding(Reason.CPUModelNotLiveMigratable, text)
     yield from _memory_findings(spec)
 
 
@@ -185,21 +191,21 @@ def _memory_findings(spec: DomainSpec) -> Iterator[Finding]:
     for module in spec.memory_modules:
         if module.model == "dimm" and not module.address:
             text = f"A memory module of {module.size_mib} MiB has no slot or base address."
-            yield Finding(Reason.HOTPLUG, text)
+            yield Finding(Reason.HotplugNotLiveMigratable, text)
         elif module.model == "sgx-epc" or module.source:
             text = f"A memory module of model {module.model} stands on the host's {module.source}"
-            yield Finding(Reason.HOTPLUG, text.rstrip() + ".")
+            yield Finding(Reason.HotplugNotLiveMigratable, text.rstrip() + ".")
     for name, role in spec.shared_memory:
         if role != "master":
             text = f"The shared memory device {name!r} does not have role='master'."
-            yield Finding(Reason.SHARED_MEMORY, text)
+            yield Finding(Reason.SharedMemoryNotLiveMigratable, text)
 
 
 def _tpm_findings(spec: DomainSpec, runtime: Runtime, source: HostFacts) -> Iterator[Finding]:
     for tpm in spec.tpms:
         if tpm.backend in ("passthrough", "external"):
             text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host: libvirt cannot move"
-            yield Finding(Reason.TPM_STATE, f"{text} its state.")
+            yield Finding(Reason.TPMStateNotLiveMigratable, f"{text} its state.")
     if runtime.tpm_shared:
         yield from _old_tpm(source, spec)
 
@@ -208,7 +214,7 @@ def _old_tpm(host: HostFacts, spec: DomainSpec) -> Iterator[Finding]:
     emulated = any(tpm.backend == "emulator" for tpm in spec.tpms)
     if emulated and 0 < host.libvirt_version < _SHARED_TPM_SINCE:
         text = f"Its TPM state is on shared storage, and libvirt on {host.name} is older than 8.10."
-        yield Finding(Reason.TPM_STATE, text)
+        yield Finding(Reason.TPMStateNotLiveMigratable, text)
 
 
 def _machine_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
@@ -217,21 +223,21 @@ def _machine_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
     known = target.machines.get((spec.type, spec.arch))
     if known is None:
         text = f"{target.name} runs no domains of type {spec.type} for {spec.arch}."
-        yield Finding(Reason.MACHINE_TYPE, text)
+        yield Finding(Reason.MachineTypeMissing, text)
     elif spec.machine and spec.machine not in known:
         text = f"Machine type {spec.machine} is not known to QEMU on {target.name}."
-        yield Finding(Reason.MACHINE_TYPE, text)
+        yield Finding(Reason.MachineTypeMissing, text)
 
 
 def _name_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
     other = target.domains.get(spec.name)
     if other is not None and other != spec.uuid:
         text = f"{target.name} has a domain {spec.name!r} with another UUID, {other}."
-        yield Finding(Reason.NAME_TAKEN, text)
+        yield Finding(Reason.NameTaken, text)
     for name, uuid in target.domains.items():
         if uuid == spec.uuid and name != spec.name:
             text = f"{target.name} has the UUID {uuid} under another name, {name!r}."
-            yield Finding(Reason.NAME_TAKEN, text)
+            yield Finding(Reason.NameTaken, text)
 
 
 def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
@@ -247,7 +253,7 @@ def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding
         kind = f"of {size} KiB" if size else "of any size"
         have = f"{target.free_pages(size)} free pages" if size else "not enough free ones"
         text = f"It needs {mib} MiB in huge pages {kind}; {target.name} has {have}."
-        yield Finding(Reason.HUGEPAGES, text)
+        yield Finding(Reason.HugepagesMissing, text)
 
 
 def _backed_mib(page: HugePages, spec: DomainSpec) -> int:
@@ -265,4 +271,4 @@ def _pinning_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
             kind, missing = ("CPUs", cpus) if cpus else ("NUMA nodes", nodes)
             numbers = ", ".join(str(number) for number in sorted(missing))
             text = f"{pin.where} is bound to {kind} {numbers}, which {target.name} does not have."
-            yield Finding(Reason.PINNING, text)
+            yield Finding(Reason.PinningNotLiveMigratable, text)

@@ -53,7 +53,7 @@ def _emulator(conn: Any, spec: DomainSpec, target: HostFacts) -> Iterator[Findin
     if error is not None and error.get_error_code() in _NO_EMULATOR:
         why = " ".join(str(error).split())
         text = f"Its emulator {spec.emulator} cannot be run on {target.name}: {why}."
-        yield Finding(Reason.EMULATOR, text)
+        yield Finding(Reason.EmulatorMissing, text)
 
 
 def _graphics(
@@ -63,18 +63,21 @@ def _graphics(
     for port in graphics.ports:
         if port in taken:
             text = f"Its {name} requires port {port}, which {taken[port]} has on {target.name}."
-            yield Finding(Reason.GRAPHICS, text)
+            yield Finding(Reason.GraphicsNotLiveMigratable, text)
     for network in graphics.networks:
         if target.networks is not None and network not in target.networks:
             text = f"Its {name} listens on network {network!r}, not active on {target.name}."
-            yield Finding(Reason.GRAPHICS, text)
+            yield Finding(Reason.GraphicsNotLiveMigratable, text)
     own = [address for address in graphics.addresses if _of_one_host(address)]
     if own:
         there = _network_addresses(conn)
         for address in own:
             if address not in there:
                 text = f"Its {name} listens on {address}, an address of its host."
-                yield Finding(Reason.GRAPHICS, f"{text} {target.name} is not known to have it.")
+                yield Finding(
+                    Reason.GraphicsNotLiveMigratable,
+                    f"{text} {target.name} is not known to have it.",
+                )
 
 
 def _of_one_host(text: str) -> bool:
@@ -107,7 +110,7 @@ def _plugged_again(conn: Any, spec: DomainSpec, target: HostFacts) -> Iterator[F
         error = _error(lambda node=node: conn.nodeDeviceLookupByName(node))
         if error is not None and error.get_error_code() == _ERR_NO_NODE_DEVICE:
             text = f"The PCI device {device.source} of its teaming pair is not on {target.name}."
-            yield Finding(Reason.HOST_DEVICE, text)
+            yield Finding(Reason.HostDeviceNotLiveMigratable, text)
 
 
 def _error(call: Callable[[], Any]) -> Any:

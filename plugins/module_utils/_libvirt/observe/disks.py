@@ -109,4 +109,4 @@ def nvram_elsewhere(spec: DomainSpec, source: Host, peer: Host) -> tuple[Finding
     shown = same_file(peer.conn, peer.facts, spec.nvram, peer.same_folders, acts=peer.acts)
     if shown.same is not False:
         return ()
-    return (Finding(Reason.DISKS, f"Its NVRAM {spec.nvram} {shown.why}."),)
+    return (Finding(Reason.DisksNotLiveMigratable, f"Its NVRAM {spec.nvram} {shown.why}."),)

@@ -35,7 +35,7 @@ def note_saves(
     for uuid, error in saves.items():
         vm, waits = obs.vms.get(uuid), uuid in queued
         if error and uuid in asked:
-            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"save: {error}")
+            obs.stop_errors[uuid] = Finding(Reason.StopFailed, f"save: {error}")
         elif not error and vm is not None and vm.active and vm.job is None:
             obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
 
@@ -50,7 +50,7 @@ def note_stops(
     for uuid in asked:
         error = stops.get(uuid, {}).get("error")
         if error and record is not None and record.vms[uuid].stop_way != Way.SAVE.value:
-            obs.stop_errors[uuid] = Finding(Reason.STOP_FAILED, f"shutdown: {error}")
+            obs.stop_errors[uuid] = Finding(Reason.StopFailed, f"shutdown: {error}")
 
 
 def note_silence(obs: Observation, node: str, silent: str) -> None:

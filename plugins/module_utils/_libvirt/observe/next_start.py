@@ -60,7 +60,7 @@ def only_next_time(found: Iterable[Finding], known: Collection[Finding]) -> tupl
     """
     texts = {finding.message for finding in known}
     return tuple(
-        Finding(Reason.PENDING_CHANGES, f"At its next start: {finding.message}")
+        Finding(Reason.PendingChanges, f"At its next start: {finding.message}")
         for finding in found
         if finding.message not in texts and not isinstance(finding, MediumMissing)
     )

@@ -238,10 +238,10 @@ def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, Hos
             refused[peer.name], cold[peer.name] = _refusal(asking, peer, reads[peer.name])
             asked.add(peer.name)
         except HostUnreachable as exc:
-            why = (Finding(Reason.PEER_UNREACHABLE, str(exc)),)
+            why = (Finding(Reason.PeerUnreachable, str(exc)),)
             refused[peer.name] = cold[peer.name] = why
         except libvirt.libvirtError as exc:
-            why = (Finding(Reason.PEER_UNREACHABLE, f"{peer.name}: {exc}"),)
+            why = (Finding(Reason.PeerUnreachable, f"{peer.name}: {exc}"),)
             refused[peer.name] = cold[peer.name] = why
     return _Answers(_refusing(refused), _refusing(cold), frozenset(asked))
 
@@ -378,9 +378,9 @@ def unreadable(source: Host, domain: DomainNow, text: str, dom: Any = None) -> V
         marked=False,
         method=MigrationMethod.LIVE,
         migratable=None,
-        findings=(Finding(Reason.NOT_KNOWN_YET, text),),
-        cold_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
-        save_findings=(Finding(Reason.NOT_KNOWN_YET, text),),
+        findings=(Finding(Reason.MigratableNotKnown, text),),
+        cold_findings=(Finding(Reason.MigratableNotKnown, text),),
+        save_findings=(Finding(Reason.MigratableNotKnown, text),),
         refused_by={},
         cold_refused_by={},
         asked=None,

@@ -17,7 +17,6 @@ from ..._core.model.observation import VM, Observation
 from ..._core.model.policy import PolicyError
 from ..._core.model.record import NodeRecord
 from ..._core.preflight.check import check, record_text, result
-from ..._core.preflight.codes import Check, Platform, Severity
 from ..._core.preflight.facts import (
     ClusterSeen,
     Facts,
@@ -27,6 +26,7 @@ from ..._core.preflight.facts import (
     TLSSeen,
     VMSeen,
 )
+from ..._core.reasons.reason import Platform, Reason, Severity
 from ..host.connection import HostUnreachable, libvirt
 from ..migratability.disk_moves import MediumMissing
 from ..observe.host import Host, HostNow
@@ -63,7 +63,7 @@ class Measured:
 
 def preflight(
     request: Request,
-    severity: Mapping[Check, Severity],
+    severity: Mapping[Reason, Severity],
     measured: Sequence[Measured] = (),
 ) -> dict[str, Any]:
     """Blockers and warnings. Only reads. Raises HostUnreachable, RecordError, StoreError,

@@ -73,7 +73,7 @@ class Claims:
                     stood.add(action.vm)
                 made.setdefault(action.target, []).append(action)
             except (HostUnreachable, libvirt.libvirtError) as exc:
-                reason = Reason.STORE_FULL if is_full(exc) else Reason.PEER_UNREACHABLE
+                reason = Reason.TargetStoreFull if is_full(exc) else Reason.PeerUnreachable
                 answers[action.vm] = Finding(reason, f"{action.target}: {exc}")
         kept: list[Action] = []
         for target, actions in made.items():
@@ -186,7 +186,7 @@ def too_few(of: Sequence[str], silent: Mapping[str, str]) -> Finding:
     """Most of the hosts that count the slots do not answer."""
     unreachable = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
     text = f"Slots are counted on {', '.join(of)}, and most of them have to answer. {unreachable}"
-    return Finding(Reason.PEER_UNREACHABLE, text)
+    return Finding(Reason.PeerUnreachable, text)
 
 
 def _slots_in(names: Sequence[str]) -> set[str]:
@@ -204,7 +204,7 @@ def _keep_on(
     """Read the target with our reservations on it. Too much: the last ones go first."""
     read = target.read(False)
     if read.error:
-        why = Finding(Reason.PEER_UNREACHABLE, f"{target.name}: {read.error}")
+        why = Finding(Reason.PeerUnreachable, f"{target.name}: {read.error}")
         answers.update({a.vm: why for a in actions})
         return []
     claims = [_core(r, target.name) for r in read.reservations]

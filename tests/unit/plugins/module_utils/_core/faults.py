@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -19,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate, Machine, Move, Stage
 
@@ -88,7 +88,7 @@ class Faults:
             move.suspended, move.held, move.deaf = True, False, bool(arg % 2)
             self.fleet.machines[move.source].domains[move.vm].state = State.PAUSED
             if arg % 3 == 0:
-                self.fleet.fail(move, Finding(Reason.MIGRATION_FAILED))
+                self.fleet.fail(move, Finding(Reason.MigrationFailed))
 
     def do_unreach(self, _run: Run, arg: int) -> None:
         self._fault()

@@ -16,17 +16,17 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     pending_rows,
     record_answers,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    Slice,
-    SliceEnd,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Hooks,
     Policy,
     Rule,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    Slice,
+    SliceEnd,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
 )

@@ -10,11 +10,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
     Run,
 )

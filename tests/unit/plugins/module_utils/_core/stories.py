@@ -8,11 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    Slice,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
 )
@@ -20,6 +15,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    Slice,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     fleet,
@@ -28,7 +28,7 @@ from fleetsim.machines import Domain
 from fleetsim.platform import ModelPlatform
 
 ALLOWED = replace(POLICY, allow_stop=True)
-DEVICE = (Finding(Reason.HOST_DEVICE, "a card"),)
+DEVICE = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
 FIXED = {"migratable": False, "findings": DEVICE}
 
 

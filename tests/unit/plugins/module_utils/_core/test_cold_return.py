@@ -36,7 +36,7 @@ WORDS = "Network not found: no network with matching name 'lab'"
 def refuse(action):
     """Host b starts nothing."""
     if action.do is Do.COLD_START:
-        return Finding(Reason.CANNOT_START, f"cold_start: {WORDS}")
+        return Finding(Reason.CannotStart, f"cold_start: {WORDS}")
     return None
 
 
@@ -115,7 +115,7 @@ def test_a_restore_takes_it_back_too() -> None:
 def test_what_turns_out_once_it_is_off_is_heeded(target: bool) -> None:
     """Its definition was changed while its guest shut down."""
     made = two(vm(1, "a", **FIXED))
-    why = (Finding(Reason.DISKS, "Disk vdb is local."),)
+    why = (Finding(Reason.DisksNotLiveMigratable, "Disk vdb is local."),)
 
     def changes(action):
         if action.do is Do.SHUTDOWN:
@@ -133,7 +133,7 @@ def test_what_starts_nowhere_is_said_with_both_sentences() -> None:
 
     def fails(action):
         if action.do is Do.START:
-            return Finding(Reason.CANNOT_START, "start: no memory")
+            return Finding(Reason.CannotStart, "start: no memory")
         return refuse(action)
 
     outcome = run(made, COLD, fails=fails)

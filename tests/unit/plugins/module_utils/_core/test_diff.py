@@ -12,12 +12,6 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.diff import (
-    diff,
-    diff_lines,
-    predicted_lines,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -25,6 +19,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.diff import (
+    diff,
+    diff_lines,
+    predicted_lines,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     fleet,
@@ -32,7 +33,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 from fleetsim.platform import ModelPlatform
 
-FIXED = {"migratable": False, "findings": (Finding(Reason.HOST_DEVICE, "a card"),)}
+FIXED = {"migratable": False, "findings": (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)}
 
 
 @pytest.mark.parametrize(

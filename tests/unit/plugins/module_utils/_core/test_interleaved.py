@@ -57,7 +57,7 @@ FATES = {
     "leftover": Fate(leftover=True),
     "refused": Fate(refused_by=("d",)),
 }
-NOT_HERE = (Finding(Reason.HOST_DEVICE, "a device"),)
+NOT_HERE = (Finding(Reason.HostDeviceNotLiveMigratable, "a device"),)
 KINDS = {
     "live": {},
     "autostart": {"autostart": True},
@@ -209,7 +209,7 @@ def test_run_again_after_kills_is_carried_on_to_the_end(made, plan) -> None:
 
 
 def may_still_stop(entry: VMRecord) -> bool:
-    return (entry.ending, entry.reason) == ("blocked", Reason.SHUTDOWN_TIMED_OUT.value)
+    return (entry.ending, entry.reason) == ("blocked", Reason.ShutdownTimedOut.value)
 
 
 @quick

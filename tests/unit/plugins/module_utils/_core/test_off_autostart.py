@@ -16,7 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.certificate import (  # noqa: E501
     problems,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -24,6 +23,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     ended,
@@ -102,7 +103,7 @@ def test_with_it_there_is_no_certificate() -> None:
 
 def test_where_it_cannot_be_suspended_the_node_is_not_drained() -> None:
     made = two(off())
-    denied = Finding(Reason.STOP_FAILED, "not allowed")
+    denied = Finding(Reason.StopFailed, "not allowed")
     outcome = run(made, fails=lambda action: denied if action.do is Do.AUTOSTART_OFF else None)
     assert outcome.phase is NodePhase.BLOCKED
     assert ended(outcome) == ("blocked", "StopFailed")

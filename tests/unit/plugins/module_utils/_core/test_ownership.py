@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core import result
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
     Reservation,
@@ -27,6 +25,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
@@ -42,7 +43,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from fleetsim.machines import Fate, Move
 from fleetsim.platform import ModelPlatform
 
-LOCAL = (Finding(Reason.DISKS, "a local disk"),)
+LOCAL = (Finding(Reason.DisksNotLiveMigratable, "a local disk"),)
 
 
 def test_a_definition_of_others_stays_where_it_is() -> None:
@@ -178,12 +179,12 @@ def test_an_abort_in_post_copy_says_at_once_that_the_vm_moves(only: str) -> None
             break
     back = begin(platform.load(), "a", "active", "back", platform.now(), boot_id, only=only)
     engine = Engine(platform, POLICY, back)
-    said = result.rows(engine.step().record, platform.observe(None))[0]
+    said = rows(engine.step().record, platform.observe(None))[0]
     assert (said["verdict"], said["abort_status"]) == ("pending", "Failed")
     assert said["message"] == "Not aborted: post-copy runs. It moves to b."
     outcome = engine.run(platform.now() + 2000.0)
     assert outcome.phase is (NodePhase.BLOCKED if only else NodePhase.ACTIVE)
-    said = result.rows(outcome.record, outcome.observation)[0]
+    said = rows(outcome.record, outcome.observation)[0]
     assert (said["verdict"], said["reason"]) == ("moved", "TooLateToAbort")
     assert said["message"] == "Not aborted: it runs on b."
 

@@ -15,7 +15,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
@@ -24,6 +23,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     FIXED,
     ended,
@@ -39,7 +40,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from fleetsim.machines import Move
 from fleetsim.platform import ModelPlatform
 
-FULL = Finding(Reason.MIGRATION_FAILED, "migrate: the holder does not start: disk full")
+FULL = Finding(Reason.MigrationFailed, "migrate: the holder does not start: disk full")
 
 
 def drain(
@@ -91,7 +92,7 @@ def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> No
         if action.do is Do.MIGRATE:
             fate, settings = made.fate("u1", 1), MigrationSettings()
             made.migrate(Move("u1", "a", "b", action.attempt, settings, fate, run_id="run"))
-            return Finding(Reason.MIGRATION_FAILED, "migrate: the holder did not answer")
+            return Finding(Reason.MigrationFailed, "migrate: the holder did not answer")
         return None
 
     outcome, _asked, _seconds = drain(made, seconds=2.0, fails=lost)
@@ -107,7 +108,7 @@ def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: st
     if intent == "active":
         run(made)
     before = made.clock
-    why = Finding(Reason.MIGRATION_FAILED, f"{do.value}: the pool is full")
+    why = Finding(Reason.MigrationFailed, f"{do.value}: the pool is full")
     outcome = run(made, POLICY, intent, "again", refusing(do, why))
     assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final")
     assert why in outcome.findings
@@ -130,7 +131,7 @@ def test_claims_that_are_refused_end_with_the_refusal_at_pending_timeout() -> No
 
 
 def test_a_cold_migration_whose_claims_are_refused_ends_too() -> None:
-    why = Finding(Reason.PEER_UNREACHABLE, "b does not answer")
+    why = Finding(Reason.PeerUnreachable, "b does not answer")
     policy = replace(on("cold_migrate"), drain_timeout=3600.0)
     made = two(vm(1, "a", **FIXED))
     outcome, _asked, seconds = drain(made, policy=policy, claims=lambda _a, _own: why)
@@ -140,7 +141,7 @@ def test_a_cold_migration_whose_claims_are_refused_ends_too() -> None:
 
 
 def test_a_queue_is_waited_in_to_the_nodes_deadline_which_names_it() -> None:
-    why = Finding(Reason.WAITING_FOR_SLOT, "5 migrations are in flight in the cluster already.")
+    why = Finding(Reason.WaitingForSlot, "5 migrations are in flight in the cluster already.")
     outcome, _asked, seconds = drain(two(vm(1, "a")), claims=lambda _a, _own: why)
     assert ended(outcome) == ("blocked", "DeadlineExceeded")
     assert "5 migrations are in flight" in outcome.record.vms["u1"].message
@@ -163,7 +164,7 @@ def test_whoever_holds_all_places_of_the_fleet_is_named() -> None:
 def test_one_grant_ends_the_count_of_refusals() -> None:
     """Refused for a while, granted, failed, refused again: no refusal lasted long."""
     made = two(vm(1, "a"))
-    why = Finding(Reason.PEER_UNREACHABLE, "b does not answer")
+    why = Finding(Reason.PeerUnreachable, "b does not answer")
     times = [0.0]
 
     def now_and_then(_action, own):
@@ -178,7 +179,7 @@ def test_one_grant_ends_the_count_of_refusals() -> None:
 def test_a_target_that_refuses_the_claim_gives_way_to_the_next_one() -> None:
     """Two migrations of others go to the roomiest node."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
-    why = Finding(Reason.WAITING_FOR_SLOT, "b has 2 inbound already.")
+    why = Finding(Reason.WaitingForSlot, "b has 2 inbound already.")
     outcome, asked, _seconds = drain(
         made, claims=lambda action, own: why if action.target == "b" else own
     )
@@ -187,7 +188,7 @@ def test_a_target_that_refuses_the_claim_gives_way_to_the_next_one() -> None:
 
 def test_when_all_have_refused_each_is_asked_again() -> None:
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
-    why = Finding(Reason.WAITING_FOR_SLOT, "full")
+    why = Finding(Reason.WaitingForSlot, "full")
     _outcome, asked, _seconds = drain(made, claims=lambda _a, _own: why, seconds=6.0)
     assert asked[:5] == ["b", "c", "b", "c", "b"]
 
@@ -207,7 +208,7 @@ def test_one_vm_alone_keeps_to_the_limit_of_its_node() -> None:
 def test_a_target_without_space_is_tried_as_often_as_any_other(more: int) -> None:
     """Not for as long as the drain lasts: time does not mend that."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 8192, **({"c": 4096} if more else {})})
-    why = Finding(Reason.STORE_FULL, "b: No space left on device")
+    why = Finding(Reason.TargetStoreFull, "b: No space left on device")
     platform, asked = ModelPlatform(made, "a"), list[str]()
     grant = platform.claim
 

@@ -13,7 +13,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -21,6 +20,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
@@ -91,7 +92,9 @@ def test_a_target_that_refused_for_a_lasting_reason_is_not_asked_again() -> None
 def test_what_qemu_says_of_a_vm_is_not_asked_for_every_target() -> None:
     """Its reason decides as if it had been known before: the policy may stop it."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
-    made.fate = lambda _vm, _attempt: Fate(refused_by=("b", "c"), refusal=Reason.QEMU_BLOCKS)
+    made.fate = lambda _vm, _attempt: Fate(
+        refused_by=("b", "c"), refusal=Reason.MigrationBlockedByQEMU
+    )
     outcome = run(made)
     assert len(outcome.record.vms["u1"].attempts) == 1
     assert ended(outcome) == ("blocked", "MigrationBlockedByQEMU")
@@ -186,7 +189,7 @@ def test_an_external_owner_is_asked_and_moves_it() -> None:
 @pytest.mark.parametrize("way", ["shutdown", "cold_migrate"])
 def test_a_guest_that_would_only_restart_is_not_asked_to_power_off(way: str) -> None:
     domain = vm(1, "a", **FIXED)
-    domain.spec = replace(domain.spec, shutdown_findings=(Finding(Reason.RESTARTS),))
+    domain.spec = replace(domain.spec, shutdown_findings=(Finding(Reason.RestartsOnPowerOff),))
     outcome = run(two(domain), on(way))
     assert outcome.phase is NodePhase.BLOCKED
     assert ended(outcome) == ("blocked", "RestartsOnPowerOff")
@@ -272,7 +275,7 @@ def test_what_always_fails_is_tried_a_few_times_and_then_blocks(what, domain, po
     made = two(replace(domain))
     made.fate = lambda _vm, _attempt: Fate(leftover=what is Do.CLEAN_SOURCE)
     outcome = run(
-        made, policy, fails=lambda a: Finding(Reason.STOP_FAILED, "no") if a.do is what else None
+        made, policy, fails=lambda a: Finding(Reason.StopFailed, "no") if a.do is what else None
     )
     assert outcome.phase is NodePhase.BLOCKED
     assert outcome.ended.value == "final"

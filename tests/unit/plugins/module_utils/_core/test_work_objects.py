@@ -38,10 +38,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.result import vm_row
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import vm_row
 
 GUEST = VM("u1", "web", "a", memory_mib=1024)
-JOB = Job(work="m1", phase="Scheduling", ours=True, finding=Finding(Reason.QUOTA))
+JOB = Job(work="m1", phase="Scheduling", ours=True, finding=Finding(Reason.QuotaExceeded))
 
 
 def see(vm: VM | None = None, **more: object) -> Observation:
@@ -86,7 +86,7 @@ def test_the_row_tells_the_platforms_phase_and_what_it_waits_for() -> None:
 
 def test_the_outcome_names_its_work_object() -> None:
     record = step(see(replace(GUEST, job=replace(JOB, work=""))), NodeRecord("a", "r"))[0]
-    failed = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.QUOTA), work="m1")}
+    failed = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.QuotaExceeded), work="m1")}
     _decision, entry = step(see(GUEST, outcomes=failed), record.records["a"])
     assert entry.attempts[0].work == "m1"
 
@@ -130,7 +130,7 @@ def test_a_failed_migration_is_not_ok_because_the_vm_was_started_anew() -> None:
     record = NodeRecord("a", "r")
     _decision, entry = step(see(replace(GUEST, job=JOB), held=frozenset({"u1"})), record)
     record.vms["u1"] = entry
-    failed = Outcome("u1", 1, False, Finding(Reason.MIGRATION_FAILED, "post-copy"), work="m1")
+    failed = Outcome("u1", 1, False, Finding(Reason.MigrationFailed, "post-copy"), work="m1")
     anew = {"u1": [Sighting("n2", State.RUNNING, restarted=True)]}
     _decision, entry = step(see(sightings=anew, outcomes={("u1", 1): failed}), record)
     assert entry.ending == Ending.COLD_MOVED.value
@@ -144,7 +144,7 @@ def test_a_failed_migration_is_not_ok_because_the_vm_was_started_anew() -> None:
 def test_waiting_for_its_start_ends_with_the_nodes_deadline() -> None:
     seen = {"u1": [Sighting("", State.INCOMING, restarted=True)]}
     _decision, entry = step(see(sightings=seen, now=10**6), stopped())
-    assert (entry.ending, entry.reason) == (Ending.BLOCKED.value, Reason.DEADLINE.value)
+    assert (entry.ending, entry.reason) == (Ending.BLOCKED.value, Reason.DeadlineExceeded.value)
 
 
 def waiting(since: float, now: float, job: Job = JOB) -> tuple[Decision, VMRecord]:
@@ -162,13 +162,13 @@ def test_what_waits_in_vain_is_withdrawn_and_not_asked_for_again() -> None:
     decision, entry = waiting(0.0, 301.0)
     assert Do.UNMARK in {action.do for action in decision.actions}
     assert entry.ending == Ending.NONE.value  # until it was read that nothing is left
-    gone = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.ABORTED), work="m1")}
+    gone = {("u1", 1): Outcome("u1", 1, False, Finding(Reason.AbortRequested), work="m1")}
     _decision, entry = step(see(GUEST, outcomes=gone, now=302.0), decision.records["a"])
     assert (entry.ending, entry.reason) == (Ending.BLOCKED.value, "QuotaExceeded")
 
 
 def test_a_queue_is_waited_for_up_to_the_nodes_deadline() -> None:
-    queued = replace(JOB, finding=Finding(Reason.WAITING_FOR_SLOT))
+    queued = replace(JOB, finding=Finding(Reason.WaitingForSlot))
     assert Do.UNMARK not in {a.do for a in waiting(0.0, 3000.0, queued)[0].actions}
     assert Do.UNMARK in {a.do for a in waiting(0.0, 3601.0, queued)[0].actions}
 

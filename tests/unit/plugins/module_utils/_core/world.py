@@ -11,11 +11,6 @@ from __future__ import annotations
 
 import threading
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    SliceEnd,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     State,
@@ -25,6 +20,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     MigrationSettings,
     Policy,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    SliceEnd,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
     Faults,
     Run,

@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     check,
     result,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
 )
@@ -93,7 +93,7 @@ class Fleet:
         self,
         policy: Policy = POLICY,
         measured: tuple[Measured, ...] = CLOCKS,
-    ) -> dict[Check, dict[str, Any]]:
+    ) -> dict[Reason, dict[str, Any]]:
         conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
         hosts = {
             name: Reader(name=name, conn=conn, facts=self.facts[name], config=self.configs[name])
@@ -119,7 +119,7 @@ class Fleet:
         )
         facts = gather(platform, request, measured)
         rows = result(facts, check(facts, policy), {})["findings"]
-        return {Check(row["code"]): row for row in rows}
+        return {Reason(row["code"]): row for row in rows}
 
 
 def record(fleet: Fleet) -> None:

@@ -308,7 +308,7 @@ def test_a_transient_vm_is_stopped_only_with_its_definition_written_down(
     actor = world.actor(world.domain("host-a"), None)
     finding = actor.apply(world.action(do), world.record)
     assert finding is not None
-    assert finding.reason is Reason.STOP_FAILED
+    assert finding.reason is Reason.StopFailed
     assert "definition" in finding.message
     assert world.calls == []
     world.definitions[VM] = "<domain/>"
@@ -359,14 +359,14 @@ def test_what_the_holder_or_the_store_refuses_is_a_finding(
     actor._send = refuse
     finding = actor.apply(world.action(Do.MIGRATE, attempt=1), world.record)
     assert finding is not None
-    assert finding.reason is Reason.MIGRATION_FAILED
+    assert finding.reason is Reason.MigrationFailed
     assert words in finding.message
 
 
 def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:
     finding = world.actor(None, None).apply(world.action(Do.START), world.record)
     assert finding is not None
-    assert finding.reason is Reason.CANNOT_START
+    assert finding.reason is Reason.CannotStart
 
 
 def order(**changed: Any) -> MoveOrder:

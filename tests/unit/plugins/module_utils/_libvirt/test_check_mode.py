@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Observation,
     State,
@@ -28,6 +27,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     NodeRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
     check_mode,
     service,

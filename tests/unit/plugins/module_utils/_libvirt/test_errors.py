@@ -18,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     RecordError,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
@@ -37,10 +38,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
-    Superseded,
-    VMNotHere,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeTorn,
 )

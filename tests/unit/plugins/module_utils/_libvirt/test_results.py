@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -25,6 +24,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
     check_mode,
     migration,

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -21,6 +20,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
@@ -30,7 +31,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
     PeerUnreachable,
     Request,
-    Superseded,
     _slice,
 )
 
@@ -58,13 +58,13 @@ def test_a_restore_whose_last_answer_was_lost_is_done(only: str) -> None:
 
 
 def test_a_drain_without_its_record_was_taken_over() -> None:
-    with pytest.raises(Superseded, match="removed meanwhile"):
+    with pytest.raises(Superseded, match=r"record of this run .* was removed"):
         again(Intent.DRAINED)
 
 
 @pytest.mark.parametrize("intent", [Intent.ACTIVE, Intent.DRAINED])
 def test_the_record_of_another_run_is_the_end_of_this_one(intent: Intent) -> None:
-    with pytest.raises(Superseded, match=r"run run-2 .* took over"):
+    with pytest.raises(Superseded, match=r"Run run-2 .* took over"):
         again(intent, NodeRecord("host-a", "run-2"))
 
 
@@ -103,8 +103,9 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     )
     engine = SimpleNamespace(run=lambda _until: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
-    monkeypatch.setattr(service, "begin", lambda *_args, **_more: None)
-    monkeypatch.setattr(service, "result", lambda *_args: {})
+    monkeypatch.setattr(service, "start", lambda *_args, **_more: None)
+    reported = SimpleNamespace(to_dict=lambda **more: more)
+    monkeypatch.setattr(service, "_reported", lambda *_args: reported)
     old = None if before is None else record(before)
     platform: Any = Slice(
         load=lambda: old,
@@ -162,7 +163,7 @@ def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
     def begins(*unused_args: Any, **unused_more: Any) -> None:
         raise Began
 
-    monkeypatch.setattr(service, "begin", begins)
+    monkeypatch.setattr(service, "start", begins)
     reads = {name: HostNow(name, error="no route" if name in dead else "") for name in ALL}
     reads["host-a"] = HostNow("host-a", RUNS if active else {})
     platform: Any = SimpleNamespace(

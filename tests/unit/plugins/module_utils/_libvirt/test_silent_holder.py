@@ -22,7 +22,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
     Situation,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -37,6 +36,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderSilent,
@@ -109,7 +109,7 @@ def test_the_deadline_of_the_node_ends_the_waiting_in_words(
     decision = told(obs, told(obs, record_of(intent, u=[OURS])).records["a"])
     assert (decision.phases["a"], decision.actions) == (NodePhase.BLOCKED, [])
     entry = decision.records["a"].vms["u"]
-    assert (entry.ending, entry.reason) == ("blocked", Reason.PEER_UNREACHABLE.value)
+    assert (entry.ending, entry.reason) == ("blocked", Reason.PeerUnreachable.value)
     assert WORDS in entry.message
 
 

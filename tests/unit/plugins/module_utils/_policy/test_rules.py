@@ -133,7 +133,7 @@ def test_what_cannot_be_told_blocks_unless_the_rule_says_otherwise(
     assert (choice.way, choice.decided_by) == (way, decided_by)
     if way is Way.BLOCK:
         (finding,) = choice.findings
-        assert finding.reason is Reason.UNDECIDED
+        assert finding.reason is Reason.Undecided
         assert "'hot'" in finding.message
         assert finding.message.endswith(": dirty_rate.")
 

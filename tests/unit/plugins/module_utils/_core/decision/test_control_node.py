@@ -24,7 +24,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     choose_requested,
     strongest,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     OnNotMigratable,
@@ -36,7 +35,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Platform,
+    Reason,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
     Broken,
 )
@@ -96,8 +100,8 @@ def test_nothing_chooses_a_stop_for_it(declared, migratable, on_not, by_rule) ->
             replace(one, control_node=""), policy
         )
         if other.way in (Way.SHUTDOWN, Way.SAVE, Way.COLD_MIGRATE):
-            why = strongest(choice)
-            assert why is not None and why.reason is Reason.RUNS_THE_MAINTENANCE
+            why = strongest(choice, Platform.LIBVIRT)
+            assert why is not None and why.reason is Reason.RunsTheMaintenance
         else:
             assert choice == other
 
@@ -157,7 +161,7 @@ def test_meanwhile_it_says_whom_it_waits_for() -> None:
 def test_others_that_stay_do_not_keep_it() -> None:
     outcome = run(two(us(vm(1, "a")), vm(2, "a", **FIXED)))
     assert ended(outcome) == ("moved", "")
-    assert ended(outcome, "u2") == ("blocked", Reason.HOST_DEVICE.value)
+    assert ended(outcome, "u2") == ("blocked", Reason.HostDeviceNotLiveMigratable.value)
 
 
 def test_an_owner_is_asked_to_move_it_when_others_have_gone() -> None:

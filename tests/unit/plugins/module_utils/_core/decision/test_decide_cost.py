@@ -13,7 +13,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import (
     Constraints,
 )
@@ -27,9 +26,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 A_HOST = 60  # lines of Python for each host of the fleet
-CARD = (Finding(Reason.INTERFACE, "no such network"),)
+CARD = (Finding(Reason.InterfaceNotLiveMigratable, "no such network"),)
 # What makes a fleet hard: (MiB in use on each host, what each VM wants, how many start)
 FLEETS = {
     "roomy": (20 * 2048, {}, 2),

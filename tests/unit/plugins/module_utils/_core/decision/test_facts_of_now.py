@@ -16,7 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     EvictionStrategy,
@@ -36,8 +35,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
-BLOCKED = {"migratable": False, "findings": (Finding(Reason.SNAPSHOTS, "x"),)}
+BLOCKED = {"migratable": False, "findings": (Finding(Reason.SnapshotsPresent, "x"),)}
 FREE = {"migratable": True, "findings": ()}
 PLAIN = Policy()
 STOP = Policy(default_strategy=EvictionStrategy.NONE, allow_stop=True)

@@ -16,11 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
     record_answers,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import (
-    Engine,
-    SliceEnd,
-    begin,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -34,6 +29,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
+    Engine,
+    SliceEnd,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import make
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.hooked import (
@@ -75,7 +75,7 @@ def test_a_vm_waits_for_its_hook_and_the_others_go_on() -> None:
         "verdict": "pending",
         "decided_by": "default, with rule web",
     }
-    assert outcome.record.vms["u1"].reason == Reason.HOOK_PENDING.value
+    assert outcome.record.vms["u1"].reason == Reason.HookPending.value
     assert [a.vm for a in caller.acts if a.do is Do.MIGRATE] == ["u2"]
     again, waiting = caller.slice("run", "drained", True, [])
     assert again.ended is SliceEnd.HOOKS_PENDING and [need["uuid"] for need in waiting] == ["u1"]
@@ -96,7 +96,7 @@ def test_an_unanswered_after_keeps_the_node_from_drained() -> None:
     outcome = caller.run()
     assert outcome.phase is NodePhase.DRAINING and outcome.certificate is None
     (finding,) = outcome.findings
-    assert finding.reason is Reason.HOOK_PENDING and "vm1" in finding.message
+    assert finding.reason is Reason.HookPending and "vm1" in finding.message
     assert outcome.record.vms["u1"].ending == "moved"
     caller.fails = set()
     assert caller.run(name="next").phase is NodePhase.DRAINED
@@ -214,7 +214,7 @@ def test_the_nodes_deadline_ends_the_waiting() -> None:
     outcome, waiting = caller.slice("run", "drained", True, waiting)
     entry = outcome.record.vms["u1"]
     assert (outcome.ended, outcome.phase, waiting) == (SliceEnd.FINAL, NodePhase.BLOCKED, [])
-    assert entry.reason == Reason.DEADLINE.value and "HookPending" in entry.message
+    assert entry.reason == Reason.DeadlineExceeded.value and "HookPending" in entry.message
 
 
 def test_what_cannot_move_after_all_is_put_back_into_service() -> None:
@@ -224,7 +224,7 @@ def test_what_cannot_move_after_all_is_put_back_into_service() -> None:
     caller = Caller(made, hooked())
     outcome = caller.run()
     entry = outcome.record.vms["u1"]
-    assert (outcome.phase, entry.reason) == (NodePhase.BLOCKED, Reason.ATTEMPTS_USED_UP.value)
+    assert (outcome.phase, entry.reason) == (NodePhase.BLOCKED, Reason.AttemptsUsedUp.value)
     assert caller.asked == [("before", "u1"), ("after", "u1")]
     made.fate = lambda _vm, _attempt: Fate()
     assert caller.run(name="next").phase is NodePhase.DRAINED

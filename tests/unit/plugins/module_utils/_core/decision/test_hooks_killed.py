@@ -107,7 +107,7 @@ def test_every_run_ends_and_nothing_is_touched_unasked(
     if restores and outcome.phase is NodePhase.BLOCKED:
         # Asked to stop by a run that was killed: whether the guest will is not known.
         assert {e.reason for e in outcome.record.vms.values() if e.ending == "blocked"} == {
-            Reason.SHUTDOWN_TIMED_OUT.value
+            Reason.ShutdownTimedOut.value
         }
         outcome = caller.run(intent, "once more")
     assert outcome.phase is wanted

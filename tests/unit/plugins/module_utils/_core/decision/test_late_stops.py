@@ -13,7 +13,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
     State,
@@ -23,6 +22,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     ended,
@@ -121,7 +122,7 @@ def test_a_deaf_guest_blocks_one_restore_and_not_the_next() -> None:
 
 def test_a_guest_whose_request_was_refused_is_not_waited_for() -> None:
     def refuse(action):
-        return Finding(Reason.STOP_FAILED, "no") if action.do is Do.SHUTDOWN else None
+        return Finding(Reason.StopFailed, "no") if action.do is Do.SHUTDOWN else None
 
     made = slow(5.0)
     run(made, ALLOWED, name="first", fails=refuse)

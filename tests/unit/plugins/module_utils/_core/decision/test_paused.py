@@ -11,7 +11,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import Engine, begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -19,6 +18,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ended,
     run,
@@ -56,7 +57,7 @@ def suspended(made, deaf: bool = False):
 
 
 def failed(made):
-    made.fail(suspended(made), Finding(Reason.MIGRATION_FAILED))
+    made.fail(suspended(made), Finding(Reason.MigrationFailed))
     return made
 
 
@@ -90,7 +91,7 @@ def test_what_cannot_be_resumed_is_told_and_never_called_restored(intent: str) -
 
     def refuse(action):
         if action.do is Do.RESUME:
-            return Finding(Reason.NOT_RUNNING_NORMALLY, "resume: the monitor is busy")
+            return Finding(Reason.StateNotLiveMigratable, "resume: the monitor is busy")
         return None
 
     outcome = run(made, POLICY, intent, "next", fails=refuse)
@@ -118,7 +119,7 @@ def test_what_its_owner_has_paused_stays_so(intent: str) -> None:
     """Also after an attempt of ours whose end was read before."""
     made = two(vm(1, "a"))
     moving(made)
-    made.fail(made.moves["u1"], Finding(Reason.MIGRATION_FAILED))
+    made.fail(made.moves["u1"], Finding(Reason.MigrationFailed))
     platform = ModelPlatform(made, "a")
     record = begin(platform.load(), "a", "drained", "next", platform.now(), platform.own.boot_id)
     Engine(platform, POLICY, record).step()
@@ -136,7 +137,7 @@ def test_a_refused_request_paused_nothing() -> None:
 
     def refuse(action):
         if action.do is Do.MIGRATE:
-            return Finding(Reason.MIGRATION_FAILED, "the holder does not start")
+            return Finding(Reason.MigrationFailed, "the holder does not start")
         return None
 
     platform.fails = refuse

@@ -32,11 +32,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CATALOGUE,
+    TABLE,
     Finding,
+    Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.result import counts, rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import (
+    accounted,
+    rows,
+)
 
 GIB = 1024
 
@@ -99,7 +103,7 @@ def test_inbound_limit_and_room_for_later() -> None:
 def test_never_there(bad: dict) -> None:
     chosen = place(node("a", **bad), node("src"), draining=("src",))
     assert chosen.pick(vm()) is None
-    assert [f.reason for f in chosen.refusals(vm())] == [Reason.NO_TARGET]
+    assert [f.reason for f in chosen.refusals(vm())] == [Reason.NoTargetWithCapacity]
 
 
 def test_reserved_room_is_not_a_refusal() -> None:
@@ -110,14 +114,14 @@ def test_reserved_room_is_not_a_refusal() -> None:
 
 
 def test_all_refuse_for_one_reason() -> None:
-    why = {n: (Finding(Reason.CPU_MODEL, n),) for n in "ab"}
+    why = {n: (Finding(Reason.CPUModelNotLiveMigratable, n),) for n in "ab"}
     found = place(node("a"), node("b")).refusals(vm(refused_by=why))
-    assert [f.reason for f in found] == [Reason.CPU_MODEL]
+    assert [f.reason for f in found] == [Reason.CPUModelNotLiveMigratable]
 
 
 def test_what_hinders_only_a_running_vm_does_not_hinder_it_when_off() -> None:
-    why = {n: (Finding(Reason.CPU_MODEL, n),) for n in "ab"}
-    web = vm(refused_by=why, cold_refused_by={"a": (Finding(Reason.NAME_TAKEN, "a"),)})
+    why = {n: (Finding(Reason.CPUModelNotLiveMigratable, n),) for n in "ab"}
+    web = vm(refused_by=why, cold_refused_by={"a": (Finding(Reason.NameTaken, "a"),)})
     made = place(node("a"), node("b"))
     assert made.refusals(web)
     assert made.refusals(web, cold=True) == ()
@@ -209,9 +213,10 @@ def test_rows() -> None:
     assert found[2]["progress"] == {
         "percent": 75, "processed_mib": 0.0, "total_mib": 4.0, "remaining_mib": 1.0,
         "rate_mib_s": 1.0, "eta": 1.0}  # fmt: skip
-    assert counts(record)["total"] == 3
-    assert counts(record)["pending"] == 2
-    assert sum(counts(record).values()) == 6
+    counts = accounted(rows(record, Observation({}, {})))["counts"]
+    assert counts["total"] == 3
+    assert counts["pending"] == 2
+    assert sum(counts.values()) == 6
 
 
 def test_a_migration_that_is_over_is_not_told_as_waiting() -> None:
@@ -225,7 +230,9 @@ def test_a_migration_that_is_over_is_not_told_as_waiting() -> None:
 
 
 def test_every_reason_has_words() -> None:
-    assert set(CATALOGUE) == set(Reason)
+    assert set(TABLE) == set(Reason)
     for reason in Reason:
-        assert set(Finding(reason).to_dict()) == {"reason", "plane", "message", "remedy"}
-        assert all(Finding(reason).to_dict().values())
+        for platform in Platform:
+            told = Finding(reason).to_dict(platform)
+            assert set(told) == {"reason", "plane", "message", "remedy"}
+            assert all(told.values())

@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Profile,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CATALOGUE,
+    TABLE,
     Reason,
 )
 
@@ -106,8 +106,12 @@ def test_never_to_an_older_hypervisor() -> None:
 @pytest.mark.parametrize(
     ("others", "reason", "named"),
     [
-        ({"old": (8, 2, 0), "older": (7, 2, 0)}, Reason.NEWER_TO_OLDER, ("old has", "older has")),
-        ({"old": (8, 2, 0), "small": (9, 1, 0)}, Reason.NO_TARGET, ("old has", "small has room")),
+        ({"old": (8, 2, 0), "older": (7, 2, 0)}, Reason.NewerToOlder, ("old has", "older has")),
+        (
+            {"old": (8, 2, 0), "small": (9, 1, 0)},
+            Reason.NoTargetWithCapacity,
+            ("old has", "small has room"),
+        ),
     ],
 )
 def test_where_every_host_is_older_that_is_the_reason(
@@ -119,7 +123,7 @@ def test_where_every_host_is_older_that_is_the_reason(
     (why,) = Placement(obs, frozenset({"src"}), Limits()).refusals(vm())
     assert why.reason is reason
     assert all(text in why.message for text in named), why.message
-    assert ("Free memory" in CATALOGUE[why.reason].remedy) is (reason is Reason.NO_TARGET)
+    assert ("Free memory" in TABLE[why.reason].remedy) is (reason is Reason.NoTargetWithCapacity)
 
 
 def test_groups_apart_if_required() -> None:

@@ -25,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
 )
 
-WHY = (Finding(Reason.HOST_DEVICE, "a card"),)
+WHY = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
 ON = OnNotMigratable
 
 
@@ -72,15 +72,15 @@ def test_row(strategy, migratable, on_not, allow_stop, way) -> None:
     if way is Way.BLOCK:
         assert reasons
         unknown = strategy == "Sometimes"
-        assert (Reason.UNDECIDED in reasons) is unknown
+        assert (Reason.Undecided in reasons) is unknown
         if on_not is not ON.BLOCK and not unknown:
-            assert Reason.STOP_NOT_ALLOWED in reasons
+            assert Reason.StopNotAllowed in reasons
     if migratable is False and way not in (Way.EXTERNAL,) and strategy != "None":
-        assert Reason.HOST_DEVICE in reasons
+        assert Reason.HostDeviceNotLiveMigratable in reasons
 
 
 def test_no_target_counts_as_not_migratable() -> None:
-    full = (Finding(Reason.NO_TARGET),)
+    full = (Finding(Reason.NoTargetWithCapacity),)
     assert choose(vm(None, True), Policy(), full).way is Way.BLOCK
     stop = Policy(on_not_migratable=ON.SHUTDOWN, allow_stop=True)
     assert choose(vm(None, True), stop, full).way is Way.SHUTDOWN
@@ -111,7 +111,7 @@ def test_a_rule_that_cannot_be_told_blocks_even_if_a_later_one_fits() -> None:
     rules = (rule("what", None), rule("yes", True, allow_stop=True))
     choice = choose(vm("None", True), Policy(rules=rules, allow_stop=True))
     assert choice.way is Way.BLOCK
-    assert choice.findings[0].reason is Reason.UNDECIDED
+    assert choice.findings[0].reason is Reason.Undecided
     assert "what" in choice.findings[0].message
     named = (rule("what", None, explain=lambda _document: "dirty_rate"),)
     choice = choose(vm("None", True), Policy(rules=named))

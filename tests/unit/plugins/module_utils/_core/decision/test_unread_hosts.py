@@ -65,8 +65,8 @@ def attempt(target: str, *, over: bool = True, ok: bool = False, reason: str = "
     return Attempt(1, target, "LiveMigration", 0.0, "boot", ended=over, ok=ok, reason=reason)
 
 
-FAILED = Reason.MIGRATION_FAILED.value
-LOST = Reason.OUTCOME_LOST.value
+FAILED = Reason.MigrationFailed.value
+LOST = Reason.OutcomeLost.value
 MAY_BE_THERE = {
     "never sent": ({}, HERE, None, False),
     "an attempt under way": ({"attempts": [attempt("c", over=False)]}, HERE, None, True),
@@ -177,7 +177,7 @@ def test_a_target_that_dies_takes_only_its_own_vms_out_of_the_count() -> None:
 
 def test_a_refused_claim_names_the_host_that_died() -> None:
     made = three(vm(1, "a"))
-    why = Finding(Reason.PEER_UNREACHABLE, "b does not answer")
+    why = Finding(Reason.PeerUnreachable, "b does not answer")
     outcome = run(made, POLICY, fails=lambda a: why if a.do is Do.MIGRATE else None)
     assert outcome.phase is NodePhase.BLOCKED
     assert "b does not answer" in outcome.record.vms["u1"].message

@@ -48,7 +48,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     web,
 )
 
-LOCKED = Finding(Reason.NOT_KNOWN_YET, "web: cannot acquire state change lock")
+LOCKED = Finding(Reason.MigratableNotKnown, "web: cannot acquire state change lock")
 
 
 def unread(**more) -> VM:
@@ -86,7 +86,9 @@ def test_no_rule_is_asked_about_a_vm_that_could_not_be_read() -> None:
     rules = (Rule("first", when=lambda _document: None),)
     choice = choose(unread(), replace(STOP, rules=rules))
     assert (choice.way, choice.findings) == (Way.WAIT, (LOCKED,))
-    assert choose(replace(unread(), findings=()), STOP).findings[0].reason is Reason.NOT_KNOWN_YET
+    assert (
+        choose(replace(unread(), findings=()), STOP).findings[0].reason is Reason.MigratableNotKnown
+    )
 
 
 def test_one_that_cannot_be_read_at_all_is_named_with_the_words_of_the_error() -> None:
@@ -182,7 +184,7 @@ def test_an_owner_who_was_asked_has_the_time_that_was_promised() -> None:
     assert node.phase is NodePhase.DRAINING
     node.step(web(marked=True), policy=policy)
     assert (node.entry.reason, node.entry.waiting_since) == (
-        Reason.EXTERNAL_TIMED_OUT.value,
+        Reason.ExternalOwnerTimedOut.value,
         1.0,
     )
     node.now = 301.5
@@ -201,7 +203,7 @@ def test_a_stop_that_came_late_is_not_given_up_at_a_read_that_failed() -> None:
     node.step(unread(state=State.SHUTOFF), policy=policy)
     assert node.phase is NodePhase.DRAINING
     node.step(web(state=State.SHUTOFF, **BLOCKED), policy=policy)
-    assert (node.entry.ending, node.entry.reason) == ("stopped", Reason.SNAPSHOTS.value)
+    assert (node.entry.ending, node.entry.reason) == ("stopped", Reason.SnapshotsPresent.value)
 
 
 def test_a_restore_forgets_nothing_of_a_vm_that_it_cannot_read() -> None:

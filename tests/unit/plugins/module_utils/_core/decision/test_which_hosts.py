@@ -49,7 +49,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from fleetsim.few import Drain
 from fleetsim.fleet import Fleet
 
-NO = Finding(Reason.INTERFACE, "It has no such bridge.")
+NO = Finding(Reason.InterfaceNotLiveMigratable, "It has no such bridge.")
 PEERS = [f"h{number:02}" for number in range(1, 60)]
 POLICY = Policy(limits=Limits(cluster=9, outbound=2, inbound=2))
 WHOLE, FEW = len(PEERS), 3 + CANDIDATES + 6  # keepers, candidates, targets of what has moved

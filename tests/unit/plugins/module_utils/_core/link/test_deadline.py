@@ -51,7 +51,7 @@ def first(
 )
 def test_completion(on_timeout: str, post_copy: bool, measure: DeadlineAction) -> None:
     deadlines = Deadlines(settings(on_timeout=on_timeout, post_copy=post_copy), 2 * GIB)
-    assert first(deadlines, 1000, fall=1) == (200, measure, Reason.COMPLETION_TIMEOUT)
+    assert first(deadlines, 1000, fall=1) == (200, measure, Reason.CompletionTimeout)
 
 
 def test_a_part_of_a_gib_counts_whole() -> None:
@@ -61,7 +61,7 @@ def test_a_part_of_a_gib_counts_whole() -> None:
 
 def test_no_progress() -> None:
     deadlines = Deadlines(settings(), GIB)
-    assert first(deadlines, 1000) == (30, DeadlineAction.ABORT, Reason.NO_PROGRESS)
+    assert first(deadlines, 1000) == (30, DeadlineAction.ABORT, Reason.ProgressTimeout)
 
 
 def test_waiting_for_the_link_is_neither_late_nor_stuck() -> None:
@@ -71,7 +71,7 @@ def test_waiting_for_the_link_is_neither_late_nor_stuck() -> None:
 
 def test_a_paused_one_gets_its_time_and_is_then_aborted() -> None:
     deadlines = Deadlines(settings(on_timeout="pause"), GIB)
-    assert first(deadlines, 1000)[1:] == (DeadlineAction.PAUSE, Reason.NO_PROGRESS)
+    assert first(deadlines, 1000)[1:] == (DeadlineAction.PAUSE, Reason.ProgressTimeout)
     again = [deadlines.step(31.0 + s, True, 1, 10**9, Mode.PAUSED).action for s in range(60)]
     assert again.index(DeadlineAction.ABORT) >= 29
     assert DeadlineAction.PAUSE not in again

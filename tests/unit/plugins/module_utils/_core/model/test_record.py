@@ -67,7 +67,7 @@ def test_a_copy_is_equal_and_shares_nothing(record: NodeRecord) -> None:
         for attempt in entry.attempts:
             attempt.ok = not attempt.ok
         entry.attempts.append(Attempt(99, "", "", 0.0, ""))
-        entry.end(Ending.LOST, "x", Finding(Reason.VM_LOST))
+        entry.end(Ending.LOST, "x", Finding(Reason.VMLost))
     new.vms["y"] = VMRecord("y", "y")
     assert record.to_json() == before
 

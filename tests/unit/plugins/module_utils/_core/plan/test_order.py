@@ -16,7 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Node,
     Observation,
@@ -42,6 +41,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.tra
     converges,
     pause_ms,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import Instance, make
 from ansible_collections.virtops.maintenance.tests.bench.plan_replay import violations

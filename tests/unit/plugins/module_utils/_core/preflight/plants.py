@@ -30,10 +30,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     check,
     result,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
-    Check,
-    Platform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
     Budget,
     ClusterSeen,
@@ -48,6 +44,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
+    Platform,
     Reason,
 )
 
@@ -75,7 +72,9 @@ def clean(platform: Platform = Platform.LIBVIRT, seed: int | None = None) -> Fac
     seen = {
         uuid: VMSeen(
             stays_off="Its autostart is off." if dice.random() < 0.5 else "",
-            refused={others[0]: (Check.NO_TARGET, "")} if kube and len(others) > 1 else {},
+            refused={others[0]: (Reason.NoTargetWithCapacity, "")}
+            if kube and len(others) > 1
+            else {},
             quotas=(QuotaLeft("q", "pods", 1, 1), QuotaLeft("q", "memory", 2**33, 2**32))
             if kube
             else (),
@@ -107,9 +106,9 @@ def clean(platform: Platform = Platform.LIBVIRT, seed: int | None = None) -> Fac
     )
 
 
-def found(facts: Facts, policy: Policy = POLICY) -> dict[Check, dict[str, Any]]:
+def found(facts: Facts, policy: Policy = POLICY) -> dict[Reason, dict[str, Any]]:
     rows = result(facts, check(facts, policy), {})["findings"]
-    return {Check(row["code"]): row for row in rows}
+    return {Reason(row["code"]): row for row in rows}
 
 
 # Planting. Each gives the facts, and the policy under which it is a fault.
@@ -148,7 +147,7 @@ def refused(reason: Reason) -> Plant:
     return vm(L, refused_by={"b": why, "c": why})
 
 
-def every_target(check: Check) -> Plant:
+def every_target(check: Reason) -> Plant:
     return seen(K, refused={"b": (check, "no"), "c": (check, "no")})
 
 
@@ -193,7 +192,7 @@ def undeclared() -> tuple[Facts, Policy]:
 
 
 def a_medium() -> tuple[Facts, Policy]:
-    facts, policy = refused(Reason.DISKS)()
+    facts, policy = refused(Reason.DisksNotLiveMigratable)()
     media = replace(facts.vms["u0"], local_media=("sda (/iso/tools.iso)",))
     return replace(facts, vms={**facts.vms, "u0": media}), policy
 
@@ -204,115 +203,133 @@ UNKNOWN = Policy(rules=(Rule("rate", lambda _document: None),))
 POST_COPY = Policy(migration=MigrationSettings(post_copy=True))
 STUCK = StuckWork("x/y", "a", "it is TargetReady since 2000 s.")
 
-PLANTS: dict[Check, Plant] = {
-    Check.DISKS: cannot(Reason.DISKS),
-    Check.INTERFACE: cannot(Reason.INTERFACE),
-    Check.HOTPLUG: cannot(Reason.HOTPLUG),
-    Check.VIRTIOFS: cannot(Reason.VIRTIOFS),
-    Check.HOST_DEVICE: cannot(Reason.HOST_DEVICE),
-    Check.SEV: cannot(Reason.SEV),
-    Check.SECURE_EXECUTION: cannot(Reason.SECURE_EXECUTION),
-    Check.TDX: cannot(Reason.TDX),
-    Check.HYPERV_PASSTHROUGH: cannot(Reason.HYPERV_PASSTHROUGH),
-    Check.PERSISTENT_RESERVATION: cannot(Reason.PERSISTENT_RESERVATION),
-    Check.CPU_MODEL: refused(Reason.CPU_MODEL),
-    Check.MACHINE_TYPE: refused(Reason.MACHINE_TYPE),
-    Check.SNAPSHOTS: vm(L, migratable=False, findings=(Finding(Reason.SNAPSHOTS),)),
-    Check.CHECKPOINTS: vm(L, migratable=False, findings=(Finding(Reason.CHECKPOINTS),)),
-    Check.QEMU_COMMANDLINE: vm(L, migratable=False, findings=(Finding(Reason.QEMU_COMMANDLINE),)),
-    Check.QEMU_BLOCKS: vm(L, migratable=False, findings=(Finding(Reason.QEMU_BLOCKS),)),
-    Check.SHARED_MEMORY: vm(L, migratable=False, findings=(Finding(Reason.SHARED_MEMORY),)),
-    Check.LAUNCH_SECURITY: vm(L, migratable=False, findings=(Finding(Reason.LAUNCH_SECURITY),)),
-    Check.EMULATOR: refused(Reason.EMULATOR),
-    Check.GRAPHICS: refused(Reason.GRAPHICS),
-    Check.NAME_TAKEN: refused(Reason.NAME_TAKEN),
-    Check.SECRET: refused(Reason.SECRET),
-    Check.FILE_MISSING: refused(Reason.FILE_MISSING),
-    Check.HUGEPAGES: refused(Reason.HUGEPAGES),
-    Check.PINNING: refused(Reason.PINNING),
-    Check.TPM_STATE: refused(Reason.TPM_STATE),
-    Check.BLOCK_JOB: vm(L, migratable=False, findings=(Finding(Reason.BLOCK_JOB),)),
-    Check.TRANSIENT: vm(
+PLANTS: dict[Reason, Plant] = {
+    Reason.DisksNotLiveMigratable: cannot(Reason.DisksNotLiveMigratable),
+    Reason.InterfaceNotLiveMigratable: cannot(Reason.InterfaceNotLiveMigratable),
+    Reason.HotplugNotLiveMigratable: cannot(Reason.HotplugNotLiveMigratable),
+    Reason.VirtIOFSNotLiveMigratable: cannot(Reason.VirtIOFSNotLiveMigratable),
+    Reason.HostDeviceNotLiveMigratable: cannot(Reason.HostDeviceNotLiveMigratable),
+    Reason.SEVNotLiveMigratable: cannot(Reason.SEVNotLiveMigratable),
+    Reason.SecureExecutionNotLiveMigratable: cannot(Reason.SecureExecutionNotLiveMigratable),
+    Reason.TDXNotLiveMigratable: cannot(Reason.TDXNotLiveMigratable),
+    Reason.HypervPassthroughNotLiveMigratable: cannot(Reason.HypervPassthroughNotLiveMigratable),
+    Reason.PersistentReservationNotLiveMigratable: cannot(
+        Reason.PersistentReservationNotLiveMigratable
+    ),
+    Reason.CPUModelNotLiveMigratable: refused(Reason.CPUModelNotLiveMigratable),
+    Reason.MachineTypeMissing: refused(Reason.MachineTypeMissing),
+    Reason.SnapshotsPresent: vm(L, migratable=False, findings=(Finding(Reason.SnapshotsPresent),)),
+    Reason.CheckpointsPresent: vm(
+        L, migratable=False, findings=(Finding(Reason.CheckpointsPresent),)
+    ),
+    Reason.QEMUCommandLineNotDeclared: vm(
+        L, migratable=False, findings=(Finding(Reason.QEMUCommandLineNotDeclared),)
+    ),
+    Reason.MigrationBlockedByQEMU: vm(
+        L, migratable=False, findings=(Finding(Reason.MigrationBlockedByQEMU),)
+    ),
+    Reason.SharedMemoryNotLiveMigratable: vm(
+        L, migratable=False, findings=(Finding(Reason.SharedMemoryNotLiveMigratable),)
+    ),
+    Reason.LaunchSecurityNotLiveMigratable: vm(
+        L, migratable=False, findings=(Finding(Reason.LaunchSecurityNotLiveMigratable),)
+    ),
+    Reason.EmulatorMissing: refused(Reason.EmulatorMissing),
+    Reason.GraphicsNotLiveMigratable: refused(Reason.GraphicsNotLiveMigratable),
+    Reason.NameTaken: refused(Reason.NameTaken),
+    Reason.SecretMissing: refused(Reason.SecretMissing),
+    Reason.FileMissing: refused(Reason.FileMissing),
+    Reason.HugepagesMissing: refused(Reason.HugepagesMissing),
+    Reason.PinningNotLiveMigratable: refused(Reason.PinningNotLiveMigratable),
+    Reason.TPMStateNotLiveMigratable: refused(Reason.TPMStateNotLiveMigratable),
+    Reason.BlockJobRunning: vm(L, migratable=False, findings=(Finding(Reason.BlockJobRunning),)),
+    Reason.TransientDomain: vm(
         L,
         SAVE,
         migratable=False,
-        findings=(Finding(Reason.DISKS),),
-        save_findings=(Finding(Reason.TRANSIENT),),
+        findings=(Finding(Reason.DisksNotLiveMigratable),),
+        save_findings=(Finding(Reason.TransientDomain),),
     ),
-    Check.PENDING_CHANGES: vm(
-        L, migratable=False, findings=(Finding(Reason.PENDING_CHANGES),), next_start="disk vdb"
+    Reason.PendingChanges: vm(
+        L, migratable=False, findings=(Finding(Reason.PendingChanges),), next_start="disk vdb"
     ),
-    Check.RESTARTS: vm(
-        L, SHUTDOWN, migratable=False, shutdown_findings=(Finding(Reason.RESTARTS),)
+    Reason.RestartsOnPowerOff: vm(
+        L, SHUTDOWN, migratable=False, shutdown_findings=(Finding(Reason.RestartsOnPowerOff),)
     ),
-    Check.NOT_RUNNING_NORMALLY: vm(L, state=State.PAUSED),
-    Check.NOT_KNOWN_YET: vm(L, migratable=None),
-    Check.NO_TARGET: vm(L, memory_mib=10**6),
-    Check.NO_SELECTOR: every_target(Check.NO_SELECTOR),
-    Check.NO_VENDOR: every_target(Check.NO_VENDOR),
-    Check.NOT_TOLERATED: every_target(Check.NOT_TOLERATED),
-    Check.LAST_NODE: whole(K, targets=()),
-    Check.FLEET_TOO_FULL: whole(L, room_mib=100),
-    Check.NEWER_TO_OLDER: hosts(hypervisor_version=6000000),
-    Check.COMPRESSION: hosts(MT, hypervisor_version=10000000),
-    Check.QUOTA: seen(K, quotas=(QuotaLeft("q", "pods", 0, 1),)),
-    Check.STORAGE_HERE: seen(L, local_disks=("vda (/images/a)",)),
-    Check.LOCAL_MEDIUM: a_medium,
-    Check.POST_COPY: hosts(POST_COPY, userfaultfd=False),
-    Check.IN_THE_CLEAR: whole(L, Policy()),
-    Check.CERTIFICATES: hosts(POLICY, tls=TLSSeen(PKI, ("server-key.pem",))),
-    Check.STOP_NOT_ALLOWED: vm(K, declared_strategy="None"),
-    Check.UNDECIDED: whole(L, UNKNOWN),
-    Check.SKIPPED: vm(
+    Reason.StateNotLiveMigratable: vm(L, state=State.PAUSED),
+    Reason.MigratableNotKnown: vm(L, migratable=None),
+    Reason.NoTargetWithCapacity: vm(L, memory_mib=10**6),
+    Reason.NoTargetForSelector: every_target(Reason.NoTargetForSelector),
+    Reason.NoTargetForCPUVendor: every_target(Reason.NoTargetForCPUVendor),
+    Reason.NoTargetTolerated: every_target(Reason.NoTargetTolerated),
+    Reason.LastSchedulableNode: whole(K, targets=()),
+    Reason.FleetTooFull: whole(L, room_mib=100),
+    Reason.NewerToOlder: hosts(hypervisor_version=6000000),
+    Reason.CompressionNotSupported: hosts(MT, hypervisor_version=10000000),
+    Reason.QuotaExceeded: seen(K, quotas=(QuotaLeft("q", "pods", 0, 1),)),
+    Reason.StorageOnlyHere: seen(L, local_disks=("vda (/images/a)",)),
+    Reason.LocalMedium: a_medium,
+    Reason.PostCopyNotPermitted: hosts(POST_COPY, userfaultfd=False),
+    Reason.MigrationInTheClear: whole(L, Policy()),
+    Reason.QEMUCertificatesMissing: hosts(POLICY, tls=TLSSeen(PKI, ("server-key.pem",))),
+    Reason.StopNotAllowed: vm(K, declared_strategy="None"),
+    Reason.Undecided: whole(L, UNKNOWN),
+    Reason.SkippedByPolicy: vm(
         L,
         Policy(on_not_migratable=OnNotMigratable.SKIP),
         migratable=False,
-        findings=(Finding(Reason.DISKS),),
+        findings=(Finding(Reason.DisksNotLiveMigratable),),
     ),
-    Check.EXTERNAL_OWNER: vm(K, declared_strategy="External"),
-    Check.STAYS_OFF: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
-    Check.STARTS_WITH_HOST: vm(L, state=State.SHUTOFF, autostart=True),
-    Check.UNMET_SETTINGS: seen(K, unsupported=("auto_converge is wanted as true.",)),
-    Check.DISRUPTION_BUDGET: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
+    Reason.ExternalOwner: vm(K, declared_strategy="External"),
+    Reason.StaysOff: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
+    Reason.StartsWithHost: vm(L, state=State.SHUTOFF, autostart=True),
+    Reason.RuleSettingsNotApplied: seen(K, unsupported=("auto_converge is wanted as true.",)),
+    Reason.DisruptionBudget: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
     **{
         member: whole(K, pods=(PodSeen("shop/odd", member, "because", whole=True),))
-        for member in (Check.POD_UNMANAGED, Check.POD_LOCAL_DATA, Check.POD_OF_DAEMONSET)
+        for member in (Reason.PodNotManaged, Reason.PodHasLocalData, Reason.PodOfDaemonSet)
     },
     **{
         member: whole(K, pods=(PodSeen("shop/held", member, "because"),))
-        for member in (Check.POD_TERMINATING, Check.LAST_REPLICA, Check.BUDGET_NOT_COMPUTED)
+        for member in (
+            Reason.PodStillTerminating,
+            Reason.LastReadyReplica,
+            Reason.DisruptionBudgetNotComputed,
+        )
     },
-    Check.STARTING: seen(K, starting="Scheduling"),
-    Check.CRASHED: vm(L, state=State.CRASHED),
-    Check.RUNNING_TWICE: twice,
-    Check.POSTCOPY_BROKEN: vm(L, state=State.POSTCOPY_FAILED),
-    Check.BACKUP: seen(K, backup="Backup b runs."),
-    Check.SNAPSHOT: seen(K, snapshot="Snapshot s."),
-    Check.UTILITY_VOLUMES: seen(K, utility_volumes="v"),
-    Check.MANAGED_SAVE: vm(L, state=State.SHUTOFF, managed_save=True),
-    Check.IN_FLIGHT: seen(K, foreign="Migration m is Running."),
-    Check.INBOUND: inbound,
-    Check.STUCK: whole(K, stuck=(STUCK, STUCK)),
-    Check.LEFT_MARK: seen(K, stale_mark="evacuationNodeName is a."),
-    Check.LEFT_CLAIM: whole(L, stale_claims=("resv.u9.512.a on b",)),
-    Check.RECORD: whole(L, own=NodeSeen(record="Run r1.")),
-    Check.DRAIN_TAINT: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
-    Check.CORDONED: whole(L, own=NodeSeen(cordoned_by_others=True)),
-    Check.OTHERS: whole(K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))),
-    Check.DESCHEDULER: whole(K, cluster=ClusterSeen(descheduler="Pod d.")),
-    Check.UPDATER: whole(K, cluster=ClusterSeen(updater="Migration m.")),
-    Check.NODE_NOT_READY: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),
-    Check.SILENT: whole(K, own=NodeSeen(silent="Its last heartbeat is old.")),
-    Check.PEER_UNREACHABLE: unreachable,
-    Check.CAPACITY: undeclared,
-    Check.CLOCK_SKEW: a_clock_ahead,
-    Check.NO_SLOTS: whole(K, cluster=ClusterSeen(no_slots="The limit is 0.")),
-    Check.UPGRADING: whole(K, cluster=ClusterSeen(upgrading="From 1.8 to 1.9.")),
-    Check.UNHEALTHY: whole(K, cluster=ClusterSeen(unhealthy="Its phase is Deploying.")),
-    Check.NO_CANCEL: whole(K, cluster=ClusterSeen(no_cancel="It is 1.6.")),
-    Check.WEBHOOK_UNAVAILABLE: whole(K, cluster=ClusterSeen(webhook="connection refused")),
-    Check.API_ERROR: seen(K, tried=(Check.API_ERROR, "500")),
-    Check.FORBIDDEN: whole(K, missing=("create pods/eviction",)),
-    Check.RUNS_THE_MAINTENANCE: whole(K, own=NodeSeen(control_node="This runs in pod x.")),
-    Check.NOT_CHECKED: whole(K, unread=("The quotas: forbidden",)),
+    Reason.VMStarting: seen(K, starting="Scheduling"),
+    Reason.VMCrashed: vm(L, state=State.CRASHED),
+    Reason.RunningTwice: twice,
+    Reason.PostCopyBroken: vm(L, state=State.POSTCOPY_FAILED),
+    Reason.BackupInProgress: seen(K, backup="Backup b runs."),
+    Reason.SnapshotInProgress: seen(K, snapshot="Snapshot s."),
+    Reason.UtilityVolumesPresent: seen(K, utility_volumes="v"),
+    Reason.ManagedSavePresent: vm(L, state=State.SHUTOFF, managed_save=True),
+    Reason.MigrationInFlight: seen(K, foreign="Migration m is Running."),
+    Reason.InboundMigration: inbound,
+    Reason.StuckMigration: whole(K, stuck=(STUCK, STUCK)),
+    Reason.LeftoverMark: seen(K, stale_mark="evacuationNodeName is a."),
+    Reason.LeftoverClaim: whole(L, stale_claims=("resv.u9.512.a on b",)),
+    Reason.MaintenanceUnderWay: whole(L, own=NodeSeen(record="Run r1.")),
+    Reason.DrainTaint: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
+    Reason.CordonedByOthers: whole(L, own=NodeSeen(cordoned_by_others=True)),
+    Reason.OthersMaintenance: whole(
+        K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))
+    ),
+    Reason.DeschedulerAtWork: whole(K, cluster=ClusterSeen(descheduler="Pod d.")),
+    Reason.WorkloadUpdaterAtWork: whole(K, cluster=ClusterSeen(updater="Migration m.")),
+    Reason.NodeNotReady: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),
+    Reason.VirtHandlerSilent: whole(K, own=NodeSeen(silent="Its last heartbeat is old.")),
+    Reason.PeerUnreachable: unreachable,
+    Reason.CapacityNotDeclared: undeclared,
+    Reason.ClockSkew: a_clock_ahead,
+    Reason.MigrationLimitZero: whole(K, cluster=ClusterSeen(no_slots="The limit is 0.")),
+    Reason.KubeVirtUpgrading: whole(K, cluster=ClusterSeen(upgrading="From 1.8 to 1.9.")),
+    Reason.KubeVirtUnhealthy: whole(K, cluster=ClusterSeen(unhealthy="Its phase is Deploying.")),
+    Reason.EvacuationCannotBeCancelled: whole(K, cluster=ClusterSeen(no_cancel="It is 1.6.")),
+    Reason.WebhookUnavailable: whole(K, cluster=ClusterSeen(webhook="connection refused")),
+    Reason.APIError: seen(K, tried=(Reason.APIError, "500")),
+    Reason.Forbidden: whole(K, missing=("create pods/eviction",)),
+    Reason.RunsTheMaintenance: whole(K, own=NodeSeen(control_node="This runs in pod x.")),
+    Reason.NotChecked: whole(K, unread=("The quotas: forbidden",)),
 }

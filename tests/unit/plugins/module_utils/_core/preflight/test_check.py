@@ -24,7 +24,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     check,
     result,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import Check
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
     Budget,
     NodeSeen,
@@ -50,37 +49,37 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 
 
 def test_a_vm_that_policy_stops_is_a_warning_that_names_who_decided() -> None:
-    why = (Finding(Reason.HOST_DEVICE, "The pci device 3b is passed to it."),)
+    why = (Finding(Reason.HostDeviceNotLiveMigratable, "The pci device 3b is passed to it."),)
     facts, _policy = vm(K, migratable=False, findings=why)()
     rule = Rule("gpus", lambda d: True, on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True)
     told = found(facts, Policy(rules=(rule,)))
-    row = told[Check.HOST_DEVICE]
+    row = told[Reason.HostDeviceNotLiveMigratable]
     assert row["severity"] == "warning"
     assert "with rule gpus" in row["decided_by"]
-    assert found(facts)[Check.HOST_DEVICE]["severity"] == "blocker"
+    assert found(facts)[Reason.HostDeviceNotLiveMigratable]["severity"] == "blocker"
 
 
 def test_a_vm_that_will_be_stopped_anyway_is_not_asked_whether_it_can_migrate() -> None:
-    facts, _policy = vm(L, migratable=False, findings=(Finding(Reason.DISKS),))()
-    assert Check.DISKS not in found(facts, STOPS)
+    facts, _policy = vm(L, migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable),))()
+    assert Reason.DisksNotLiveMigratable not in found(facts, STOPS)
 
 
 def test_a_budget_matters_only_to_a_pod_that_is_really_evicted() -> None:
     full, _policy = seen(K, budgets=(Budget("b", left=0),))()
     assert found(full) == {}
-    assert found(full, STOPS)[Check.DISRUPTION_BUDGET]["severity"] == "blocker"
+    assert found(full, STOPS)[Reason.DisruptionBudget]["severity"] == "blocker"
     never, _policy = seen(K, budgets=(Budget("b", "a percentage"),))()
-    assert found(never)[Check.DISRUPTION_BUDGET]["severity"] == "warning"
+    assert found(never)[Reason.DisruptionBudget]["severity"] == "warning"
     two, _policy = seen(K, budgets=(Budget("b", left=1), Budget("c", left=1)))()
-    assert found(two, STOPS)[Check.DISRUPTION_BUDGET]["severity"] == "blocker"
+    assert found(two, STOPS)[Reason.DisruptionBudget]["severity"] == "blocker"
 
 
 def test_of_several_refusals_the_nearest_is_told_and_one_node_is_enough() -> None:
-    full = (Check.NO_TARGET, "1 MiB free")
-    facts, _policy = seen(K, refused={"b": (Check.NO_SELECTOR, "no label"), "c": full})()
+    full = (Reason.NoTargetWithCapacity, "1 MiB free")
+    facts, _policy = seen(K, refused={"b": (Reason.NoTargetForSelector, "no label"), "c": full})()
     told = found(facts)
-    assert Check.NO_TARGET in told and Check.NO_SELECTOR not in told
-    assert "no label" in told[Check.NO_TARGET]["message"]
+    assert Reason.NoTargetWithCapacity in told and Reason.NoTargetForSelector not in told
+    assert "no label" in told[Reason.NoTargetWithCapacity]["message"]
     facts, _policy = seen(K, refused={"b": full})()
     assert found(facts) == {}
 
@@ -88,32 +87,32 @@ def test_of_several_refusals_the_nearest_is_told_and_one_node_is_enough() -> Non
 def test_a_stuck_migration_beside_a_free_slot_is_a_warning() -> None:
     elsewhere = replace(STUCK, source="z")
     facts, _policy = whole(K, stuck=(elsewhere,))()
-    assert found(facts)[Check.STUCK]["severity"] == "warning"
+    assert found(facts)[Reason.StuckMigration]["severity"] == "warning"
     facts, _policy = whole(K, stuck=tuple(replace(elsewhere, vm=f"v{n}") for n in range(5)))()
-    assert found(facts)[Check.STUCK]["severity"] == "blocker"
+    assert found(facts)[Reason.StuckMigration]["severity"] == "blocker"
 
 
 def test_one_older_peer_of_two_is_a_warning() -> None:
     facts = clean(L)
     old = replace(facts.hosts[2], libvirt_version=8000000)
-    row = found(replace(facts, hosts=(*facts.hosts[:2], old)))[Check.NEWER_TO_OLDER]
+    row = found(replace(facts, hosts=(*facts.hosts[:2], old)))[Reason.NewerToOlder]
     assert (row["severity"], row["subject"]) == ("warning", "host c")
     assert "8.0.0 there and 9.0.0 on a" in row["message"]
 
 
 def test_where_every_peer_is_older_the_hosts_and_the_vm_are_named() -> None:
     """As the observation has it: placement refuses all of them before the preflight asks."""
-    facts, _policy = PLANTS[Check.NEWER_TO_OLDER]()
+    facts, _policy = PLANTS[Reason.NewerToOlder]()
     for name, version in (("a", (7, 2, 0)), ("b", (6, 0, 0)), ("c", (6, 0, 0))):
         node = facts.observation.nodes.get(name) or facts.observation.nodes["b"]
         facts.observation.nodes[name] = replace(node, name=name, version=version)
     rows = result(facts, check(facts, POLICY), {})["findings"]
-    told = {row["subject"]: row for row in rows if row["code"] == Check.NEWER_TO_OLDER.value}
+    told = {row["subject"]: row for row in rows if row["code"] == Reason.NewerToOlder.value}
     assert set(told) == {"host b", "host c", "VM vm0", "VM vm1"}
     assert {row["severity"] for row in told.values()} == {"blocker"}
     assert told["VM vm0"]["about"] == "vm" and told["host b"]["about"] == "node"
     assert "b has an older hypervisor (6.0.0, not 7.2.0)" in told["VM vm0"]["message"]
-    assert Check.NO_TARGET.value not in {row["code"] for row in rows}
+    assert Reason.NoTargetWithCapacity.value not in {row["code"] for row in rows}
 
 
 @pytest.mark.parametrize(
@@ -143,23 +142,25 @@ def test_a_compression_that_qemu_has_no_more_names_the_hosts(
 
 def test_a_vm_without_its_condition_yet_is_waited_for() -> None:
     facts, _policy = vm(K, migratable=None)()
-    assert found(facts)[Check.NOT_KNOWN_YET]["severity"] == "warning"
+    assert found(facts)[Reason.MigratableNotKnown]["severity"] == "warning"
 
 
 def test_a_vm_on_its_way_is_not_running_twice() -> None:
     facts, _policy = twice()
     facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], job=Job())
-    assert Check.RUNNING_TWICE not in found(facts)
+    assert Reason.RunningTwice not in found(facts)
 
 
 def test_a_mark_under_our_own_record_is_not_left_over() -> None:
     facts, _policy = seen(K, stale_mark="evacuationNodeName is a.")()
-    assert Check.LEFT_MARK not in found(replace(facts, own=NodeSeen(record="Run r1.")))
+    assert Reason.LeftoverMark not in found(replace(facts, own=NodeSeen(record="Run r1.")))
 
 
-@pytest.mark.parametrize(("apart", "codes"), [(False, set()), (True, {Check.NO_TARGET})])
+@pytest.mark.parametrize(
+    ("apart", "codes"), [(False, set()), (True, {Reason.NoTargetWithCapacity})]
+)
 def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(
-    apart: bool, codes: set[Check]
+    apart: bool, codes: set[Reason]
 ) -> None:
     facts = clean()
     facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], group="db")

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
-    CHECKS,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
-    Check,
-    Platform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.found import Found
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CATALOGUE,
+    CHECKED,
+    TABLE,
+    Platform,
     Reason,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
@@ -29,13 +26,13 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 
 
-@pytest.mark.parametrize("member", list(Check), ids=lambda member: member.value)
-def test_every_code_is_planted_once_and_found(member: Check) -> None:
+@pytest.mark.parametrize("member", CHECKED, ids=lambda member: member.value)
+def test_every_code_is_planted_once_and_found(member: Reason) -> None:
     assert member in PLANTS, f"nobody plants {member.value}: add it to PLANTS"
     facts, policy = PLANTS[member]()
     told = found(facts, policy)
     assert member in told, sorted(told)
-    row, info = told[member], CHECKS[member]
+    row, info = told[member], CHECKED[member]
     assert facts.platform in info.platforms
     assert row["severity"] == info.severity.value
     for key in ("subject", "sentence", "remedy", "decided_by", "plane"):
@@ -44,12 +41,12 @@ def test_every_code_is_planted_once_and_found(member: Check) -> None:
     assert policy is not POLICY or "VM vm1" not in {row["subject"] for row in told.values()}
 
 
-def test_the_catalogue_has_every_code_and_the_reasons_words() -> None:
-    assert set(CHECKS) == set(Check)
-    reasons = {reason.value: reason for reason in Reason}
-    for member, info in CHECKS.items():
-        if member.value in reasons:
-            assert info.sentence == CATALOGUE[reasons[member.value]].sentence
+def test_a_reason_without_a_check_of_its_own_blocks_its_vm() -> None:
+    lone = next(reason for reason in TABLE if reason not in CHECKED)
+    facts = clean(L, 1)
+    (row,) = rows(facts, [Found(lone, "VM vm0")], {})
+    assert (row["severity"], row["about"], row["code"]) == ("blocker", "vm", lone.value)
+    assert row["sentence"] == TABLE[lone].sentence
 
 
 @pytest.mark.parametrize("platform", [L, K])

@@ -13,27 +13,22 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     PolicyError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
-    CHECKS,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
     check,
     parse_severity,
     result,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
-    About,
-    Check,
-    Severity,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
     NodeSeen,
     PodSeen,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CATALOGUE,
+    CHECKED,
+    TABLE,
+    About,
     Finding,
     Reason,
+    Severity,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
     PLANTS,
@@ -47,20 +42,20 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_of_the_pod() -> (
     None
 ):
-    held = PodSeen("shop/held", Check.DISRUPTION_BUDGET, "b needs 1")
-    odd = PodSeen("shop/odd", Check.POD_UNMANAGED, "it has no controller", whole=True)
+    held = PodSeen("shop/held", Reason.DisruptionBudget, "b needs 1")
+    odd = PodSeen("shop/odd", Reason.PodNotManaged, "it has no controller", whole=True)
     facts = replace(clean(K), pods=(held, odd))
     told = result(facts, check(facts, POLICY), {})
     about = {row["subject"]: row["about"] for row in told["findings"]}
     assert about == {"pod shop/odd": "node", "pod shop/held": "pod"}
     assert len(told["blockers"]) == 2 and told["node_blockers"] == told["blockers"][:1]
     for row in told["findings"]:
-        info = CHECKS[Check(row["code"])]
+        info = CHECKED[Reason(row["code"])]
         assert About(row["about"]) in (info.about, *info.also)
 
 
-@pytest.mark.parametrize("member", list(Check), ids=lambda member: member.value)
-def test_each_code_can_be_raised_lowered_and_ignored(member: Check) -> None:
+@pytest.mark.parametrize("member", CHECKED, ids=lambda member: member.value)
+def test_each_code_can_be_raised_lowered_and_ignored(member: Reason) -> None:
     facts, policy = PLANTS[member]()
     here = check(facts, policy)
     for wanted in Severity:
@@ -70,7 +65,7 @@ def test_each_code_can_be_raised_lowered_and_ignored(member: Check) -> None:
 
 
 def test_a_wrong_severity_is_one_clear_error() -> None:
-    assert parse_severity({"ClockSkew": "blocker"}) == {Check.CLOCK_SKEW: Severity.BLOCKER}
+    assert parse_severity({"ClockSkew": "blocker"}) == {Reason.ClockSkew: Severity.BLOCKER}
     with pytest.raises(PolicyError, match=r"'ClokSkew', which is no code.*Did you mean ClockSkew"):
         parse_severity({"ClokSkew": "blocker"})
     with pytest.raises(PolicyError, match="'fatal': expected is blocker, warning, ignore"):
@@ -87,17 +82,20 @@ def test_a_host_that_does_not_answer_is_a_warning_while_nothing_depends_on_it() 
 def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     facts, _policy = unreachable()
     facts.observation.vms["u0"] = replace(
-        facts.observation.vms["u0"], migratable=False, findings=(Finding(Reason.DISKS, "vda."),)
+        facts.observation.vms["u0"],
+        migratable=False,
+        findings=(Finding(Reason.DisksNotLiveMigratable, "vda."),),
     )
     facts = replace(facts, own=NodeSeen(cordoned_by_others=True))
     told = result(facts, check(facts, POLICY), {})
     assert [row["severity"] for row in told["findings"]] == ["blocker", "blocker", "warning"]
     assert told["blockers"] == [
         "BLOCKER PeerUnreachable host c: no route to host It keeps the slots. -> "
-        + CHECKS[Check.PEER_UNREACHABLE].remedy,
-        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + CATALOGUE[Reason.DISKS].remedy,
+        + CHECKED[Reason.PeerUnreachable].remedy,
+        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> "
+        + TABLE[Reason.DisksNotLiveMigratable].remedy,
     ]
     assert told["node_blockers"] == told["blockers"][:1]
     assert told["cautions"][0].startswith("WARNING CordonedByOthers node a: ")
     assert told["vms_checked"] == 2
-    assert CHECKS[Check.DISKS].about is About.VM
+    assert CHECKED[Reason.DisksNotLiveMigratable].about is About.VM

@@ -138,7 +138,7 @@ def test_a_stop_that_is_not_answered_is_not_asked_for_blindly_again() -> None:
             raise KubeError(0, "no answer")
 
     api = Api("LiveMigrate", lost)
-    assert api.act(Do.SHUTDOWN).reason is Reason.API_ERROR
+    assert api.act(Do.SHUTDOWN).reason is Reason.APIError
     assert api.asked.count("DELETE") == 1 and not api.retried
 
 
@@ -160,7 +160,7 @@ def test_a_guest_that_cannot_be_migrated_any_more_is_not_evicted() -> None:
         return read(path)
 
     api.find = since  # type: ignore[method-assign]
-    assert api.act(Do.MIGRATE).reason is Reason.NOT_KNOWN_YET
+    assert api.act(Do.MIGRATE).reason is Reason.MigratableNotKnown
     assert api.asked == ["GET"]
 
 

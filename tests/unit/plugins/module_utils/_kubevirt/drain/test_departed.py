@@ -127,7 +127,7 @@ def test_where_it_went_once_is_not_where_it_is() -> None:
 def failed(mark: str, *held: str) -> dict[tuple[str, int], Outcome]:
     """How an attempt ended whose request was not answered, of a VM on n1."""
     known = {"u1": Instance("shop", "web", "v1", asked=True)}
-    known["u1"].refused = {"1": [Reason.API_ERROR.value, "Read timed out."]}
+    known["u1"].refused = {"1": [Reason.APIError.value, "Read timed out."]}
     moves: Any = Moves("Failed", [])
     if mark or held:
         moves = SimpleNamespace(migrations_of=lambda *_of: [])
@@ -143,7 +143,7 @@ def failed(mark: str, *held: str) -> dict[tuple[str, int], Outcome]:
 
 def test_a_request_that_was_not_answered_and_worked_was_not_refused() -> None:
     outcome = failed("")[("u1", 1)]
-    assert outcome.finding is not None and outcome.finding.reason is Reason.MIGRATION_FAILED
+    assert outcome.finding is not None and outcome.finding.reason is Reason.MigrationFailed
     assert outcome.work == "m1"  # its migration is there, and failed
     assert failed("n1") == {}  # its mark is there
     assert failed("", "u1") == {}  # it may still come

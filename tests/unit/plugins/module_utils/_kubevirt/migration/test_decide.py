@@ -96,7 +96,7 @@ def test_what_others_began_is_never_withdrawn_by_a_deadline() -> None:
     view = View(vmi(), (migration("m1", "Scheduling"),), 9999.0)
     found = step(view, asked("m1"))
     assert (found.do, found.phase) == (Do.DONE, Phase.BLOCKED)
-    assert found.finding is not None and found.finding.reason is Reason.DEADLINE
+    assert found.finding is not None and found.finding.reason is Reason.DeadlineExceeded
     ours = View(vmi(), (migration("m1", "Scheduling", run="run-0"),), 9999.0)
     assert step(ours, asked("m1")).do is Do.DELETE
 
@@ -126,8 +126,8 @@ def test_killed_between_note_and_request_counts_as_an_attempt() -> None:
 @pytest.mark.parametrize(
     ("state", "phase", "reason"),
     [
-        ({"phase": "Succeeded"}, "Blocked", Reason.STOPPED_BY_ITSELF),
-        ({"phase": "Failed", "reason": "NodeUnresponsive"}, "Blocked", Reason.CRASHED),
+        ({"phase": "Succeeded"}, "Blocked", Reason.StoppedByItself),
+        ({"phase": "Failed", "reason": "NodeUnresponsive"}, "Blocked", Reason.VMCrashed),
     ],
 )
 def test_a_guest_that_has_ended_was_not_moved(state: Obj, phase: str, reason: Reason) -> None:

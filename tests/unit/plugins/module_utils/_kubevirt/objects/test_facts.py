@@ -59,23 +59,23 @@ def test_the_state_of_the_migration_before_is_not_this_ones() -> None:
             429,
             HOOK + "VMI b is configured with an eviction strategy but is not live-migratable",
             "not_migratable",
-            Reason.NOT_KNOWN_YET,
+            Reason.MigratableNotKnown,
         ),
-        (429, HOOK + "Eviction request for target Pod", "target_pod", Reason.INBOUND),
+        (429, HOOK + "Eviction request for target Pod", "target_pod", Reason.InboundMigration),
         (429, "cannot evict hotplug pod: hp associated with running vmi: b", "hotplug", None),
-        (429, HOOK + "kubevirt failed getting the vmi: timeout", "later", Reason.API_ERROR),
+        (429, HOOK + "kubevirt failed getting the vmi: timeout", "later", Reason.APIError),
         (
             500,
             'Internal error occurred: failed calling webhook "virt-launcher-eviction"',
             "later",
-            Reason.WEBHOOK_UNAVAILABLE,
+            Reason.WebhookUnavailable,
         ),
         (
             500,
             "This pod has more than one PodDisruptionBudget, which the eviction subresource "
             "does not support.",
             "budget",
-            Reason.DISRUPTION_BUDGET,
+            Reason.DisruptionBudget,
         ),
         (404, 'pods "x" not found', "gone", None),
     ],
@@ -97,15 +97,15 @@ def test_a_budget_names_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "flags", "reason"),
     [
-        ("Live migration has been aborted", {"abortRequested": True}, Reason.ABORTED),
-        ("Live migration has been aborted", {}, Reason.COMPLETION_TIMEOUT),
-        ("Live migration stuck for 150 seconds and has been aborted", {}, Reason.NO_PROGRESS),
+        ("Live migration has been aborted", {"abortRequested": True}, Reason.AbortRequested),
+        ("Live migration has been aborted", {}, Reason.CompletionTimeout),
+        ("Live migration stuck for 150 seconds and has been aborted", {}, Reason.ProgressTimeout),
         (
             "Live migration is not completed after 9 seconds and has been aborted",
             {},
-            Reason.COMPLETION_TIMEOUT,
+            Reason.CompletionTimeout,
         ),
-        ("Target pod is down", {}, Reason.MIGRATION_FAILED),
+        ("Target pod is down", {}, Reason.MigrationFailed),
     ],
 )
 def test_why_a_migration_failed(text: str, flags: dict[str, bool], reason: Reason) -> None:
@@ -117,7 +117,7 @@ def test_a_condition_that_is_absent_is_not_false() -> None:
     assert facts.migratable(vmi()) == (None, ())
     told = {"type": "LiveMigratable", "status": "False", "reason": "SEVNotLiveMigratable"}
     able, found = facts.migratable(vmi(conditions=[told]))
-    assert able is False and found[0].reason is Reason.SEV
+    assert able is False and found[0].reason is Reason.SEVNotLiveMigratable
     able, found = facts.migratable(vmi(conditions=[{**told, "reason": "NewReason"}]))
     assert able is False and "NewReason" in found[0].message
 

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import (
     TRIES,
     Client,
@@ -21,7 +22,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     KubeError,
     LockHeld,
-    Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
     DRAINS,

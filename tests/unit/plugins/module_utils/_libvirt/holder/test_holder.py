@@ -113,7 +113,7 @@ def test_the_outcome_has_reason_plane_and_message() -> None:
     good = ended(parse_order(ORDER), None, at="b").to_dict()
     assert good["ok"]
     assert (good["reason"], good["plane"], good["message"]) == ("", "", "")
-    bad = ended(parse_order(ORDER), Reason.MIGRATION_FAILED, "no", at="a").to_dict()
+    bad = ended(parse_order(ORDER), Reason.MigrationFailed, "no", at="a").to_dict()
     assert not bad["ok"]
     assert (bad["reason"], bad["plane"], bad["message"]) == ("MigrationFailed", "data", "no")
     assert bad["attempt"] == 2

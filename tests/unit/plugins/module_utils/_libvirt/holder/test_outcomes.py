@@ -185,7 +185,9 @@ def test_a_busy_host_is_given_time_between_two_steps(
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"), [(OFF, Reason.VANISHED), (UP, Reason.RUNNING_TWICE)], ids=lambda x: x.value
+    ("place", "reason"),
+    [(OFF, Reason.VMVanished), (UP, Reason.RunningTwice)],
+    ids=lambda x: x.value,
 )
 def test_what_stands_is_believed(
     monkeypatch: pytest.MonkeyPatch, place: State, reason: Reason

@@ -198,5 +198,5 @@ def test_what_is_paused_before_is_not_migrated_and_stays_so(
     guest.over.set()
     outcome = end(job(guest, monkeypatch, order="migrate"))
     assert outcome.finding is not None
-    assert (outcome.finding.reason, outcome.at) == (Reason.NOT_RUNNING_NORMALLY, "a")
+    assert (outcome.finding.reason, outcome.at) == (Reason.StateNotLiveMigratable, "a")
     assert (guest.called, guest.now) == (False, BY_USER)

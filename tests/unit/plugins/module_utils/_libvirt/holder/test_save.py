@@ -16,7 +16,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -34,6 +33,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     save as holder_save,
 )
@@ -197,7 +197,9 @@ def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
 def test_the_error_of_a_save_that_an_earlier_run_ordered_is_told_of_it() -> None:
     """It was under way when this run began, which took it up."""
     policy = Policy(allow_stop=True, on_not_migratable=OnNotMigratable.SAVE)
-    guest = VM("u", "u", "a", migratable=False, findings=(Finding(Reason.HOST_DEVICE),))
+    guest = VM(
+        "u", "u", "a", migratable=False, findings=(Finding(Reason.HostDeviceNotLiveMigratable),)
+    )
     node = Node("a", boot_id="boot", cordoned=True)
     record = record_of(u={"stop_way": "save", "stop_sent": 5.0, "stop_started": 5.0})
     record = begin(record, "a", "drained", "run-3", 100.0, "boot")

@@ -20,7 +20,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
     decide,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Node,
@@ -31,6 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (

@@ -236,7 +236,7 @@ def cpu(mode: str, kind: str = "kvm") -> DomainSpec:
 )
 def test_cpu(spec: DomainSpec, conn: Conn, words: str) -> None:
     found = compare_cpu(conn, spec, SOURCE, TARGET)
-    assert [f.reason for f in found] == ([Reason.CPU_MODEL] if words else [])
+    assert [f.reason for f in found] == ([Reason.CPUModelNotLiveMigratable] if words else [])
     assert all(words in f.message and "host-b" in f.message for f in found)
 
 

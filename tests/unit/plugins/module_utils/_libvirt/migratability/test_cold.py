@@ -60,11 +60,14 @@ def reasons(
 @pytest.mark.parametrize(
     ("domain", "reason"),
     [
-        (spec(), Reason.DISKS),
-        (spec(nvram="/var/lib/libvirt/qemu/nvram/web.fd", disks=()), Reason.DISKS),
-        (spec(tpms=(TpmSpec("tpm-crb", "emulator"),), disks=()), Reason.TPM_STATE),
-        (spec(memory_modules=(MemoryModule("nvdimm", source="/p"),), disks=()), Reason.HOTPLUG),
-        (medium("requisite"), Reason.DISKS),
+        (spec(), Reason.DisksNotLiveMigratable),
+        (spec(nvram="/var/lib/libvirt/qemu/nvram/web.fd", disks=()), Reason.DisksNotLiveMigratable),
+        (spec(tpms=(TpmSpec("tpm-crb", "emulator"),), disks=()), Reason.TPMStateNotLiveMigratable),
+        (
+            spec(memory_modules=(MemoryModule("nvdimm", source="/p"),), disks=()),
+            Reason.HotplugNotLiveMigratable,
+        ),
+        (medium("requisite"), Reason.DisksNotLiveMigratable),
     ],
 )
 def test_what_is_not_on_shared_storage_stays(domain: DomainSpec, reason: Reason) -> None:
@@ -76,19 +79,31 @@ def test_what_is_not_on_shared_storage_stays(domain: DomainSpec, reason: Reason)
 @pytest.mark.parametrize(
     ("domain", "runtime", "reason"),
     [
-        (spec(), Runtime(snapshots=2), Reason.SNAPSHOTS),
-        (spec(), Runtime(checkpoints=1), Reason.CHECKPOINTS),
-        (spec(qemu_extras=("-drive",)), Runtime(), Reason.QEMU_COMMANDLINE),
-        (spec(), Runtime(managed_save=True), Reason.NOT_RUNNING_NORMALLY),
-        (spec(host_devices=(HostDeviceSpec("pci", "3b"),)), Runtime(), Reason.HOST_DEVICE),
+        (spec(), Runtime(snapshots=2), Reason.SnapshotsPresent),
+        (spec(), Runtime(checkpoints=1), Reason.CheckpointsPresent),
+        (spec(qemu_extras=("-drive",)), Runtime(), Reason.QEMUCommandLineNotDeclared),
+        (spec(), Runtime(managed_save=True), Reason.StateNotLiveMigratable),
+        (
+            spec(host_devices=(HostDeviceSpec("pci", "3b"),)),
+            Runtime(),
+            Reason.HostDeviceNotLiveMigratable,
+        ),
         (
             spec(host_devices=(HostDeviceSpec("interface", "3b", "transient"),)),
             Runtime(),
-            Reason.HOST_DEVICE,
+            Reason.HostDeviceNotLiveMigratable,
         ),
-        (spec(interfaces=(InterfaceSpec("vdpa", device="/dev/v"),)), Runtime(), Reason.INTERFACE),
-        (spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),)), Runtime(), Reason.TPM_STATE),
-        (disk(type="nvme"), Runtime(), Reason.DISKS),
+        (
+            spec(interfaces=(InterfaceSpec("vdpa", device="/dev/v"),)),
+            Runtime(),
+            Reason.InterfaceNotLiveMigratable,
+        ),
+        (
+            spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),)),
+            Runtime(),
+            Reason.TPMStateNotLiveMigratable,
+        ),
+        (disk(type="nvme"), Runtime(), Reason.DisksNotLiveMigratable),
     ],
 )
 def test_what_stays_whatever_is_shared(

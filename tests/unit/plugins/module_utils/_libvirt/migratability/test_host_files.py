@@ -62,7 +62,7 @@ def missing(conn: Conn, boot: str = "", devices: str = "", top: str = "") -> lis
         f"<devices>{devices}</devices></domain>"
     )
     found = missing_files(conn, parse_domain(xml), TARGET)
-    assert {finding.reason for finding in found} <= {Reason.FILE_MISSING}
+    assert {finding.reason for finding in found} <= {Reason.FileMissing}
     return [finding.message for finding in found]
 
 

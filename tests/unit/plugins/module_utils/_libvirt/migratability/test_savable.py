@@ -31,10 +31,10 @@ def test_a_domain_that_can_be_saved() -> None:
 @pytest.mark.parametrize(
     ("xml", "runtime", "reason"),
     [
-        (domain(), Runtime(persistent=False), Reason.TRANSIENT),
-        (domain(), Runtime(block_jobs=("vda",)), Reason.BLOCK_JOB),
-        (domain(hostdev("pci")), Runtime(), Reason.HOST_DEVICE),
-        (domain(top="<launchSecurity type='sev'/>"), Runtime(), Reason.SEV),
+        (domain(), Runtime(persistent=False), Reason.TransientDomain),
+        (domain(), Runtime(block_jobs=("vda",)), Reason.BlockJobRunning),
+        (domain(hostdev("pci")), Runtime(), Reason.HostDeviceNotLiveMigratable),
+        (domain(top="<launchSecurity type='sev'/>"), Runtime(), Reason.SEVNotLiveMigratable),
     ],
 )
 def test_a_domain_that_cannot_be_saved(xml: str, runtime: Runtime, reason: Reason) -> None:
@@ -48,7 +48,7 @@ def test_snapshots_do_not_keep_it_from_being_saved() -> None:
 @pytest.mark.parametrize("what", ["restart", "preserve", "rename-restart"])
 def test_what_does_not_go_off_when_it_powers_off_is_known(what: str) -> None:
     found = shutdown_findings(parse_domain(domain(top=f"<on_poweroff>{what}</on_poweroff>")))
-    assert [f.reason for f in found] == [Reason.RESTARTS]
+    assert [f.reason for f in found] == [Reason.RestartsOnPowerOff]
     assert what in found[0].message
 
 

@@ -99,15 +99,23 @@ def found(
 @pytest.mark.parametrize(
     ("devices", "reason", "names"),
     [
-        ("<emulator>/opt/gone</emulator>", Reason.EMULATOR, "/opt/gone"),
-        (at("10.0.0.7"), Reason.GRAPHICS, "10.0.0.7"),
-        (at("fd00::7"), Reason.GRAPHICS, "fd00::7"),
-        (vnc("", "<listen type='network' network='dmz'/>"), Reason.GRAPHICS, "'dmz'"),
-        (vnc("port='5951' autoport='no'"), Reason.GRAPHICS, "5951, which db-1 has"),
-        (vnc("port='5951'"), Reason.GRAPHICS, "5951"),
-        (vnc("tlsPort='5951'", kind="spice"), Reason.GRAPHICS, "SPICE"),
-        (hostdev("pci", teaming=TEAMING), Reason.HOST_DEVICE, "0000:3b:02.1"),
-        (VF.format(""), Reason.HOST_DEVICE, "0000:3b:02.1"),
+        ("<emulator>/opt/gone</emulator>", Reason.EmulatorMissing, "/opt/gone"),
+        (at("10.0.0.7"), Reason.GraphicsNotLiveMigratable, "10.0.0.7"),
+        (at("fd00::7"), Reason.GraphicsNotLiveMigratable, "fd00::7"),
+        (
+            vnc("", "<listen type='network' network='dmz'/>"),
+            Reason.GraphicsNotLiveMigratable,
+            "'dmz'",
+        ),
+        (
+            vnc("port='5951' autoport='no'"),
+            Reason.GraphicsNotLiveMigratable,
+            "5951, which db-1 has",
+        ),
+        (vnc("port='5951'"), Reason.GraphicsNotLiveMigratable, "5951"),
+        (vnc("tlsPort='5951'", kind="spice"), Reason.GraphicsNotLiveMigratable, "SPICE"),
+        (hostdev("pci", teaming=TEAMING), Reason.HostDeviceNotLiveMigratable, "0000:3b:02.1"),
+        (VF.format(""), Reason.HostDeviceNotLiveMigratable, "0000:3b:02.1"),
     ],
 )
 def test_what_the_target_lacks(devices: str, reason: Reason, names: str) -> None:

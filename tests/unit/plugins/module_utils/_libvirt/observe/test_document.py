@@ -63,7 +63,11 @@ def test_a_full_one() -> None:
         "host-a",
         Runtime(autostart=True),
         migratable=False,
-        findings=(Finding(Reason.SEV), Finding(Reason.HOST_DEVICE), Finding(Reason.SEV)),
+        findings=(
+            Finding(Reason.SEVNotLiveMigratable),
+            Finding(Reason.HostDeviceNotLiveMigratable),
+            Finding(Reason.SEVNotLiveMigratable),
+        ),
         method=MigrationMethod.BLOCK,
         views={"vda": DiskView(False)},
         dirty_rate_mib=12.5,

@@ -18,7 +18,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
     Situation,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.engine import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     State,
 )
@@ -28,6 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     host,

@@ -165,7 +165,7 @@ def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch)
     vm = seen(monkeypatch, "VIR_ERR_OPERATION_TIMEOUT")
     assert (vm.state, vm.name, vm.memory_mib, vm.active) == (State.RUNNING, "web", 2 * GIB, True)
     assert (vm.migratable, vm.known) == (None, False)
-    assert vm.findings[0].reason is Reason.NOT_KNOWN_YET
+    assert vm.findings[0].reason is Reason.MigratableNotKnown
     assert "state change lock" in vm.findings[0].message
 
 

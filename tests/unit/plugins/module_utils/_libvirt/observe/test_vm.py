@@ -119,9 +119,12 @@ def facts_of(
 def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     vm = read(monkeypatch, (), ["nightly"])
     cold = [finding.reason for finding in vm.cold_findings]
-    assert cold == [Reason.CHECKPOINTS, Reason.DISKS]
-    assert [finding.reason for finding in vm.findings] == [Reason.VIRTIOFS, Reason.CHECKPOINTS]
-    assert [finding.reason for finding in vm.save_findings] == [Reason.VIRTIOFS]
+    assert cold == [Reason.CheckpointsPresent, Reason.DisksNotLiveMigratable]
+    assert [finding.reason for finding in vm.findings] == [
+        Reason.VirtIOFSNotLiveMigratable,
+        Reason.CheckpointsPresent,
+    ]
+    assert [finding.reason for finding in vm.save_findings] == [Reason.VirtIOFSNotLiveMigratable]
 
 
 def test_what_is_declared_as_shared_can_be_moved_while_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,8 +196,12 @@ def test_a_peer_that_breaks_at_the_question_has_not_answered(
     found = facts_of(monkeypatch, peers=peers, cpu=(cpu, cpu))
     assert found.asked == {"takes", "refuses"}
     why = {name: findings[0].reason for name, findings in found.refused_by.items()}
-    unreachable = Reason.PEER_UNREACHABLE
-    assert why == {"refuses": Reason.CPU_MODEL, "hangs": unreachable, "breaks": unreachable}
+    unreachable = Reason.PeerUnreachable
+    assert why == {
+        "refuses": Reason.CPUModelNotLiveMigratable,
+        "hangs": unreachable,
+        "breaks": unreachable,
+    }
 
 
 @pytest.mark.parametrize(
@@ -218,7 +225,7 @@ def test_off_it_takes_the_cpu_that_it_finds(
     monkeypatch.setattr(vm_facts, "target_views", lambda *_args: {})
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     found = facts_of(monkeypatch, peers=(peer("b", 0),), cpu=(live, defined))
-    assert found.refused_by["b"][0].reason is Reason.CPU_MODEL
+    assert found.refused_by["b"][0].reason is Reason.CPUModelNotLiveMigratable
     assert bool(found.cold_refused_by) is refuses
 
 
@@ -233,10 +240,14 @@ def test_a_disk_that_is_only_defined_keeps_it_here_running_or_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     facts = facts_of(monkeypatch, ("/nvram",), pending=LOCAL)
-    said = [(f.reason, f.message) for f in facts.findings if f.reason is not Reason.VIRTIOFS]
-    assert [reason for reason, _text in said] == [Reason.PENDING_CHANGES]
+    said = [
+        (f.reason, f.message)
+        for f in facts.findings
+        if f.reason is not Reason.VirtIOFSNotLiveMigratable
+    ]
+    assert [reason for reason, _text in said] == [Reason.PendingChanges]
     assert "Disk vdb (/i/data) is local" in said[0][1]
-    assert [finding.reason for finding in facts.cold_findings] == [Reason.DISKS]
+    assert [finding.reason for finding in facts.cold_findings] == [Reason.DisksNotLiveMigratable]
     assert facts.next_start == (
         "What it starts with next differs from what runs: disk vdb (/i/data)."
     )
@@ -256,7 +267,7 @@ def test_a_network_that_is_only_defined_is_asked_of_each_target(
     found = facts_of(monkeypatch, peers=(having, lacking), pending=DMZ)
     assert set(found.refused_by) == set(found.cold_refused_by) == {"c"}
     (live,), (cold,) = found.refused_by["c"], found.cold_refused_by["c"]
-    assert (live.reason, cold.reason) == (Reason.PENDING_CHANGES, Reason.INTERFACE)
+    assert (live.reason, cold.reason) == (Reason.PendingChanges, Reason.InterfaceNotLiveMigratable)
     assert "'dmz'" in live.message and "'dmz'" in cold.message
 
 
@@ -266,7 +277,7 @@ def test_a_medium_that_is_only_defined_keeps_nothing_here(monkeypatch: pytest.Mo
     iso = LOCAL.replace("'disk'", "'cdrom'")
     found = facts_of(monkeypatch, ("/nvram",), peers=(peer("b", 1),), pending=iso)
     reasons = {finding.reason for finding in (*found.findings, *found.refused_by.get("b", ()))}
-    assert Reason.PENDING_CHANGES not in reasons
+    assert Reason.PendingChanges not in reasons
     assert "/i/data" in found.next_start
 
 

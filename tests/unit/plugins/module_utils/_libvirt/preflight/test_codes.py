@@ -29,15 +29,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.catalogue import (
-    CHECKS,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.codes import (
-    Check,
-    Platform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CHECKED,
     Finding,
+    Platform,
     Reason,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
@@ -90,7 +85,7 @@ def twice(fleet: Fleet) -> None:
 
 def medium(fleet: Fleet) -> None:
     volume = {"target": "sda", "device": "cdrom", "source": "/iso/tools.iso", "shared": False}
-    why = (MediumMissing(Reason.DISKS, "b does not have it: eject it.", "sda"),)
+    why = (MediumMissing(Reason.DisksNotLiveMigratable, "b does not have it: eject it.", "sda"),)
     fleet.vm(document={"volumes": [volume]}, refused_by={"b": why, "c": why})
 
 
@@ -118,90 +113,120 @@ def undeclared(fleet: Fleet) -> None:
     fleet.configs["b"] = replace(fleet.configs["b"], memory_mib=0)
 
 
-Look = Callable[[Fleet], dict[Check, dict[str, Any]]]
+Look = Callable[[Fleet], dict[Reason, dict[str, Any]]]
 SKEWED = (Measured("a", 0.2), Measured("b", 0.4), Measured("c", 90.0))
 
-PLANTS: dict[Check, Callable[[Fleet], Any]] = {
+PLANTS: dict[Reason, Callable[[Fleet], Any]] = {
     **{
-        Check(reason.value): source(reason)
+        Reason(reason.value): source(reason)
         for reason in (
-            *(Reason.DISKS, Reason.INTERFACE, Reason.HOTPLUG, Reason.VIRTIOFS, Reason.HOST_DEVICE),
-            *(Reason.SEV, Reason.SECURE_EXECUTION, Reason.TDX, Reason.HYPERV_PASSTHROUGH),
-            *(Reason.PERSISTENT_RESERVATION, Reason.SNAPSHOTS, Reason.BLOCK_JOB, Reason.TPM_STATE),
-            *(Reason.SHARED_MEMORY, Reason.LAUNCH_SECURITY, Reason.QEMU_COMMANDLINE),
-            *(Reason.QEMU_BLOCKS, Reason.CHECKPOINTS, Reason.PENDING_CHANGES),
+            *(
+                Reason.DisksNotLiveMigratable,
+                Reason.InterfaceNotLiveMigratable,
+                Reason.HotplugNotLiveMigratable,
+                Reason.VirtIOFSNotLiveMigratable,
+                Reason.HostDeviceNotLiveMigratable,
+            ),
+            *(
+                Reason.SEVNotLiveMigratable,
+                Reason.SecureExecutionNotLiveMigratable,
+                Reason.TDXNotLiveMigratable,
+                Reason.HypervPassthroughNotLiveMigratable,
+            ),
+            *(
+                Reason.PersistentReservationNotLiveMigratable,
+                Reason.SnapshotsPresent,
+                Reason.BlockJobRunning,
+                Reason.TPMStateNotLiveMigratable,
+            ),
+            *(
+                Reason.SharedMemoryNotLiveMigratable,
+                Reason.LaunchSecurityNotLiveMigratable,
+                Reason.QEMUCommandLineNotDeclared,
+            ),
+            *(Reason.MigrationBlockedByQEMU, Reason.CheckpointsPresent, Reason.PendingChanges),
         )
     },
     **{
-        Check(reason.value): target(reason)
+        Reason(reason.value): target(reason)
         for reason in (
-            *(Reason.CPU_MODEL, Reason.MACHINE_TYPE, Reason.NAME_TAKEN, Reason.SECRET),
-            *(Reason.HUGEPAGES, Reason.PINNING, Reason.EMULATOR, Reason.GRAPHICS),
-            Reason.FILE_MISSING,
+            *(
+                Reason.CPUModelNotLiveMigratable,
+                Reason.MachineTypeMissing,
+                Reason.NameTaken,
+                Reason.SecretMissing,
+            ),
+            *(
+                Reason.HugepagesMissing,
+                Reason.PinningNotLiveMigratable,
+                Reason.EmulatorMissing,
+                Reason.GraphicsNotLiveMigratable,
+            ),
+            Reason.FileMissing,
         )
     },
-    Check.NOT_RUNNING_NORMALLY: lambda fleet: fleet.vm(state=State.PAUSED),
-    Check.NOT_KNOWN_YET: lambda fleet: fleet.vm(
-        migratable=None, findings=(Finding(Reason.NOT_KNOWN_YET, "no XML"),)
+    Reason.StateNotLiveMigratable: lambda fleet: fleet.vm(state=State.PAUSED),
+    Reason.MigratableNotKnown: lambda fleet: fleet.vm(
+        migratable=None, findings=(Finding(Reason.MigratableNotKnown, "no XML"),)
     ),
-    Check.NO_TARGET: lambda fleet: fleet.vm(memory_mib=10**6),
-    Check.LAST_NODE: all_cordoned,
-    Check.FLEET_TOO_FULL: too_full,
-    Check.NEWER_TO_OLDER: older,
-    Check.CAPACITY: undeclared,
-    Check.STORAGE_HERE: lambda fleet: fleet.copied.update({UUID(0): ("vda",)}),
-    Check.LOCAL_MEDIUM: medium,
-    Check.EXTERNAL_OWNER: lambda fleet: fleet.vm(declared_strategy="External"),
-    Check.STOP_NOT_ALLOWED: lambda fleet: fleet.vm(declared_strategy="None"),
-    Check.CRASHED: lambda fleet: fleet.vm(state=State.CRASHED),
-    Check.RUNNING_TWICE: twice,
-    Check.POSTCOPY_BROKEN: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
-    Check.STARTS_WITH_HOST: lambda fleet: fleet.vm(state=State.SHUTOFF, autostart=True),
-    Check.MANAGED_SAVE: lambda fleet: fleet.vm(state=State.SHUTOFF, managed_save=True),
-    Check.IN_FLIGHT: lambda fleet: fleet.vm(job=Job(elapsed=12.0)),
-    Check.INBOUND: inbound,
-    Check.STUCK: stale,
-    Check.LEFT_MARK: lambda fleet: fleet.vm(marked=True),
-    Check.LEFT_CLAIM: claim,
-    Check.RECORD: record,
-    Check.CORDONED: cordon,
-    Check.PEER_UNREACHABLE: unreachable,
-    Check.RUNS_THE_MAINTENANCE: lambda fleet: fleet.vm(
+    Reason.NoTargetWithCapacity: lambda fleet: fleet.vm(memory_mib=10**6),
+    Reason.LastSchedulableNode: all_cordoned,
+    Reason.FleetTooFull: too_full,
+    Reason.NewerToOlder: older,
+    Reason.CapacityNotDeclared: undeclared,
+    Reason.StorageOnlyHere: lambda fleet: fleet.copied.update({UUID(0): ("vda",)}),
+    Reason.LocalMedium: medium,
+    Reason.ExternalOwner: lambda fleet: fleet.vm(declared_strategy="External"),
+    Reason.StopNotAllowed: lambda fleet: fleet.vm(declared_strategy="None"),
+    Reason.VMCrashed: lambda fleet: fleet.vm(state=State.CRASHED),
+    Reason.RunningTwice: twice,
+    Reason.PostCopyBroken: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
+    Reason.StartsWithHost: lambda fleet: fleet.vm(state=State.SHUTOFF, autostart=True),
+    Reason.ManagedSavePresent: lambda fleet: fleet.vm(state=State.SHUTOFF, managed_save=True),
+    Reason.MigrationInFlight: lambda fleet: fleet.vm(job=Job(elapsed=12.0)),
+    Reason.InboundMigration: inbound,
+    Reason.StuckMigration: stale,
+    Reason.LeftoverMark: lambda fleet: fleet.vm(marked=True),
+    Reason.LeftoverClaim: claim,
+    Reason.MaintenanceUnderWay: record,
+    Reason.CordonedByOthers: cordon,
+    Reason.PeerUnreachable: unreachable,
+    Reason.RunsTheMaintenance: lambda fleet: fleet.vm(
         control_node="It is us.", migratable=False, declared_strategy="None"
     ),
 }
 
 
-def _transient(fleet: Fleet) -> dict[Check, dict[str, Any]]:
-    source(Reason.DISKS)(fleet)
-    fleet.vm(save_findings=(Finding(Reason.TRANSIENT, "It is transient."),))
+def _transient(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
+    source(Reason.DisksNotLiveMigratable)(fleet)
+    fleet.vm(save_findings=(Finding(Reason.TransientDomain, "It is transient."),))
     return fleet.look(Policy(on_not_migratable=OnNotMigratable.SAVE, allow_stop=True))
 
 
-def _restarts(fleet: Fleet) -> dict[Check, dict[str, Any]]:
-    source(Reason.DISKS)(fleet)
-    fleet.vm(shutdown_findings=(Finding(Reason.RESTARTS, "on_poweroff is restart."),))
+def _restarts(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
+    source(Reason.DisksNotLiveMigratable)(fleet)
+    fleet.vm(shutdown_findings=(Finding(Reason.RestartsOnPowerOff, "on_poweroff is restart."),))
     return fleet.look(Policy(on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True))
 
 
-def _undecided(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+def _undecided(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
     fleet.vm(document={"dirty_rate": None})
     fleet.obs.vms.pop(UUID(1))
     raw = [{"name": "writers", "when": "dirty_rate > `100`", "strategy": "External"}]
     return fleet.look(Policy(rules=compile_rules(raw, MigrationSettings())))
 
 
-def _skipped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
-    source(Reason.DISKS)(fleet)
+def _skipped(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
+    source(Reason.DisksNotLiveMigratable)(fleet)
     return fleet.look(Policy(on_not_migratable=OnNotMigratable.SKIP))
 
 
-def _stopped(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+def _stopped(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
     fleet.vm(declared_strategy="None")
     return fleet.look(Policy(allow_stop=True))
 
 
-def _compressed(fleet: Fleet) -> dict[Check, dict[str, Any]]:
+def _compressed(fleet: Fleet) -> dict[Reason, dict[str, Any]]:
     for name in "abc":
         fleet.facts[name] = HostFacts(libvirt_version=11003000, hypervisor_version=10000000)
     return fleet.look(Policy(migration=MigrationSettings(tls=True, compression=("mt",))))
@@ -210,40 +235,40 @@ def _compressed(fleet: Fleet) -> dict[Check, dict[str, Any]]:
 BARE = tuple(Measured(name, 0.1, None, PKI, ["server-cert.pem"]) for name in "abc")
 
 # These need an option as well.
-WITH: dict[Check, Look] = {
-    Check.TRANSIENT: _transient,
-    Check.RESTARTS: _restarts,
-    Check.UNDECIDED: _undecided,
-    Check.SKIPPED: _skipped,
-    Check.STAYS_OFF: _stopped,
-    Check.POST_COPY: lambda fleet: fleet.look(POST_COPY, CLOSED),
-    Check.IN_THE_CLEAR: lambda fleet: fleet.look(Policy()),
-    Check.CERTIFICATES: lambda fleet: fleet.look(measured=BARE),
-    Check.COMPRESSION: _compressed,
-    Check.CLOCK_SKEW: lambda fleet: fleet.look(measured=SKEWED),
-    Check.NOT_CHECKED: lambda fleet: fleet.look(POST_COPY),
+WITH: dict[Reason, Look] = {
+    Reason.TransientDomain: _transient,
+    Reason.RestartsOnPowerOff: _restarts,
+    Reason.Undecided: _undecided,
+    Reason.SkippedByPolicy: _skipped,
+    Reason.StaysOff: _stopped,
+    Reason.PostCopyNotPermitted: lambda fleet: fleet.look(POST_COPY, CLOSED),
+    Reason.MigrationInTheClear: lambda fleet: fleet.look(Policy()),
+    Reason.QEMUCertificatesMissing: lambda fleet: fleet.look(measured=BARE),
+    Reason.CompressionNotSupported: _compressed,
+    Reason.ClockSkew: lambda fleet: fleet.look(measured=SKEWED),
+    Reason.NotChecked: lambda fleet: fleet.look(POST_COPY),
 }
 
 
 def test_every_code_of_this_platform_is_planted_here() -> None:
-    here = {c for c, info in CHECKS.items() if Platform.LIBVIRT in info.platforms}
+    here = {c for c, info in CHECKED.items() if Platform.LIBVIRT in info.platforms}
     assert here == set(PLANTS) | set(WITH)
 
 
 @pytest.mark.parametrize("member", [*PLANTS, *WITH], ids=lambda member: member.value)
-def test_what_is_planted_is_found(fleet: Fleet, member: Check) -> None:
+def test_what_is_planted_is_found(fleet: Fleet, member: Reason) -> None:
     if member in PLANTS:
         PLANTS[member](fleet)
         told = fleet.look()
     else:
         told = WITH[member](fleet)
     assert member in told, sorted(told)
-    assert told[member]["severity"] == CHECKS[member].severity.value
+    assert told[member]["severity"] == CHECKED[member].severity.value
 
 
 def dead(fleet: Fleet, name: str) -> str:
     fleet.obs.nodes[name] = Node(name, reachable=False, message="no route to host")
-    found = fleet.look()[Check.PEER_UNREACHABLE]
+    found = fleet.look()[Reason.PeerUnreachable]
     return f"{found['severity']} {found['message']}"
 
 
@@ -261,5 +286,5 @@ def test_a_clean_fleet_has_none(fleet: Fleet) -> None:
 
 
 def test_every_code_meets_libvirt_on_real_hosts_or_cannot() -> None:
-    codes = {check.value for check, info in CHECKS.items() if Platform.LIBVIRT in info.platforms}
+    codes = {check.value for check, info in CHECKED.items() if Platform.LIBVIRT in info.platforms}
     assert codes - set(test_reasons.TOLD) == test_reasons.NOT_HERE | test_reasons.ELSEWHERE

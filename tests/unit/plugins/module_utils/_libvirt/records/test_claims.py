@@ -115,9 +115,9 @@ CLAIM, SLOT = f"resv.{VM}.96.a", f"slot.{VM}.a"
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("cannot allocate 185 bytes in file 'x': No space left on device", Reason.STORE_FULL),
-        ("cannot create file 'x': Disk quota exceeded", Reason.STORE_FULL),
-        ("Cannot recv data: Connection reset by peer", Reason.PEER_UNREACHABLE),
+        ("cannot allocate 185 bytes in file 'x': No space left on device", Reason.TargetStoreFull),
+        ("cannot create file 'x': Disk quota exceeded", Reason.TargetStoreFull),
+        ("Cannot recv data: Connection reset by peer", Reason.PeerUnreachable),
     ],
 )
 def test_a_target_without_space_is_not_one_that_does_not_answer(
@@ -244,7 +244,7 @@ def test_with_any_one_keeper_off_the_limit_holds(down: str, known: bool) -> None
     hosts = fleet(down)
     assert of(hosts, "d", known=known).claim([wish("d", 1)], ONE) == {uuid(1): None}
     refused = of(hosts, "e", known=known).claim([wish("e", 2)], ONE)[uuid(2)]
-    assert refused.reason is Reason.WAITING_FOR_SLOT
+    assert refused.reason is Reason.WaitingForSlot
     assert not any(uuid(2) in name for host in hosts.values() for name in host.volumes)
 
 
@@ -252,7 +252,7 @@ def test_with_any_one_keeper_off_the_limit_holds(down: str, known: bool) -> None
 def test_without_most_of_the_keepers_nothing_begins_and_they_are_named(down: str) -> None:
     hosts = fleet(down)
     refused = of(hosts, "d").claim([wish("d", 1)], ONE)[uuid(1)]
-    assert refused.reason is Reason.PEER_UNREACHABLE
+    assert refused.reason is Reason.PeerUnreachable
     assert all(f"{name}: it did not answer" in refused.message for name in down)
     assert not any(host.volumes for host in hosts.values())
 
@@ -272,7 +272,7 @@ def test_two_halves_that_do_not_see_the_same_keepers_cannot_both_win() -> None:
     for name in "ab":  # the other side of the cut
         hosts[name].up = False
     refused = of(hosts, "e").claim([wish("e", 2)], ONE)[uuid(2)]
-    assert refused.reason is Reason.PEER_UNREACHABLE
+    assert refused.reason is Reason.PeerUnreachable
 
 
 def test_a_claim_is_given_back_though_a_keeper_is_off() -> None:

@@ -202,7 +202,7 @@ def test_damaged_definitions_that_no_peer_has_are_an_error_and_nothing_is_writte
     world.hosts["c"].gone = True
     before, asked = world.written(), len(world.asked)
     (refused,) = world.stop(world.run(), "web").values()
-    assert refused.reason is Reason.STOP_FAILED
+    assert refused.reason is Reason.StopFailed
     for word in ("definitions.1 ", "job", "c (", "no answer", "no VM is moved or stopped"):
         assert word in refused.message
     world.hosts["c"].gone = False  # meanwhile
@@ -211,7 +211,7 @@ def test_damaged_definitions_that_no_peer_has_are_an_error_and_nothing_is_writte
     before["c"][copy] = NOISE
     world.run().renew_copies(world.record)
     finding = world.start()["job"]
-    assert finding.reason is Reason.CANNOT_START
+    assert finding.reason is Reason.CannotStart
     assert "its definition is neither" in finding.message
     assert world.written() == before
     assert (len(world.asked), world.source.started) == (asked, [])
@@ -362,8 +362,8 @@ def test_what_cannot_be_written_down_is_reported_per_vm_and_nothing_is_asked(wor
     ]
     world.record.vms["job"].stop_way = "shutdown"
     refused = run.apply(actions, world.record)
-    assert refused["web"].reason is Reason.MIGRATION_FAILED
-    assert refused["job"].reason is Reason.STOP_FAILED
+    assert refused["web"].reason is Reason.MigrationFailed
+    assert refused["job"].reason is Reason.StopFailed
     assert "no space left" in refused["web"].message
     assert "Nothing was done" in refused["job"].message
     assert world.asked == []
@@ -381,7 +381,7 @@ def test_a_transient_vm_is_not_stopped_while_no_peer_takes_a_copy(world: World) 
     run = world.run()
     refused = world.stop(run, "web", "job")
     assert list(refused) == ["job"]
-    assert refused["job"].reason is Reason.STOP_FAILED
+    assert refused["job"].reason is Reason.StopFailed
     for word in ("transient", "no answer", "no space left", "Nothing was done"):
         assert word in refused["job"].message
     assert world.asked == ["web"]

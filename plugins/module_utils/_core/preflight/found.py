@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One finding of the preflight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..reasons.reason import About, Reason
+
+LISTED = 5  # names in one sentence
+
+
+@dataclass(frozen=True)
+class Found:
+    """`message`: the particulars. `soft`: the drain gets over it by itself.
+
+    `decided_by`: what made it so for this subject (a rule, a declaration); empty: the fact alone.
+    `about`: one of the table's others; None: the table's.
+    """
+
+    reason: Reason
+    subject: str
+    message: str = ""
+    soft: bool = False
+    decided_by: str = ""
+    about: About | None = None
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

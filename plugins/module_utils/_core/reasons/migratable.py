@@ -1,0 +1,311 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rows: why a VM cannot migrate, known in advance."""
+
+from __future__ import annotations
+
+from .codes import Reason
+from .row import BOTH, CONDITION, LIBVIRT, XML, About, Preflight, Row, Words
+
+ROWS: dict[Reason, Row] = {
+    Reason.DisksNotLiveMigratable: Row(
+        "A disk is local and cannot be copied, or the target has different data at its path.",
+        "Move the disk and its backing files to shared storage, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A volume of the VM cannot be used by two nodes at a time.",
+            "Put it on a claim with ReadWriteMany, or choose on_not_migratable.",
+        ),
+        lasting=True,
+        preflight=Preflight(
+            BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION
+        ),
+    ),
+    Reason.InterfaceNotLiveMigratable: Row(
+        "A network or bridge of the VM does not exist on the target.",
+        "Create or start the network on the target, or choose another target.",
+        on_kubevirt=Words(
+            "An interface of the VM has a binding that cannot migrate.",
+            (
+                "Give the interface a binding that can migrate (masquerade), or choose "
+                "on_not_migratable."
+            ),
+        ),
+        lasting=True,
+        preflight=Preflight(BOTH, "the domain's XML; the target's networks", on_kubevirt=CONDITION),
+    ),
+    Reason.HotplugNotLiveMigratable: Row(
+        "A hotplugged device keeps the VM on its host.",
+        "Unplug the device, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A hotplugged volume or interface keeps the VM on its node.",
+            "Unplug it, or choose on_not_migratable.",
+        ),
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.VirtIOFSNotLiveMigratable: Row(
+        "A host directory is shared into the VM (virtiofs or 9p).",
+        "Unmount and detach the share, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A filesystem is shared into the VM by virtiofs.",
+            (
+                "Enable its live migration in KubeVirt, remove the share, or choose "
+                "on_not_migratable."
+            ),
+        ),
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.HostDeviceNotLiveMigratable: Row(
+        "A device of the host is passed through to the VM.",
+        "Detach the device, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A device of the node is passed through to the VM.",
+            "Remove the device from the VM, or choose on_not_migratable.",
+        ),
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.SEVNotLiveMigratable: Row(
+        "The VM's memory is encrypted by AMD SEV.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.SecureExecutionNotLiveMigratable: Row(
+        "The VM runs with IBM Secure Execution.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.TDXNotLiveMigratable: Row(
+        "The VM is an Intel TDX guest.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.HypervPassthroughNotLiveMigratable: Row(
+        "The VM uses Hyper-V features in passthrough mode.",
+        "Name the features that the VM needs instead of passthrough.",
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.PersistentReservationNotLiveMigratable: Row(
+        "A disk uses SCSI persistent reservations, which stay with the host.",
+        "Release the reservation, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A disk uses SCSI persistent reservations, which stay with the node.",
+            "Release the reservation, or choose on_not_migratable.",
+        ),
+        lasting=True,
+        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+    ),
+    Reason.CPUModelNotLiveMigratable: Row(
+        "The VM's CPU cannot run on the target.",
+        "Give the VM a CPU model that both hosts have, or choose another target.",
+        on_kubevirt=Words(
+            "The VM's CPU cannot run on another node.",
+            "Give the VM a named CPU model that several nodes have.",
+        ),
+        lasting=True,
+        preflight=Preflight(
+            BOTH, "libvirt's comparison on the target", on_kubevirt="the nodes' CPU model labels"
+        ),
+    ),
+    Reason.MachineTypeMissing: Row(
+        "The target's QEMU does not know the VM's machine type.",
+        "Update QEMU on the target, or choose another target.",
+        on_kubevirt=Words(
+            "No other node emulates the VM's machine type.",
+            "Give the VM a machine type that KubeVirt's configuration names.",
+        ),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's capabilities"),
+    ),
+    Reason.EmulatorMissing: Row(
+        "The target does not have the emulator that the VM's definition names.",
+        "Install it at the same path on the target, or choose another target.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's domain capabilities"),
+    ),
+    Reason.GraphicsNotLiveMigratable: Row(
+        "The VM's VNC or SPICE cannot listen on the target as it does on its host.",
+        ("Let it listen on 0.0.0.0 or a libvirt network, with autoport, or choose another target."),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the XML of the domain and of the target's"),
+    ),
+    Reason.SharedMemoryNotLiveMigratable: Row(
+        "A shared memory device (ivshmem) keeps the VM on its host.",
+        "Detach the device or give it role='master', or choose on_not_migratable.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, XML),
+    ),
+    Reason.LaunchSecurityNotLiveMigratable: Row(
+        "The VM has a type of launch security that is not known to migrate.",
+        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, XML),
+    ),
+    Reason.QEMUCommandLineNotDeclared: Row(
+        "The VM has its own QEMU arguments, and libvirt cannot check them.",
+        "If what they name is the same on every host, declare qemuCommandLine portable.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the domain's XML: qemu:commandline, qemu:override, metadata"),
+    ),
+    Reason.MigrationBlockedByQEMU: Row(
+        "QEMU refuses to migrate the VM as it runs now.",
+        ("Detach the device or end the use that the message names, or choose on_not_migratable."),
+        lasting=True,
+        of_the_vm=True,
+        preflight=Preflight(LIBVIRT, "query-migrate, where someone else used the domain's monitor"),
+    ),
+    Reason.SnapshotsPresent: Row(
+        "libvirt does not migrate a domain that has snapshots.",
+        "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "A snapshot of the VM is in progress.", "Wait until it ends, then run again."
+        ),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the domain's list of snapshots"),
+    ),
+    Reason.CheckpointsPresent: Row(
+        "The VM has checkpoints: a migration loses them, and the next backup fails.",
+        "Delete them (virsh checkpoint-delete); make a full backup after the migration.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the domain's list of checkpoints"),
+    ),
+    Reason.NameTaken: Row(
+        "The target has another domain with the same name.",
+        "Rename one of the two, or choose another target.",
+        on_kubevirt=Words("Another object has the name that is needed.", "Remove or rename it."),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's list of domains"),
+    ),
+    Reason.SecretMissing: Row(
+        "A libvirt secret that a disk or device needs is missing on the target.",
+        "Define the secret on the target (virsh secret-define, secret-set-value).",
+        on_kubevirt=Words(
+            "A Secret that a volume of the VM needs is missing.",
+            "Create the Secret in the VM's namespace.",
+        ),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's list of secrets"),
+    ),
+    Reason.FileMissing: Row(
+        (
+            "A file that the VM needs beside its disks (kernel, loader ...) is missing on the "
+            "target."
+        ),
+        "Put the file at the same path on the target, or choose another target.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's storage pools"),
+    ),
+    Reason.HugepagesMissing: Row(
+        "The target has too few free huge pages of the size that the VM needs.",
+        "Reserve huge pages on the target, or choose another target.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the target's free huge pages"),
+    ),
+    Reason.PinningNotLiveMigratable: Row(
+        "The VM is pinned to CPUs or NUMA nodes that the target does not have.",
+        "Remove or change the pinning, or choose another target.",
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the domain's XML; the target's CPUs"),
+    ),
+    Reason.PendingChanges: Row(
+        (
+            "What the VM starts with next differs from what runs, and could not be started "
+            "elsewhere."
+        ),
+        (
+            "See virsh dumpxml --inactive: undo the change, restart the VM so that it runs with"
+            " it, or choose another on_not_migratable."
+        ),
+        on_kubevirt=Words(
+            "The VM was changed, and starts with that next.", "Restart the VM, or undo the change."
+        ),
+        preflight=Preflight(LIBVIRT, "the persistent definition beside the live domain XML"),
+    ),
+    Reason.TPMStateNotLiveMigratable: Row(
+        "The state of the VM's emulated TPM cannot be moved to the target.",
+        (
+            "Put the TPM state on shared storage or use a newer libvirt, or choose "
+            "on_not_migratable."
+        ),
+        on_kubevirt=Words(
+            "The state of the VM's persistent TPM is on a volume that cannot move.",
+            "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",
+        ),
+        lasting=True,
+        preflight=Preflight(LIBVIRT, "the domain's XML; libvirt's versions"),
+    ),
+    Reason.BlockJobRunning: Row(
+        "A block job (copy, commit, backup) is running on a disk of the VM.",
+        "Wait until the block job ends, or cancel it (virsh blockjob --abort).",
+        on_kubevirt=Words(
+            "A disk of the VM is being copied.", "Wait until the copy ends, or cancel it."
+        ),
+        preflight=Preflight(LIBVIRT, "the domain's jobs"),
+    ),
+    Reason.TransientDomain: Row(
+        ("The VM is transient: libvirt can neither save it nor keep its definition when it stops."),
+        "Define the VM persistently, or choose another on_not_migratable.",
+        on_kubevirt=Words(
+            (
+                "The VM has no VirtualMachine: once stopped, nothing keeps its definition or starts"
+                " it."
+            ),
+            (
+                "Create a VirtualMachine for it; or keep its definition (kubectl get vmi NAME -o "
+                "yaml), delete it by hand, and create it again after the work."
+            ),
+        ),
+        preflight=Preflight(BOTH, "no persistent definition; no VirtualMachine owns the instance"),
+    ),
+    Reason.RestartsOnPowerOff: Row(
+        "The VM starts again when its guest powers off, so it cannot be shut down.",
+        (
+            "virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose "
+            "another on_not_migratable."
+        ),
+        on_kubevirt=Words(
+            "The VM starts again when its guest powers off, so it cannot be shut down.",
+            "Choose another on_not_migratable.",
+        ),
+        preflight=Preflight(LIBVIRT, "on_poweroff in the domain XML"),
+    ),
+    Reason.NoTargetWithCapacity: Row(
+        "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
+        "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
+        on_kubevirt=Words(
+            "No other node takes this VM: none that is schedulable has room and meets its needs.",
+            "Free memory on another node, uncordon one, add one, or choose on_not_migratable.",
+        ),
+        preflight=Preflight(
+            BOTH,
+            "each target's declared memory less what its VMs and claims take",
+            on_kubevirt="the nodes' allocatable resources less what their pods request; affinity",
+        ),
+    ),
+    Reason.NewerToOlder: Row(
+        "A target runs an older QEMU or libvirt: a migration to it is not supported.",
+        "Update the target first, or keep a host of the same version as a target.",
+        on_kubevirt=Words(
+            "Every other node runs an older hypervisor: a migration to it is not supported.",
+            "Update another node first, or choose on_not_migratable.",
+        ),
+        preflight=Preflight(
+            LIBVIRT,
+            "the versions that libvirt reports on both hosts",
+            about=About.NODE,
+            also=(About.VM,),
+        ),
+    ),
+    Reason.StateNotLiveMigratable: Row(
+        "The VM is paused, crashed or in another state that cannot migrate live.",
+        "Resume or stop the VM by hand, then run again.",
+        preflight=Preflight(BOTH, "the domain's state", on_kubevirt="the VMI's condition Paused"),
+    ),
+}

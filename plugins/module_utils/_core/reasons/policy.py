@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rows: what the policy makes of a VM, and what only the preflight says of VMs and of where they may go."""
+
+from __future__ import annotations
+
+from .codes import Reason
+from .row import BOTH, KUBEVIRT, LIBVIRT, About, Preflight, Row, Severity, Words
+
+ROWS: dict[Reason, Row] = {
+    Reason.StopNotAllowed: Row(
+        "The drain has to stop this VM, and no option or rule allows that.",
+        "Set allow_stop for this VM (option or rule), or stop it by hand.",
+        preflight=Preflight(BOTH, "strategy, rules, allow_stop"),
+    ),
+    Reason.ExternalOwnerTimedOut: Row(
+        "The VM's owner (strategy External) did not move it within external_timeout.",
+        "Ask the owner to move the VM, or raise external_timeout.",
+    ),
+    Reason.MigratableNotKnown: Row(
+        "Whether the VM can migrate is not known.",
+        "See the message for what could not be read, fix it, then run again.",
+        preflight=Preflight(
+            BOTH,
+            "the definition could not be read",
+            on_kubevirt="the VMI has no condition LiveMigratable",
+        ),
+    ),
+    Reason.Undecided: Row(
+        "A rule compares a value that is not known, so nothing is decided.",
+        "Give the rule an 'unknown' answer, or make the value known.",
+        preflight=Preflight(BOTH, "the rule that compares, and the VM's document"),
+    ),
+    Reason.SkippedByPolicy: Row(
+        "The policy leaves this VM on the node, so the node is not drained.",
+        "Move or stop the VM by hand, or choose another on_not_migratable.",
+        preflight=Preflight(BOTH, "on_not_migratable"),
+    ),
+    Reason.HookPending: Row(
+        "A hook of the VM's rule has no answer yet.",
+        "Use the roles drain and restore, which run it; or run its tasks and pass hooks_done.",
+    ),
+    Reason.NoTargetForSelector: Row(
+        "No other node has the labels that the VM, or a volume of it, requires.",
+        "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
+        preflight=Preflight(
+            KUBEVIRT,
+            "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
+            only=True,
+        ),
+    ),
+    Reason.NoTargetForCPUVendor: Row(
+        "No other node has a CPU of the same vendor: KubeVirt migrates to no other.",
+        "Uncordon or add a node of that vendor, or choose on_not_migratable.",
+        preflight=Preflight(KUBEVIRT, "the nodes' label cpu-vendor.node.kubevirt.io", only=True),
+    ),
+    Reason.NoTargetTolerated: Row(
+        "Every other node that would fit has a taint that the VM does not tolerate.",
+        "Remove the taint from a node, or give the VM a toleration.",
+        preflight=Preflight(
+            KUBEVIRT, "the nodes' taints; the launcher pod's tolerations", only=True
+        ),
+    ),
+    Reason.LastSchedulableNode: Row(
+        "No other node takes VMs.",
+        "Uncordon or fix another node first; a cordoned or tainted one does not count.",
+        preflight=Preflight(
+            BOTH,
+            "the other hosts: reachable, not cordoned",
+            about=About.NODE,
+            on_kubevirt="the other nodes: Ready, kubevirt.io/schedulable, cordon, taints",
+            only=True,
+        ),
+    ),
+    Reason.FleetTooFull: Row(
+        "The other nodes together have less room than the VMs of this one need.",
+        "Free memory on the other nodes, add one, or let policy stop some of the VMs.",
+        preflight=Preflight(BOTH, "the sum of the free places on the targets", only=True),
+    ),
+    Reason.CompressionNotSupported: Row(
+        "A rule or option sets compression mt, which QEMU on the host no longer has.",
+        "Remove mt from migration.compression; xbzrle stays available.",
+        preflight=Preflight(
+            LIBVIRT,
+            "the version of QEMU that libvirt reports: 9.1 removed it",
+            about=About.NODE,
+            only=True,
+        ),
+    ),
+    Reason.StorageOnlyHere: Row(
+        "Only this node has storage of the VM. The migration has to copy it: that takes long.",
+        "Allow time for the copy, or move the disks to shared storage.",
+        preflight=Preflight(
+            BOTH,
+            "the disks' paths and pools",
+            severity=Severity.WARNING,
+            on_kubevirt="VMI.status.migrationMethod",
+            only=True,
+        ),
+    ),
+    Reason.LocalMedium: Row(
+        "A CD-ROM or floppy holds an image that other hosts do not have.",
+        "Eject it (virsh change-media --eject), or put the image on shared storage.",
+        preflight=Preflight(
+            LIBVIRT, "the domain's removable disks and what each target sees", only=True
+        ),
+    ),
+    Reason.PostCopyNotPermitted: Row(
+        "The policy allows post-copy, and the kernel of a host does not permit it.",
+        "Set sysctl vm.unprivileged_userfaultfd=1 on that host, or do not allow post-copy.",
+        preflight=Preflight(
+            LIBVIRT,
+            "vm.unprivileged_userfaultfd of the targets; the user that QEMU runs as",
+            about=About.NODE,
+            only=True,
+        ),
+    ),
+    Reason.MigrationInTheClear: Row(
+        "Migrations send memory, and disks that are copied, over the network in the clear.",
+        (
+            "Set migration: {tls: true} (docs/security.md says which certificates QEMU needs), "
+            "or ignore this where the network is your own."
+        ),
+        on_kubevirt=Words(
+            "Migrations send memory, and disks that are copied, over the network in the clear.",
+            (
+                "Remove disableTLS from KubeVirt's migration configuration, or ignore this where "
+                "the network is your own."
+            ),
+        ),
+        preflight=Preflight(
+            BOTH,
+            "migration.tls of the policy and the rules",
+            about=About.CLUSTER,
+            severity=Severity.WARNING,
+            on_kubevirt="KubeVirt's migrations.disableTLS",
+            only=True,
+        ),
+    ),
+    Reason.QEMUCertificatesMissing: Row(
+        "The policy encrypts migrations, and QEMU lacks a certificate for that on a host.",
+        "Install it on that host, readable by QEMU's user: see docs/security.md.",
+        preflight=Preflight(
+            LIBVIRT,
+            "the files where qemu.conf says (migrate_tls_x509_cert_dir), listed by the role",
+            about=About.NODE,
+            only=True,
+        ),
+    ),
+    Reason.ExternalOwner: Row(
+        "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
+        "Inform the owner before the drain, or raise external_timeout.",
+        preflight=Preflight(
+            BOTH, "the effective eviction strategy", severity=Severity.WARNING, only=True
+        ),
+    ),
+    Reason.StaysOff: Row(
+        "The drain stops this VM, and nothing starts it again before the node is restored.",
+        "Run restore after the work, or start it elsewhere by hand.",
+        preflight=Preflight(
+            BOTH,
+            "the strategy; autostart",
+            severity=Severity.WARNING,
+            on_kubevirt="the strategy; runStrategy",
+            only=True,
+        ),
+    ),
+    Reason.StartsWithHost: Row(
+        "The VM is off, and its autostart is on: the drain suspends that until the restore.",
+        "Nothing: a reboot does not start it, and the restore gives its autostart back.",
+        preflight=Preflight(
+            LIBVIRT, "autostart; drain_move_inactive", severity=Severity.WARNING, only=True
+        ),
+    ),
+    Reason.RuleSettingsNotApplied: Row(
+        "A rule requires migration settings, and KubeVirt migrates the VM with its own.",
+        ("Create the MigrationPolicy that the message names, or remove the setting from the rule."),
+        preflight=Preflight(
+            KUBEVIRT,
+            "the rule's migration; KubeVirt's object and the MigrationPolicy that selects the VM",
+            severity=Severity.WARNING,
+            only=True,
+        ),
+    ),
+}

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a row of the table has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Plane(str, Enum):
+    """Where a failure belongs: in deciding and admitting, or in moving the bytes."""
+
+    CONTROL = "control"
+    DATA = "data"
+
+
+class Platform(str, Enum):
+    LIBVIRT = "libvirt"
+    KUBEVIRT = "kubevirt"
+
+
+class Severity(str, Enum):
+    """BLOCKER: the drain will not end as wanted. WARNING: it may, but know this first."""
+
+    BLOCKER = "blocker"
+    WARNING = "warning"
+    IGNORE = "ignore"
+
+
+class About(str, Enum):
+    """What a finding is about. One VM or pod that cannot go does not keep the others."""
+
+    CLUSTER = "cluster"
+    NODE = "node"
+    VM = "vm"
+    POD = "pod"
+
+
+LIBVIRT, KUBEVIRT = (Platform.LIBVIRT,), (Platform.KUBEVIRT,)
+BOTH = (Platform.LIBVIRT, Platform.KUBEVIRT)
+# Facts that many findings of the preflight hang on
+XML = "the domain's XML"
+CONDITION = "the VMI's condition LiveMigratable"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a reason means, and what to do about it."""
+
+    sentence: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """How the preflight reports it.
+
+    `decides`: the fact that it hangs on; `on_kubevirt`: if that is another one there. `severity`:
+    by default; a finding that the drain gets over by itself is a warning at most. `also`: what
+    else than `about` a finding may be about. `remedy`: if it is another one beforehand. `only`:
+    no result of a drain has this reason.
+    """
+
+    platforms: tuple[Platform, ...] = BOTH
+    decides: str = ""
+    on_kubevirt: str = ""
+    about: About = About.VM
+    severity: Severity = Severity.BLOCKER
+    also: tuple[About, ...] = ()
+    remedy: str = ""
+    only: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """All that is known of one reason.
+
+    `on_kubevirt`: its words there, where they differ. `lasting`: a target that refused a VM for it
+    refuses it again, however often it is asked. `of_the_vm`: the attempt at one target answers for
+    all the others. `in_a_queue`: what waits for it, only the node's deadline ends. `preflight`:
+    None: the preflight has no check of its own for it.
+    """
+
+    sentence: str
+    remedy: str
+    on_kubevirt: Words | None = None
+    plane: Plane = Plane.CONTROL
+    lasting: bool = False
+    of_the_vm: bool = False
+    in_a_queue: bool = False
+    preflight: Preflight | None = None
+
+    def words(self, platform: Platform) -> Words:
+        if platform is Platform.KUBEVIRT and self.on_kubevirt is not None:
+            return self.on_kubevirt
+        return Words(self.sentence, self.remedy)
+
+    def words_beforehand(self, platform: Platform) -> Words:
+        words = self.words(platform)
+        remedy = self.preflight.remedy if self.preflight is not None else ""
+        return Words(words.sentence, remedy or words.remedy)
+
+    def decides(self, platform: Platform) -> str:
+        """The fact that it hangs on in the preflight."""
+        if self.preflight is None:
+            return ""
+        there = self.preflight.on_kubevirt if platform is Platform.KUBEVIRT else ""
+        return there or self.preflight.decides

@@ -1,0 +1,26 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The whole table, and the sets that are taken from it. docs/reasons.md is made from it."""
+
+from __future__ import annotations
+
+from . import cluster, course, migratable, node, policy
+from .codes import Reason
+from .row import Preflight, Row
+
+TABLE: dict[Reason, Row] = {
+    **migratable.ROWS,
+    **policy.ROWS,
+    **course.ROWS,
+    **cluster.ROWS,
+    **node.ROWS,
+}
+LASTING = frozenset(reason for reason, row in TABLE.items() if row.lasting)
+OF_THE_VM = frozenset(reason for reason, row in TABLE.items() if row.of_the_vm)
+IN_A_QUEUE = frozenset(reason for reason, row in TABLE.items() if row.in_a_queue)
+# What the preflight looks for
+CHECKED: dict[Reason, Preflight] = {
+    reason: row.preflight for reason, row in TABLE.items() if row.preflight is not None
+}

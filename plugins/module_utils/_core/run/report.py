@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a module returns of a slice, and of check mode. The same keys on both platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..decision.actions import Action, Do, NodePhase
+from ..model.record import NodeRecord
+from ..reasons.reason import Finding, Platform
+from .check import Checked
+from .diff import diff, diff_lines, predicted_lines
+from .engine import Slice, SliceEnd
+from .rows import accounted, rows
+from .start import Request
+
+# Actions that only put our own bookkeeping right.
+_QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
+
+
+@dataclass(frozen=True)
+class Report:
+    """`vms`: rows of rows.rows. `planned`: only of check mode. `certificate`: in result form."""
+
+    platform: Platform
+    node: str
+    run_id: str
+    phase: NodePhase
+    ended: SliceEnd = SliceEnd.FINAL
+    changed: bool = False
+    vms: Sequence[dict[str, Any]] = ()
+    certificate: Mapping[str, Any] | None = None
+    needs: Sequence[Mapping[str, str]] = ()
+    findings: Sequence[Finding] = ()
+    cordoned_by_others: bool = False
+    diff: Mapping[str, str] | None = None
+    planned: Sequence[Action] | None = None
+
+    def to_dict(self, **more: Any) -> dict[str, Any]:
+        """Result form. `more`: what only one platform or module has."""
+        found = {
+            "ended": self.ended.value,
+            "phase": self.phase.value,
+            "node": self.node,
+            "run_id": self.run_id,
+            "changed": self.changed,
+            **accounted(list(self.vms), None if self.certificate is None else {**self.certificate}),
+            "needs": list(self.needs),
+            "findings": [finding.to_dict(self.platform) for finding in self.findings],
+            "cordoned_by_others": self.cordoned_by_others,
+        }
+        if self.diff is not None:
+            found["diff"] = dict(self.diff)
+        if self.planned is not None:
+            found["planned"] = [
+                {"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned
+            ]
+        return {**found, **more}
+
+
+def nothing(platform: Platform, request: Request, phase: NodePhase = NodePhase.ACTIVE) -> Report:
+    """No VM. A restore that was under way has undone what had begun."""
+    changed = request.begun and phase is NodePhase.ACTIVE
+    return Report(platform, request.node, request.run_id, phase, changed=changed)
+
+
+def of_slice(outcome: Slice, request: Request) -> Report:
+    obs, record = outcome.observation, outcome.record
+    return Report(
+        obs.platform,
+        request.node,
+        request.run_id,
+        outcome.phase,
+        outcome.ended,
+        changed=changes(outcome.actions_done),
+        vms=rows(record, obs),
+        certificate=outcome.certificate.to_dict() if outcome.certificate else None,
+        findings=outcome.findings,
+        diff=diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
+    )
+
+
+def changes(done: Sequence[Action]) -> bool:
+    return any(action.do not in _QUIET for action in done)
+
+
+def of_check(seen: Checked) -> Report:
+    """A single look gives no certificate."""
+    node = seen.planned.node
+    phase = NodePhase.EMPTY if seen.phase is NodePhase.DRAINED else seen.phase
+    return Report(
+        seen.obs.platform,
+        node,
+        seen.planned.run_id,
+        phase,
+        changed=bool(seen.acts),
+        vms=rows(seen.planned, seen.obs),
+        findings=tuple(seen.decision.node_findings.get(node, ())),
+        diff=diff(seen.before, predicted_lines(seen.before, seen.acts)),
+        planned=seen.acts,
+    )
+
+
+def record_row(record: NodeRecord | None) -> dict[str, Any] | None:
+    """What is recorded of a node: by whom, since when, and which runs."""
+    if record is None:
+        return None
+    return {
+        "run_id": record.run_id,
+        "intent": record.intent,
+        "requester": record.requester,
+        "reason": record.reason,
+        "started": record.started_wall,
+        "cordoned_by_us": record.cordoned_by_us,
+        "runs": list(record.runs),
+    }

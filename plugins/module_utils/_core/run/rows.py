@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A row for each VM of a run, and how many have which verdict. The same on both platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..model.observation import VM, Job, Observation
+from ..model.record import Attempt, Ending, NodeRecord, VMRecord
+from ..reasons.reason import Finding, Platform
+
+_MIB = 1024 * 1024
+WALL = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
+    """One VM. Sizes in MiB, durations in seconds, pause in ms."""
+    vm: VM | None = obs.vms.get(entry.uuid)
+    last = entry.last
+    row: dict[str, Any] = {
+        "name": entry.name,
+        "uuid": entry.uuid,
+        "strategy": entry.strategy,
+        "decided_by": entry.decided_by,
+        "way": entry.stop_way or entry.way,
+        "verdict": entry.ending or "pending",
+        "phase": _phase(entry, vm),
+        "source": node,
+        "target": last.target if last else (entry.cold_target or ""),
+        "at": entry.at or (node if vm is not None else ""),
+        "mode": last.mode if last else "",
+        "method": last.method if last and last.method else (vm.method.value if vm else ""),
+        "attempts": len(entry.attempts),
+        "start": last.wall if last else "",
+        "end": _end(last) if last else "",
+        "requested_by": last.requester if last else "",
+        "abort_status": last.abort_status if last else "",
+        "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
+        "duration": round(last.seconds, 3) if last else 0.0,
+        "pause_ms": last.downtime_ms if last else None,
+        "hooks": _hooks(entry),
+    }
+    if vm is not None and vm.job is not None:
+        row["progress"] = _progress(vm.job)
+        row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]
+    finding = entry.finding or (last.finding if last and not last.ok else None)
+    row.update(_finding(finding, obs.platform))
+    return row
+
+
+def _hooks(entry: VMRecord) -> dict[str, str]:
+    files = {"before": entry.hook_before, "after": entry.hook_after}
+    return {hook: tasks for hook, tasks in files.items() if tasks}
+
+
+def _end(last: Attempt) -> str:
+    """In the source's boot-time clock it is known; a wall clock that was set meanwhile is not."""
+    if not last.ended or not last.wall:
+        return ""
+    begun = datetime.strptime(last.wall, WALL).replace(tzinfo=timezone.utc)
+    return (begun + timedelta(seconds=last.ended_at - last.started)).strftime(WALL)
+
+
+def _finding(finding: Finding | None, platform: Platform) -> dict[str, str]:
+    if finding is None:
+        return {"reason": "", "plane": "", "message": "", "remedy": ""}
+    return finding.to_dict(platform)
+
+
+def _phase(entry: VMRecord, vm: VM | None) -> str:
+    if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
+        return "Succeeded"
+    if vm is not None and vm.job is not None:
+        return vm.job.phase or "Running"
+    last = entry.last
+    if last is not None and not last.ended:
+        return "Scheduled"
+    if last is not None:
+        # Over, but not yet seen at its target with everything that belongs to it.
+        return "Succeeded" if last.ok else "Failed"
+    return "Pending" if entry.ending == "" else ""
+
+
+def _progress(job: Job) -> dict[str, Any]:
+    percent = 0
+    if job.total:
+        percent = max(0, min(99, int(100 * (job.total - job.remaining) / job.total)))
+    eta = job.remaining / job.rate if job.rate else None
+    return {
+        "percent": percent,
+        "processed_mib": round(job.processed / _MIB, 1),
+        "total_mib": round(job.total / _MIB, 1),
+        "remaining_mib": round(job.remaining / _MIB, 1),
+        "rate_mib_s": round(job.rate / _MIB, 1),
+        "eta": None if eta is None else round(eta, 1),
+    }
+
+
+def rows(record: NodeRecord, obs: Observation) -> list[dict[str, Any]]:
+    """All VMs that the run ever saw, by name."""
+    entries = sorted(record.vms.values(), key=lambda e: (e.name, e.uuid))
+    return [vm_row(entry, obs, record.node) for entry in entries]
+
+
+def _count(verdicts: Sequence[str]) -> dict[str, int]:
+    found = {ending.value: 0 for ending in Ending if ending.value}
+    found["pending"] = 0
+    for verdict in verdicts:
+        found[verdict] += 1
+    found["total"] = len(verdicts)
+    return found
+
+
+def accounted(
+    vms: list[dict[str, Any]], certificate: dict[str, Any] | None = None, called: str = "vms"
+) -> dict[str, Any]:
+    """What every result has: the VMs (under the name `called`), their counts, the certificate."""
+    tally = _count([row["verdict"] for row in vms])
+    return {called: vms, "counts": tally, "certificate": certificate}

@@ -1,0 +1,168 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A run begins, or is carried on; and it ends where another run has taken over."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..decision.stops import ASK_AGAIN_SECONDS
+from ..model.policy import Policy
+from ..model.record import Ending, Intent, NodeRecord, VMRecord
+from ..reasons.reason import Reason
+
+
+class Request(Protocol):
+    """Who wants what of which node. `only`: UUID of one VM; `to`: its target.
+
+    `begun`: an earlier slice of the same run has written the record.
+    """
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def intent(self) -> Intent: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def requester(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def begun(self) -> bool: ...
+    @property
+    def only(self) -> str: ...
+    @property
+    def to(self) -> str: ...
+
+
+class Clocks(Protocol):
+    """What a new record takes from the platform."""
+
+    @property
+    def boot_id(self) -> str: ...
+    def now(self) -> float: ...
+    def wall(self) -> str: ...
+
+
+class Superseded(Exception):
+    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
+
+
+def check_owner(old: NodeRecord | None, request: Request) -> None:
+    """A run that another one has taken over must stop, or the two undo each other's work.
+
+    Where all is to be undone, no record is the end of it: of this run, whose last answer was
+    lost on its way, or of another one. Raises Superseded.
+    """
+    if not request.begun or (old is None and request.intent is Intent.ACTIVE):
+        return
+    if old is None:
+        # A drain's own end leaves the record where it is; that of one VM's migration removes it.
+        lost = ", or the answer that ended this run was lost" if request.only else ""
+        raise Superseded(
+            f"Another run restored {request.node} meanwhile{lost}: the record of this run "
+            f"({request.run_id}) was removed. This run has stopped; nothing more was done."
+        )
+    if old.run_id != request.run_id:
+        raise Superseded(
+            f"Run {old.run_id} ({old.requester or 'unknown'}, {old.intent}) took over "
+            f"{request.node}. This run ({request.run_id}) has stopped; nothing was undone."
+        )
+
+
+def start(platform: Clocks, request: Request, old: NodeRecord | None) -> NodeRecord:
+    """The record of the run that is asked for."""
+    return begin(
+        old,
+        request.node,
+        request.intent.value,
+        request.run_id,
+        platform.now(),
+        platform.boot_id,
+        request.requester,
+        request.reason,
+        platform.wall(),
+        request.only,
+        request.to,
+        fresh=not request.begun,
+    )
+
+
+def begin(
+    old: NodeRecord | None,
+    node: str,
+    intent: str,
+    run_id: str,
+    now: float,
+    boot_id: str,
+    requester: str = "",
+    reason: str = "",
+    wall: str = "",
+    only: str = "",
+    to: str = "",
+    fresh: bool = False,
+) -> NodeRecord:
+    """The record for this run: a new one, or the old one carried on.
+
+    A new run starts its deadlines and attempts anew and keeps what was done before. `fresh`:
+    it is a new one even under the id of the last one.
+    """
+    record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
+    rebooted = record.boot_id not in ("", boot_id)
+    if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
+        record.started, record.boot_id = now, boot_id
+        record.started_wall = record.started_wall or wall
+        record.waiting_since = None
+        record.note(None)
+        again = record.intent == intent == Intent.ACTIVE.value
+        for entry in record.vms.values():
+            _continue_record(entry, now, again, rebooted)
+            for attempt in entry.attempts:
+                if attempt.ended and attempt.run_id == run_id:
+                    attempt.run_id += " before"  # it does not count for the new one
+    if record.intent != intent:
+        for entry in record.vms.values():
+            entry.start_tries = 0
+    record.run_id, record.intent = run_id, intent
+    record.only, record.to = only or record.only, to or record.to
+    if run_id not in record.runs:
+        record.runs.append(run_id)
+    record.requester, record.reason = requester or record.requester, reason or record.reason
+    return record
+
+
+def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
+    """What was given up is tried again; times of an older run or boot mean nothing now.
+
+    `restored`: this restore follows another one.
+    """
+    entry.waiting_since = entry.unread_since = entry.refused_since = None
+    entry.tries = {}
+    entry.full_stores = 0
+    entry.back_reason = entry.back_message = ""
+    if rebooted:
+        entry.stop_requests = 0
+    if entry.ending == Ending.RESTORED.value:
+        entry.forget_stop()
+        entry.start_tries = 0
+        entry.ending = Ending.NONE.value
+    if entry.reason == Reason.Forbidden.value:
+        entry.note(None)  # it may have been granted since
+    if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
+        if entry.reason == Reason.ShutdownTimedOut.value and restored:
+            entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf
+        elif entry.reason == Reason.ShutdownTimedOut.value:
+            entry.renew_stop()
+        entry.ending = Ending.NONE.value
+        entry.start_tries = 0
+        entry.note(None)
+    if entry.stop_way:
+        # Asked again at once: the run before may have been killed before it asked.
+        entry.stop_started, entry.stop_sent = now, now - ASK_AGAIN_SECONDS
+        entry.stop_asked = 0.0
+        entry.stop_run = ""  # the new run has to want it too
