@@ -263,7 +263,7 @@ options:
         default: 150
       max_downtime_ms:
         description:
-          - Milliseconds that the guest may stand still at the end of a migration. A longer pause
+          - Milliseconds that the guest may be paused at the end of a migration. A longer pause
             lets a guest converge that writes much to its memory.
           - V(0) leaves it to the hypervisor (QEMU has 300).
         type: int
@@ -360,7 +360,7 @@ options:
             type: int
           max_downtime_ms:
             description:
-              - Milliseconds that the guest may stand still at the end of a migration. A longer
+              - Milliseconds that the guest may be paused at the end of a migration. A longer
                 pause lets a guest converge that writes much to its memory.
             type: int
           on_timeout:

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleFilterError
 
 DOCUMENTATION = r"""
 name: plan_fleet
-short_description: Hosts and VMs of a fleet, as the plan wants them
+short_description: Hosts and VMs of a fleet, in the form the plan expects
 version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)

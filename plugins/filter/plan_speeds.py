@@ -9,7 +9,7 @@ from typing import Any
 
 DOCUMENTATION = r"""
 name: plan_speeds
-short_description: What the inventory says of links and VMs, for the times that check mode foresees
+short_description: Link speeds and VM rates from the inventory, for check mode's estimates
 version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)

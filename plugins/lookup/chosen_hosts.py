@@ -104,7 +104,7 @@ class LookupModule(LookupBase):
         if otherwise:
             return str(otherwise)
         raise AnsibleLookupError(
-            "Say which hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
+            "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
             "the inventory: -e maintenance_hosts=all. What the inventory sets is not seen here."
         )
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubevirt_drain
-short_description: Empty a Kubernetes node of its KubeVirt VMs, or put it back
+short_description: Drain a KubeVirt node, or return it to service
 version_added: 0.1.0
 description:
   - Brings a node into a maintenance state. V(drained) cordons it and moves every VM away by live
     migration, or does what its eviction strategy and the policy say.
   - KubeVirt does the migrations, within its own limits and at the priority of evacuations. Each
     VM is evicted once and watched. An answer of 429 that says so means that it has begun.
-  - What is said to be drained has a certificate. The node was read empty twice, and every VM
+  - V(Drained) is reported only with a certificate. The node was read empty twice, and every VM
     that the run ever saw is accounted for.
   - Intent and progress stand in annotations on the Node, not in a process. A run that was killed
     is carried on by running it again.
@@ -98,7 +98,7 @@ attributes:
     support: full
     details:
       - Reads, and evictions that the server only tries out. Tells for each VM what would be done,
-        about how long it would take and how long the VM would stand still.
+        about how long it would take and how long the VM would be paused.
       - What would stay on the node is named in a warning. Check mode does not fail for it.
       - The times are by KubeVirt's own limits and settings; MigrationPolicies are left aside.
   diff_mode:
@@ -168,8 +168,8 @@ diff:
       description: As it is now; in check mode, as it would be.
       type: str
   sample:
-    before: "VM web-1: running on node-1\nhost node-1: takes VMs\n"
-    after: "VM web-1: running on node-2\nhost node-1: cordoned\n"
+    before: "VM web-1: running on node-1\nnode node-1: takes VMs\n"
+    after: "VM web-1: running on node-2\nnode node-1: cordoned\n"
 phase:
   description:
     - Where the node is. V(Drained) comes with a certificate.
@@ -313,7 +313,7 @@ pods:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars; of a pod that stays, why.
+      description: Details; of a pod that stays, why.
       type: str
     remedy:
       description: What to do.
@@ -442,7 +442,7 @@ vms:
           description: MiB/s of one migration, V(0) for no limit.
           type: int
         max_downtime_ms:
-          description: Milliseconds that the guest may stand still at the end, V(0) for QEMU's own.
+          description: Milliseconds that the guest may be paused at the end, V(0) for QEMU's own.
           type: int
         on_timeout:
           description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
@@ -494,7 +494,7 @@ vms:
       description: In check mode, seconds that it would take. None if not foreseen.
       type: float
     predicted_pause_ms:
-      description: In check mode, how long the guest would stand still. None if it stays off.
+      description: In check mode, how long the guest would be paused. None if it stays off.
       type: float
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
@@ -506,7 +506,7 @@ vms:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars.
+      description: Details, such as the disk or the network.
       type: str
     remedy:
       description: What to do.

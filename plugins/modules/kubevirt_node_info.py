@@ -120,7 +120,7 @@ pods:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars; of a pod that stays, why.
+      description: Details; of a pod that stays, why.
       type: str
     remedy:
       description: What to do.
@@ -269,7 +269,7 @@ vms:
           description: MiB/s of one migration, V(0) for no limit.
           type: int
         max_downtime_ms:
-          description: Milliseconds that the guest may stand still at the end, V(0) for QEMU's own.
+          description: Milliseconds that the guest may be paused at the end, V(0) for QEMU's own.
           type: int
         on_timeout:
           description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
@@ -324,7 +324,7 @@ vms:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars.
+      description: Details, such as the disk or the network.
       type: str
     remedy:
       description: What to do.

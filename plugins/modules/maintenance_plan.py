@@ -28,7 +28,7 @@ options:
       - V(libvirt), where the drain chooses the targets, or V(kubevirt), where the scheduler does
         and the plan predicts them.
       - On V(kubevirt) take O(hosts), O(vms), O(budgets), O(quotas), O(limits) and O(migration) from
-        M(virtops.maintenance.kubevirt_fleet_info). A group is there of VMs of which the scheduler
+        M(virtops.maintenance.kubevirt_fleet_info). A group holds VMs that the scheduler
         never puts two on a node, so O(anti_affinity) is always V(required).
       - What has no meaning on KubeVirt is refused there, as by
         M(virtops.maintenance.kubevirt_drain), O(placement_profile) too. Of O(rules[].migration)

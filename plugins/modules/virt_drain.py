@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_drain
-short_description: Empty a libvirt host of its VMs, or put it back
+short_description: Drain a libvirt host, or return it to service
 version_added: 0.1.0
 description:
   - Brings the host that the module runs on into a maintenance state. V(drained) moves every VM
     to other hosts by live migration, or does what its strategy and the policy say.
-  - What is said to be drained has a certificate. The host was read empty twice, and every VM
+  - V(Drained) is reported only with a certificate. The host was read empty twice, and every VM
     that the run ever saw is accounted for.
   - Intent and progress stand in a record on the host, not in a process. A run that was killed is
     carried on by running it again.
@@ -63,7 +63,7 @@ attributes:
     support: full
     details:
       - Reads only, and returns for each VM what would be done, how long it would take and how long
-        the VM would stand still.
+        the VM would be paused.
       - What would stay on the host is named in a warning. Check mode does not fail for it.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
@@ -341,7 +341,7 @@ vms:
       description: In check mode, seconds that it would take. None if not foreseen.
       type: float
     predicted_pause_ms:
-      description: In check mode, how long the guest would stand still. None if it stays off.
+      description: In check mode, how long the guest would be paused. None if it stays off.
       type: float
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
@@ -353,7 +353,7 @@ vms:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars.
+      description: Details, such as the disk or the network.
       type: str
     remedy:
       description: What to do.

@@ -158,7 +158,7 @@ documents:
       description: Its UUID; on KubeVirt the UID of the VirtualMachineInstance.
       type: str
     node:
-      description: The node on which it is.
+      description: Node it runs on.
       type: str
     labels:
       description: Labels, name to text. On libvirt those that its metadata declares.
@@ -168,7 +168,7 @@ documents:
       type: dict
     owner:
       description:
-        - Whose it is. On KubeVirt kind and name of the controlling owner, on libvirt what the
+        - Owner of the VM. On KubeVirt kind and name of the controlling owner, on libvirt what the
           metadata declares.
         - None if there is none.
       type: str
@@ -185,7 +185,7 @@ documents:
         - None if there is none.
       type: str
     memory_mib:
-      description: The most memory that it may ever use, in MiB.
+      description: Maximum memory, in MiB.
       type: int
     vcpus:
       description: Its virtual CPUs.
@@ -386,7 +386,7 @@ vms:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars.
+      description: Details, such as the disk or the network.
       type: str
     remedy:
       description: What to do.

@@ -246,7 +246,7 @@ vms:
       description: V(control) or V(data).
       type: str
     message:
-      description: The particulars.
+      description: Details, such as the disk or the network.
       type: str
     remedy:
       description: What to do.

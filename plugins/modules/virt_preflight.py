@@ -143,7 +143,7 @@ findings:
       description: What the code means.
       type: str
     message:
-      description: The particulars. Empty if there are none.
+      description: Details, such as the disk or the network. Empty if there are none.
       type: str
     remedy:
       description: What to do.

@@ -201,7 +201,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
         text += f"  {len(pods)} pods left: {first}"
     if result.get("nudges"):
-        text += f"  KubeVirt woken {result['nudges']} times"
+        text += f"  KubeVirt re-triggered {result['nudges']} times"
     return text
 
 

@@ -66,7 +66,7 @@ def test_check_mode_writes_nothing(sim, plays) -> None:
     done = plays.own("drain", "--check", "--diff", maintenance_hosts="n1")
     assert done.returncode == 0, done.stdout
     assert written(sim.log[before:]) == []
-    assert "+host n1: cordoned" in done.stdout
+    assert "+node n1: cordoned" in done.stdout
 
 
 @pytest.mark.full

@@ -86,14 +86,14 @@ FIELDS: dict[str, Field] = {
     "name": Field(STRING, "Name of the VM."),
     "namespace": Field(STRING, "Its namespace. libvirt has none.", NONE_IF_NULL),
     "uuid": Field(STRING, "Its UUID; on KubeVirt the UID of the VirtualMachineInstance."),
-    "node": Field(STRING, "The node on which it is."),
+    "node": Field(STRING, "Node it runs on."),
     "labels": Field(TEXTS, "Labels, name to text. On libvirt those that its metadata declares."),
     "annotations": Field(
         TEXTS, "Annotations, name to text. On libvirt those that its metadata declares."
     ),
     "owner": Field(
         STRING,
-        "Whose it is. On KubeVirt kind and name of the controlling owner, on libvirt what the "
+        "Owner of the VM. On KubeVirt kind and name of the controlling owner, on libvirt what the "
         "metadata declares.",
         NONE_IF_NULL,
     ),
@@ -110,7 +110,7 @@ FIELDS: dict[str, Field] = {
         NONE_IF_NULL,
         tuple(strategy.value for strategy in EvictionStrategy),
     ),
-    "memory_mib": Field(NUMBER, "The most memory that it may ever use, in MiB."),
+    "memory_mib": Field(NUMBER, "Maximum memory, in MiB."),
     "vcpus": Field(NUMBER, "Its virtual CPUs."),
     "migratable": Field(BOOLEAN, "Whether it can migrate from its node.", UNKNOWN_IF_NULL),
     "reasons": Field(array(STRING), "Why it cannot, see docs/reasons.md. Empty if it can."),

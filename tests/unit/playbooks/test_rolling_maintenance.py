@@ -102,7 +102,7 @@ def test_nothing_is_done_when_nobody_said_which_hosts(
 ) -> None:
     code, text = roll.run("", *given or ["-e", "ignored=1"], playbook=playbook)
     assert code != 0
-    assert "Say which hosts: -e maintenance_hosts=host-a, or --limit host-a" in text
+    assert "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a" in text
     assert not roll.steps_file.exists()
 
 

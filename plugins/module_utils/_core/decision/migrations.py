@@ -51,7 +51,7 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
             entry.end(Ending.BLOCKED, "", Finding(Reason.PostCopyBroken, step.where(uuid)))
         return
     if step.late(_grace(step, entry, situation)):
-        finding = Finding(Reason.DeadlineExceeded, f"It still moves: {step.where(uuid)}.")
+        finding = Finding(Reason.DeadlineExceeded, f"Still migrating: {step.where(uuid)}.")
         entry.end(Ending.BLOCKED, "", finding)
         return
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:

@@ -253,7 +253,7 @@ def _wait_for_slots(step: Step) -> None:
     """Others have all places of the fleet. A host that died keeps its own, so they are named."""
     taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
     limit = step.policy.limits.cluster
-    text = f"All {limit} places of the fleet are taken ({taken}). A host that died keeps its own."
+    text = f"All {limit} migration slots are in use ({taken}). A dead host keeps its own."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 

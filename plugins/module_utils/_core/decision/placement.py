@@ -205,7 +205,7 @@ class Placement:
     def _explain(self, vm: VM, cold: bool) -> tuple[Finding, ...]:
         """A VM that every node refuses for the same kind of reason gets that reason."""
         if not self._nodes:
-            why = self._left_out or "No other host is given."
+            why = self._left_out or "No other host was given."
             return (Finding(Reason.NoTargetWithCapacity, f"No host can take the VM. {why}"),)
         found: dict[Reason, Finding] = {}
         typed, refusing = set(), _refusing(vm, cold)

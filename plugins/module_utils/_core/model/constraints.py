@@ -98,7 +98,7 @@ def unsatisfied(needs: Constraints, labels: Mapping[str, str], taints: tuple[Tai
     """Why a node with these labels and taints cannot take the VM; empty: it can."""
     for key, value in needs.selector.items():
         if labels.get(key) != value:
-            return f"has not the label {key}={value}"
+            return f"does not have the label {key}={value}"
     for requirement in needs.affinity:
         if not requirement.matches(labels):
             return f"does not meet {requirement}"

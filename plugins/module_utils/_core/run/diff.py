@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from ..decision.actions import Action, Do
 from ..model.observation import Observation, State
 from ..model.record import NodeRecord
+from ..reasons.reason import Platform
 
 DiffLines = dict[str, str]
 
@@ -39,16 +40,17 @@ def diff_lines(obs: Observation, record: NodeRecord) -> DiffLines:
             _place(s.state, s.node) for s in obs.sightings.get(uuid, []) if _counts(s.state)
         ]
     lines = {_vm(names[uuid]): ", ".join(sorted(found)) for uuid, found in places.items() if found}
-    lines[_node(record.node)] = "cordoned" if obs.nodes[record.node].cordoned else "takes VMs"
+    cordoned = obs.nodes[record.node].cordoned
+    lines[_node(record.node, obs.platform)] = "cordoned" if cordoned else "takes VMs"
     return lines
 
 
-def predicted_lines(before: DiffLines, actions: Sequence[Action]) -> DiffLines:
+def predicted_lines(before: DiffLines, actions: Sequence[Action], platform: Platform) -> DiffLines:
     """The same once `actions` are done."""
     after = dict(before)
     for action in actions:
         if action.do in _NODE:
-            after[_node(action.node)] = _NODE[action.do]
+            after[_node(action.node, platform)] = _NODE[action.do]
         elif action.do in _VM:
             state, on_target = _VM[action.do]
             after[_vm(action.name)] = _place(state, action.target if on_target else action.node)
@@ -76,5 +78,5 @@ def _vm(name: str) -> str:
     return f"VM {name}"
 
 
-def _node(name: str) -> str:
-    return f"host {name}"
+def _node(name: str, platform: Platform) -> str:
+    return f"{'node' if platform is Platform.KUBEVIRT else 'host'} {name}"

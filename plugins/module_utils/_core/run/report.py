@@ -101,7 +101,7 @@ def of_check(seen: Checked) -> Report:
         changed=bool(seen.acts),
         vms=rows(seen.planned, seen.obs),
         findings=tuple(seen.decision.node_findings.get(node, ())),
-        diff=diff(seen.before, predicted_lines(seen.before, seen.acts)),
+        diff=diff(seen.before, predicted_lines(seen.before, seen.acts, seen.obs.platform)),
         planned=seen.acts,
     )
 

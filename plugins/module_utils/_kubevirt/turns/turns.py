@@ -24,7 +24,7 @@ from .other_drains import OtherDrains
 
 LATER = Finding(
     Reason.WaitingForSlot,
-    "Its turn comes: enough VMs of its node wait for a slot, or a node with more VMs goes first.",
+    "Waiting for its turn: enough VMs of its node wait for a slot, or a node with more goes first.",
 )
 # Seconds after which a node with free places and nothing in the queue asks for one VM, whatever
 # the others tell: they may not live any more.

@@ -103,7 +103,7 @@ def _tpm(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
             yield Finding(Reason.TPMStateNotLiveMigratable, text)
     for tpm in spec.tpms:
         if tpm.backend != "emulator":
-            text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host."
+            text = f"Its TPM ({tpm.backend} {tpm.source}) is the host's own device."
             yield Finding(Reason.TPMStateNotLiveMigratable, text)
 
 

@@ -89,7 +89,7 @@ def unknown_to_libvirt(spec: DomainSpec) -> Iterator[Finding]:
     declared = spec.declared.other.get(QEMU_COMMAND_LINE, "")
     if not spec.qemu_extras or declared == PORTABLE:
         return
-    text = f"QEMU is given past libvirt: {', '.join(spec.qemu_extras)}."
+    text = f"The VM passes its own arguments to QEMU: {', '.join(spec.qemu_extras)}."
     if declared:
         text += f" Its metadata has {QEMU_COMMAND_LINE} {declared!r}, not {PORTABLE!r}."
     yield Finding(Reason.QEMUCommandLineNotDeclared, text)
@@ -182,7 +182,10 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
         yield Finding(Reason.CPUModelNotLiveMigratable, text)
     whole = spec.cpu_mode in ("host-passthrough", "maximum")
     if whole and not spec.cpu_migratable and not spec.tsc_frequency:
-        text = f"CPU mode {spec.cpu_mode} has migratable='off': it shows what QEMU does not move."
+        text = (
+            f"CPU mode {spec.cpu_mode} has migratable='off': it exposes features that QEMU cannot"
+            " migrate."
+        )
         yield Finding(Reason.CPUModelNotLiveMigratable, text)
     yield from _memory_findings(spec)
 
@@ -204,7 +207,7 @@ def _memory_findings(spec: DomainSpec) -> Iterator[Finding]:
 def _tpm_findings(spec: DomainSpec, runtime: Runtime, source: HostFacts) -> Iterator[Finding]:
     for tpm in spec.tpms:
         if tpm.backend in ("passthrough", "external"):
-            text = f"Its TPM ({tpm.backend} {tpm.source}) is one of the host: libvirt cannot move"
+            text = f"Its TPM ({tpm.backend} {tpm.source}) is the host's: libvirt cannot move"
             yield Finding(Reason.TPMStateNotLiveMigratable, f"{text} its state.")
     if runtime.tpm_shared:
         yield from _old_tpm(source, spec)

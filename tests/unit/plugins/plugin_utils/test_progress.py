@@ -81,7 +81,7 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     progress.update(result(RUNNING))
     assert lines[1:] == ["host-a  Draining  1 of 1 VMs left  web-3 63 %"]
     told = heartbeat({**result(vm()), "nudges": 2})
-    assert told == "host-a  Draining  1 of 1 VMs left  KubeVirt woken 2 times"
+    assert told == "host-a  Draining  1 of 1 VMs left  KubeVirt re-triggered 2 times"
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
     assert lines[2] == "web-3  moved  -> host-b  2.0 s"
 

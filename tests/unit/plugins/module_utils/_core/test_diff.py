@@ -17,6 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
+    Platform,
     Reason,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.diff import (
@@ -53,7 +54,7 @@ def test_foreseen_is_what_comes(domain, before: str, after: str) -> None:
     obs = platform.observe(record)
     decision = decide(obs, {"a": record}, policy)
     planned = diff_lines(obs, decision.records["a"])
-    told = predicted_lines(planned, decision.actions)
+    told = predicted_lines(planned, decision.actions, Platform.LIBVIRT)
 
     outcome = Engine(platform, policy, record).run(platform.now() + 2000.0)
     found = diff(

@@ -177,4 +177,4 @@ def test_hosts_that_are_left_out_are_named() -> None:
     assert why() == f"No host can take the VM. {left_out}"
     assert why(Node("small", capacity_mib=512)).endswith(f"small has room for 512 MiB. {left_out}")
     nodes.clear()
-    assert why() == "No host can take the VM. No other host is given."
+    assert why() == "No host can take the VM. No other host was given."

@@ -22,12 +22,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     HostFacts,
     PoolFacts,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (
     Runtime,
     source_findings,
     target_findings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (
     DiskView,
     SourceMounts,
     local_views,
