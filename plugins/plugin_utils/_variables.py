@@ -118,6 +118,8 @@ SECRET = ("_metrics",)  # has a token
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
+# Of a role's own variables that hide a shared one those that may be an empty text.
+EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
 # Of hosts, which must be in the inventory.
 HOSTS = ("_fleet", "_roll", "_slots_on")
 LIMITS = ("cluster", "outbound", "inbound")
@@ -192,8 +194,12 @@ def _fault(
     loader: DataLoader | None,
 ) -> str:
     """The sentence, or ''. An empty text, as surveys give it, is as good as not given."""
-    if value is None or value == "":
+    if value is None:
         return ""
+    if value == "" and spec.get("type") not in ("list", "dict"):  # a survey gives neither
+        shared = "maintenance_" + name.partition("_")[2]
+        hides = name not in SHARED and shared in SHARED and not name.endswith(EMPTY)
+        return f"{name} is '': expected is a value; give {shared} instead." if hides else ""
     hidden = name.endswith(SECRET)
     shown = "not shown" if hidden else repr(value)
     wanted = _expected(value, spec)
@@ -203,7 +209,7 @@ def _fault(
         wanted = _limits(value)
     if not wanted and hosts is not None and name.endswith(HOSTS):
         strange = [one for one in ([value] if isinstance(value, str) else value) if one not in hosts]
-        wanted = f"names of the inventory, and {strange[0]} is none" if strange else ""
+        wanted = f"names of the inventory, which does not have {strange[0]}" if strange else ""
     if wanted:
         return f"{name} is {shown}: expected is {wanted}."
     if name.endswith("_rules"):
@@ -233,7 +239,8 @@ def _rules(name: str, value: Any, loader: DataLoader | None) -> str:
         if loader is not None:
             check_hooks({"rules": value}, loader)
     except AnsibleActionFail as exc:
-        return f"{name}: " + str(exc).removesuffix(" Nothing was done.").rstrip(".") + "."
+        text = str(exc).removesuffix(" Nothing was done.")
+        return f"{name}: {text}" if text.endswith((".", "?")) else f"{name}: {text}."
     return ""
 
 
@@ -243,7 +250,7 @@ def _written(name: str, value: Any, kind: str) -> str:
     try:
         found = json.loads(value)
     except (TypeError, ValueError):
-        found = str(value).split(",") if wanted is list and isinstance(value, str) else None
+        found = value.split(",") if wanted is list and value and isinstance(value, str) else None
     if not isinstance(found, wanted):
         return f'{{"{name}": ' + ("[...]}" if wanted is list else "{...}}")
     return json.dumps({name: found})
