@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ..api.client import Client, only
 from ..api.errors import KubeError, LockHeld, Superseded
 from ..objects.facts import annotations, labels
-from ..objects.names import LEASE, leases
+from ..objects.names import LEASE, leases, one
 from .lease_notes import OURS
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Lock:
     ) -> None:
         self._client = client
         self._path = leases(namespace)
-        self.name = f"{LEASE}{node}"
+        self.name = f"{LEASE}{one(node)}"
         # What stands on it as annotations, made anew when it is taken.
         self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict
         self.namespace = namespace
