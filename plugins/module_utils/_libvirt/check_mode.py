@@ -23,7 +23,7 @@ from .._core.plan.speeds import LIBVIRT, speeds_of
 from .._core.result import accounted, rows
 from .observe.guest_memory import with_touched
 from .platform import LibvirtPlatform
-from .service import Request, peers_answer, platform_of
+from .service import Request, check_roll, peers_answer, platform_of
 from .store.cordon import by_others
 
 # Limits and turns say when a VM moves, not whether: for a plan they are left aside.
@@ -33,10 +33,13 @@ _NO_LIMITS = Limits(10**6, 10**6, 10**6)
 def plan(request: Request) -> dict[str, Any]:
     """What a run would do now, per VM. Only reads.
 
-    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable as the run does.
+    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable and RollRefused as the run
+    does.
     """
     platform = platform_of(request, acts=False)
     try:
+        if not request.only:
+            check_roll(platform, request)
         found, decision, obs, old = _plan(platform, request)
         if old is None:
             peers_answer(platform, request, platform.observer.reads)

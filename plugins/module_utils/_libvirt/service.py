@@ -22,7 +22,7 @@ from .._core.model.policy import Policy
 from .._core.model.record import Ending, Intent, NodeRecord, RecordError
 from .._core.result import accounted, rows
 from .._core.roll.record import Stage
-from .observe.host import HostConfig, HostNow
+from .observe.host import Host, HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll
 from .store.cordon import by_others
@@ -106,8 +106,7 @@ def run_slice(request: Request) -> dict[str, Any]:
         try:
             if request.only:
                 return _slice(platform, request)
-            where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
-            roll.check_host(*where, begun=request.begun)
+            where = check_roll(platform, request)
             if request.intent is Intent.ACTIVE and not request.begun:
                 roll.note_seen(*where, Stage.RESTORING)
             found = _slice(platform, request)
@@ -116,6 +115,16 @@ def run_slice(request: Request) -> dict[str, Any]:
             return found
         finally:
             platform.close()
+
+
+def check_roll(
+    platform: LibvirtPlatform, request: Request
+) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
+    """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
+    RecordError."""
+    where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
+    roll.check_host(*where, begun=request.begun)
+    return where
 
 
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:

@@ -17,12 +17,14 @@ from ..._core.model.record import Intent
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
 from ..._core.result import accounted
+from ..._core.roll import run as roll
 from ..api.cluster import Cluster
 from ..drain.control_node import refuse_own_node
 from ..drain.result import record_row
 from ..objects import facts, names
 from ..objects.migration_policy import DEFAULTS
 from ..objects.quotas import amount
+from ..records.roll import RollLease, system_clock
 from ..service import Request, connect, plan_now
 from .dry_run import dry_run_evictions
 
@@ -40,6 +42,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
+        store = RollLease(platform.client, request.lock_namespace)
+        roll.check_host(store, request.node, request.roll_run, system_clock(), request.begun)
         found, (_old, obs) = plan_now(platform, request)
         found = dry_run_evictions(platform.client, platform.observer, found)
         cluster = platform.observer.cluster
