@@ -204,11 +204,13 @@ def _fault(
     shown = "not shown" if hidden else repr(value)
     wanted = _expected(value, spec)
     if wanted in _CONTAINERS:
-        wanted += "; as an extra var: -e '" + _written(name, None if hidden else value, wanted) + "'"
+        written = _written(name, None if hidden else value, wanted)
+        wanted += f"; as an extra var: -e '{written}'"
     if not wanted and name.endswith("_limits"):
         wanted = _limits(value)
     if not wanted and hosts is not None and name.endswith(HOSTS):
-        strange = [one for one in ([value] if isinstance(value, str) else value) if one not in hosts]
+        named = [value] if isinstance(value, str) else value
+        strange = [one for one in named if one not in hosts]
         wanted = f"names of the inventory, which does not have {strange[0]}" if strange else ""
     if wanted:
         return f"{name} is {shown}: expected is {wanted}."

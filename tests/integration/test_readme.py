@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What README shows of libvirt hosts, typed as it is there. Only how ssh gets into the lab is added."""
+"""What README shows of libvirt hosts, typed as it is there, and how ssh gets into the lab."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class JMESPathMissing(PolicyError):
         )
 
 
-# Levels of a tree: 99 terms joined by || in a chain, and some more. Python ends at some 1,000 calls.
+# Levels of a tree; 99 terms joined by || have 99. Python ends at some 1,000 calls.
 DEPTH = 100
 _TOO_DEEP = "it is nested too deeply; make two rules of it"
 

@@ -67,7 +67,11 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_labels", '{"zone":"a"}', "a dict; "),
         ("maintenance_budgets", '{"name":"w"}', "a list; "),
         ("drain_rules", "[...]", "a list; "),
-        ("maintenance_fleet", "a,b", """a list; as an extra var: -e '{"maintenance_fleet": ["a","""),
+        (
+            "maintenance_fleet",
+            "a,b",
+            """a list; as an extra var: -e '{"maintenance_fleet": ["a",""",
+        ),
         ("maintenance_platform", "kubvirt", "one of libvirt, kubevirt"),
         ("maintenance_tasks", ["a.yml"], "one text"),
     ],
@@ -96,7 +100,13 @@ def test_an_empty_text_is_as_good_as_not_given() -> None:
     refused = {name for name in known() if told(**{name: ""})}
     lists = {name for name, spec in known().items() if spec["type"] in ("list", "dict")}
     hiding = {"drain_memory", "drain_platform", "preflight_api_host", "plan_max_unavailable"}
-    taken = {"maintenance_memory", "drain_strategy", "drain_timeout", "drain_reason", "plan_must_fit"}
+    taken = {
+        "maintenance_memory",
+        "drain_strategy",
+        "drain_timeout",
+        "drain_reason",
+        "plan_must_fit",
+    }
     assert lists | hiding <= refused
     assert not refused & (taken | {name for name in known() if name in SHARED} - lists)
     assert told(restore_memory="") == [

@@ -17,7 +17,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 
-ODD = ("", "..", "../../pods", "n2/../n1", "n1/status", "n1?x=y", "n1#x", "n1 ", "n1%2Fstatus", "-x")
+ODD = (
+    "",
+    "..",
+    "../../pods",
+    "n2/../n1",
+    "n1/status",
+    "n1?x=y",
+    "n1#x",
+    "n1 ",
+    "n1%2Fstatus",
+    "-x",
+)
 
 
 class Sent(Exception):
