@@ -12,6 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drai
     lines,
 )
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import own_run
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
     check_hooks,
@@ -43,7 +44,7 @@ class ActionModule(ActionBase):
         args = {
             "controller_uuid": own_uuid(),
             "roll_run": own_run(),
-            **self._task.args,
+            **given(self._task.args),
             "cursor": "",
         }
         result = run_slices(call, args, GOOD, bool(self._task.check_mode))

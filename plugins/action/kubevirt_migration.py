@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 
 MODULE = "virtops.maintenance.kubevirt_migration"
@@ -25,5 +26,5 @@ class ActionModule(ActionBase):
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
-        result = run_slices(call, self._task.args, GOOD, bool(self._task.check_mode))
+        result = run_slices(call, given(self._task.args), GOOD, bool(self._task.check_mode))
         return {**base, **result}

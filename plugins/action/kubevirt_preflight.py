@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain_findings
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
@@ -23,6 +24,6 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
-        args = {"controller_uuid": own_uuid(), **self._task.args}
+        args = {"controller_uuid": own_uuid(), **given(self._task.args)}
         result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         return {**base, **plain_findings(result)}

@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     plain,
     plain_diff,
@@ -27,7 +28,7 @@ class ActionModule(ActionBase):
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
         result = self._execute_module(
-            module_name=MODULE, module_args=self._task.args, task_vars=task_vars
+            module_name=MODULE, module_args=given(self._task.args), task_vars=task_vars
         )
         display = Display()
         for line in result.get("table", []):

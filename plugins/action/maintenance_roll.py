@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
     keep_alive,
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
-        args = dict(self._task.args)
+        args = given(self._task.args)
         kubevirt = args.pop("platform", "libvirt") == "kubevirt"
         module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)

@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import own_run
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
     check_hooks,
@@ -33,6 +34,6 @@ class ActionModule(ActionBase):
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
-        args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **self._task.args}
+        args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args)}
         result = run_slices(call, args, GOOD, bool(self._task.check_mode))
         return {**base, **result}

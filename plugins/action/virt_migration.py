@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 
@@ -28,6 +29,6 @@ class ActionModule(ActionBase):
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
-        args = {"controller_uuid": own_uuid(), **self._task.args}
+        args = {"controller_uuid": own_uuid(), **given(self._task.args)}
         result = run_slices(call, args, GOOD, bool(self._task.check_mode))
         return {**base, **result}

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What is asked of the record."""
+    """What is asked of the record. `RUN`: for whoever works on a host of a roll, too."""
+
+    RUN = r"""
+options:
+  roll_run:
+    description:
+      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
+        drained and restored by the playbook of that roll alone, and refused to all others; see
+        M(virtops.maintenance.maintenance_roll).
+    type: str
+    default: ''
+"""
 
     DOCUMENTATION = r"""
 options:
@@ -49,11 +60,6 @@ options:
     default: ''
   roll_id:
     description: Name of a new roll. The action plugin makes one up.
-    type: str
-    default: ''
-  roll_run:
-    description:
-      - Which C(ansible-playbook) asks. The action plugin sets it.
     type: str
     default: ''
   requester:

@@ -55,7 +55,8 @@ def plan_speeds(
     fleet: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], node: str
 ) -> dict[str, Any]:
     """What of a host is not known is left out."""
-    own: Mapping[str, Any] = hostvars.get(node, {})
+    # hostvars.get is undefined for a host that the inventory does not have.
+    own: Mapping[str, Any] = hostvars[node] if node in hostvars else {}  # noqa: SIM401
     found = dict(own.get("maintenance_speeds") or {})
     links = {
         name: hostvars[name]["maintenance_link_mib_s"]

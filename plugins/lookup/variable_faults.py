@@ -15,7 +15,10 @@ description:
   - Looks at all variables of the host whose names begin with C(maintenance_), C(drain_),
     C(preflight_), C(restore_), C(plan_) or C(rules_).
   - A name that no role and no playbook knows is a fault, and so is a value of another kind than the
-    roles' argument specs say. A value that builds on the variables of a role is left to the role.
+    roles' argument specs say. An empty text is as good as not given. A value that builds on the
+    variables of a role is left to the role.
+  - Rules are checked, with the task files of their hooks, and hosts of the fleet must be in the
+    inventory.
   - Names of your own that begin like this are to be listed in C(maintenance_own_variables).
 options:
   _terms:
@@ -60,4 +63,4 @@ class LookupModule(LookupBase):
             except AnsibleError as exc:
                 raise LookupError(name) from exc
 
-        return faults(list(given), value)
+        return faults(list(given), value, given["groups"]["all"], self._loader)

@@ -47,13 +47,6 @@ options:
         is called again with O(hooks_done).
     type: bool
     default: false
-  roll_run:
-    description:
-      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
-        drained and restored by the playbook of that roll alone, and refused to all others; see
-        M(virtops.maintenance.maintenance_roll).
-    type: str
-    default: ''
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
@@ -82,6 +75,7 @@ options:
     type: str
     default: ''
 extends_documentation_fragment:
+  - virtops.maintenance._roll.run
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.run

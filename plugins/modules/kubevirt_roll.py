@@ -23,6 +23,7 @@ options:
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._roll
+  - virtops.maintenance._roll.run
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:

@@ -67,9 +67,11 @@ options:
     elements: str
     required: true
   max_unavailable:
-    description: Hosts that may be out at once.
-    type: int
-    default: 1
+    description:
+      - Hosts that may be out at once, a number or a share of O(hosts) such as V(20%), which is
+        rounded down. It is at least one.
+    type: str
+    default: '1'
   budgets:
     description: How many VMs of a set may be disturbed in one step.
     type: list
@@ -398,6 +400,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     SPEEDS_SPEC,
     speeds_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
+    most_unavailable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import budget
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
     options as plan_options,
 )
@@ -428,7 +434,7 @@ def main() -> None:
             "hosts": {"type": "list", "elements": "dict", "required": True},
             "vms": {"type": "list", "elements": "dict", "required": True},
             "roll": {"type": "list", "elements": "str", "required": True},
-            "max_unavailable": {"type": "int", "default": 1},
+            "max_unavailable": {"type": "str", "default": "1"},
             "speeds": SPEEDS_SPEC,
             "budgets": {"type": "list", "elements": "dict", "default": [], "options": BUDGET},
             "quotas": {"type": "list", "elements": "dict", "default": [], "options": QUOTA},
@@ -438,6 +444,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
+    folder = os.path.dirname(os.path.abspath(params["dest"] or "."))
+    if not os.path.isdir(folder):
+        module.fail_json(msg=f"dest: there is no directory {folder} on the controller.")
     try:
         policy = options.policy(params)
         if params["platform"] == "kubevirt":
@@ -448,7 +457,7 @@ def main() -> None:
             params["vms"],
             params["roll"],
             policy,
-            params["max_unavailable"],
+            budget(most_unavailable(params["max_unavailable"]), len(params["hosts"])),
             speeds_of(params["speeds"], SPEEDS[params["platform"]]),
             params["budgets"],
             params["speeds"],

@@ -42,6 +42,7 @@ options:
     default: 0
 extends_documentation_fragment:
   - virtops.maintenance._roll
+  - virtops.maintenance._roll.run
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:

@@ -36,13 +36,6 @@ options:
         is called again with O(hooks_done).
     type: bool
     default: false
-  roll_run:
-    description:
-      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
-        drained and restored by the playbook of that roll alone, and refused to all others; see
-        M(virtops.maintenance.maintenance_roll).
-    type: str
-    default: ''
   hooks_done:
     description:
       - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
@@ -55,6 +48,7 @@ extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
+  - virtops.maintenance._roll.run
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup

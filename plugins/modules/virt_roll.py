@@ -19,6 +19,7 @@ author:
 extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._roll
+  - virtops.maintenance._roll.run
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
 attributes:

@@ -7,19 +7,28 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Policy,
     PolicyError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     most_unavailable,
+)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
+    check_hooks,
+    check_rules,
 )
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -29,9 +38,9 @@ OWN = "maintenance_own_variables"
 SHARED: dict[str, dict[str, Any]] = {
     "maintenance_anti_affinity": {"type": "str", "choices": ["preferred", "required"]},
     "maintenance_api_host": {"type": "str"},
-    "maintenance_budgets": {"type": "list"},
+    "maintenance_budgets": {"type": "list", "elements": "dict"},
     "maintenance_count_others": {"type": "bool"},
-    "maintenance_dirty_rates": {"type": "dict"},
+    "maintenance_dirty_rates": {"type": "dict", "values": "float"},
     "maintenance_fleet": {"type": "list"},
     "maintenance_health_retries": {"type": "int"},
     "maintenance_hosts": {"type": "raw"},
@@ -62,7 +71,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_reboot_timeout": {"type": "int", "positive": True},
     "maintenance_requester": {"type": "str"},
     "maintenance_reserve": {"type": "int"},
-    "maintenance_rules": {"type": "list"},
+    "maintenance_rules": {"type": "list", "elements": "dict"},
     "maintenance_run_id": {"type": "str"},
     "maintenance_shared_paths": {"type": "list"},
     "maintenance_slots_on": {"type": "str"},
@@ -72,7 +81,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_take_over": {"type": "bool"},
     "maintenance_tasks": {"type": "str"},
     "maintenance_uri": {"type": "str"},
-    "maintenance_working_sets": {"type": "dict"},
+    "maintenance_working_sets": {"type": "dict", "values": "float"},
 }
 # Set by our roles and playbooks; there when a run has more than one of them.
 INTERNAL = frozenset(
@@ -109,37 +118,56 @@ SECRET = ("_metrics",)  # has a token
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
+# Of a role's own variables that hide a shared one those that may be an empty text.
+EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
+# Of hosts, which must be in the inventory.
+HOSTS = ("_fleet", "_roll", "_slots_on")
+LIMITS = ("cluster", "outbound", "inbound")
+
+
+@functools.cache
 def known() -> dict[str, dict[str, Any]]:
     """Name -> its type and choices, from the roles' argument specs and SHARED."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is ten times as fast
     found = dict(SHARED)
     for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
-        specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        text = path.read_text(encoding="utf-8")
+        specs = yaml.load(text, loader)["argument_specs"]  # noqa: S506
         for spec in specs.values():
             found.update(spec.get("options", {}))
+    found["plan_max_unavailable"] = SHARED["maintenance_max_unavailable"]
     return found
 
 
-def faults(given: Iterable[str], value: Callable[[str], Any]) -> list[str]:
+def faults(
+    given: Iterable[str],
+    value: Callable[[str], Any],
+    hosts: Collection[str] | None = None,
+    loader: DataLoader | None = None,
+) -> list[str]:
     """One sentence for each variable that is not ours, or not as it must be.
 
-    `value` raises LookupError for one whose value is not known yet.
+    `value` raises LookupError for one whose value is not known yet. `hosts`: all of the inventory.
+    `loader`: reads the task files that rules name.
     """
     specs = known()
-    names = sorted(name for name in given if OURS.match(name) and name not in INTERNAL)
+    names = [name for name in given if OURS.match(name) and name not in INTERNAL]
     own = _own(names, value)
-    found = []
-    for name in names:
+    found, wrong = [], []
+    # A role's own variable has its value from a shared one, and that is the one to be named.
+    for name in sorted(names, key=lambda name: (name not in SHARED, name)):
         if name not in specs:
             if name not in own:
                 found.append(_unknown(name, specs))
             continue
         try:
-            wanted = _expected(value(name), specs[name])
+            here = value(name)
         except LookupError:
             continue  # it builds on what a role has; the role checks it
-        if wanted:
-            shown = "not shown" if name.endswith(SECRET) else repr(value(name))
-            found.append(f"{name} is {shown}: expected is {wanted}.")
+        text = _fault(name, here, specs[name], hosts, loader)
+        if text and here not in wrong:
+            wrong.append(here)
+            found.append(text)
     return found
 
 
@@ -158,18 +186,104 @@ def _unknown(name: str, specs: Iterable[str]) -> str:
     return f"{name} is no variable of this collection; {hint} it is your own, add it to {OWN}."
 
 
-def _expected(value: Any, spec: Mapping[str, Any]) -> str:
-    """What is expected instead, or ''. None is as good as not given."""
+def _fault(
+    name: str,
+    value: Any,
+    spec: Mapping[str, Any],
+    hosts: Collection[str] | None,
+    loader: DataLoader | None,
+) -> str:
+    """The sentence, or ''. An empty text, as surveys give it, is as good as not given."""
     if value is None:
         return ""
-    check = _KINDS.get(str(spec.get("type")))
-    wanted = check(value) if check else ""
+    if value == "" and spec.get("type") not in ("list", "dict"):  # a survey gives neither
+        shared = "maintenance_" + name.partition("_")[2]
+        hides = name not in SHARED and shared in SHARED and not name.endswith(EMPTY)
+        return f"{name} is '': expected is a value; give {shared} instead." if hides else ""
+    hidden = name.endswith(SECRET)
+    shown = "not shown" if hidden else repr(value)
+    wanted = _expected(value, spec)
+    if wanted in _CONTAINERS:
+        written = _written(name, None if hidden else value, wanted)
+        wanted += f"; as an extra var: -e '{written}'"
+    if not wanted and name.endswith("_limits"):
+        wanted = _limits(value)
+    if not wanted and hosts is not None and name.endswith(HOSTS):
+        named = [value] if isinstance(value, str) else value
+        strange = [one for one in named if one not in hosts]
+        wanted = f"names of the inventory, which does not have {strange[0]}" if strange else ""
+    if wanted:
+        return f"{name} is {shown}: expected is {wanted}."
+    if name.endswith("_rules"):
+        return _rules(name, value, loader)
+    return _policy(name, value)
+
+
+def _policy(name: str, value: Any) -> str:
+    """What the policy of a drain says to a number that it has."""
+    field = name.removeprefix("drain_")
+    if field == name or not isinstance(getattr(Policy, field, None), (int, float)):
+        return ""
+    kind = type(getattr(Policy, field))
+    if kind is bool:
+        return ""
+    try:
+        Policy(**{field: kind(value)})
+    except PolicyError as exc:
+        return f"{name} is {value!r}: {exc}."
+    return ""
+
+
+def _rules(name: str, value: Any, loader: DataLoader | None) -> str:
+    """The first thing that is wrong with the rules, or with the task files that they name."""
+    try:
+        check_rules({"rules": value})
+        if loader is not None:
+            check_hooks({"rules": value}, loader)
+    except AnsibleActionFail as exc:
+        text = str(exc).removesuffix(" Nothing was done.")
+        return f"{name}: {text}" if text.endswith((".", "?")) else f"{name}: {text}."
+    return ""
+
+
+def _written(name: str, value: Any, kind: str) -> str:
+    """How it is given as JSON: the value itself where it is one in a text."""
+    wanted = _CONTAINERS[kind]
+    try:
+        found = json.loads(value)
+    except (TypeError, ValueError):
+        found = value.split(",") if wanted is list and value and isinstance(value, str) else None
+    if not isinstance(found, wanted):
+        return f'{{"{name}": ' + ("[...]}" if wanted is list else "{...}}")
+    return json.dumps({name: found})
+
+
+def _expected(value: Any, spec: Mapping[str, Any]) -> str:
+    """What is expected instead, or ''."""
+    kind = str(spec.get("type"))
+    wanted = _KINDS[kind](value) if kind in _KINDS else ""
     choices = spec.get("choices")
     if not wanted and choices and str(value) not in [str(choice) for choice in choices]:
         wanted = "one of " + ", ".join(str(choice) for choice in choices)
-    if not wanted and spec.get("positive") and float(value) <= 0:
-        wanted = "a number above 0"
+    if not wanted and kind in ("int", "float"):
+        wanted = _least(float(value), bool(spec.get("positive")))
+    if not wanted and spec.get("elements") == "dict":
+        wanted = "" if all(isinstance(one, Mapping) for one in value) else "a list of dicts"
+    if not wanted and "values" in spec:
+        wrong = [key for key, one in value.items() if _float(one) or float(one) < 0]
+        wanted = f"a number, without a unit, for {wrong[0]}" if wrong else ""
     return wanted
+
+
+def _least(value: float, positive: bool) -> str:
+    if value > 0 or (value == 0 and not positive):
+        return ""
+    return "a number above 0" if positive else "0 or more"
+
+
+def _limits(value: Mapping[str, Any]) -> str:
+    good = all(key in LIMITS and not _int(one) and int(one) > 0 for key, one in value.items())
+    return "" if good else f"a dict with some of {', '.join(LIMITS)}, each 1 or more"
 
 
 def _bool(value: Any) -> str:
@@ -194,13 +308,11 @@ def _float(value: Any) -> str:
 
 
 def _list(value: Any) -> str:
-    good = isinstance(value, (list, tuple))
-    return "" if good else "a list; as an extra var give all of them as JSON: -e '{\"...\": [...]}'"
+    return "" if isinstance(value, (list, tuple)) else "a list"
 
 
 def _dict(value: Any) -> str:
-    good = isinstance(value, Mapping)
-    return "" if good else "a dict; as an extra var give all of them as JSON: -e '{\"...\": {...}}'"
+    return "" if isinstance(value, Mapping) else "a dict"
 
 
 def _str(value: Any) -> str:
@@ -215,6 +327,7 @@ def _share(value: Any) -> str:
     return ""
 
 
+_CONTAINERS: dict[str, type] = {"a list": list, "a dict": dict}
 _KINDS = {
     "bool": _bool,
     "dict": _dict,

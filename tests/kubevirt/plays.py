@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from kubesim import Kubesim
 
 ROOT = Path(__file__).resolve().parents[2]
+_TOOL = str(Path(sys.executable).with_name("ansible-playbook"))
 
 
 class Plays:
@@ -37,8 +39,16 @@ class Plays:
         }
 
     def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        return self._run(self._command(name, *more, **variables))
+
+    def typed(self, line: str) -> subprocess.CompletedProcess[str]:
+        """A command as a user types it, in the folder of the inventory."""
+        _name, *words = shlex.split(line)
+        return self._run([_TOOL, *words])
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._command(name, *more, **variables),
+            command,
             env=self._env,
             cwd=self._tmp,
             text=True,
@@ -65,9 +75,8 @@ class Plays:
         )
 
     def _command(self, name: str, *more: str, **variables: Any) -> list[str]:
-        tool = str(Path(sys.executable).with_name("ansible-playbook"))
         extra = json.dumps(variables)
-        return [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more]
+        return [_TOOL, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more]
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A playbook of the collection, by its name."""

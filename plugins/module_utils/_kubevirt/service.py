@@ -112,10 +112,10 @@ def run_slice(request: Request) -> dict[str, Any]:
     RollTakenOver, RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
-    leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
+        leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
         roll.check_host(*leased, system_clock(), request.begun)
         if request.intent is Intent.ACTIVE and not request.begun:
             roll.note_seen(*leased, Stage.RESTORING, system_clock())

@@ -21,17 +21,20 @@ from .._core.run.check import Checked, check
 from .._core.run.report import of_check, record_row
 from .._core.run.rows import accounted, rows
 from .observe.guest_memory import with_touched
-from .service import Request, peers_answer, platform_of
+from .service import Request, check_roll, peers_answer, platform_of
 from .store.cordon import by_others
 
 
 def plan(request: Request) -> dict[str, Any]:
     """What a run would do now, per VM. Only reads.
 
-    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable as the run does.
+    Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable and RollRefused as the run
+    does.
     """
     platform = platform_of(request, acts=False)
     try:
+        if not request.only:
+            check_roll(platform, request)
         seen = check(platform, request)
         if seen.old is None:
             peers_answer(platform, request, platform.observer.reads)

@@ -168,9 +168,11 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
         raise PolicyError("uri is empty: the URI of the host's own libvirt is expected")
     _not_negative("memory", params["memory"])
     for path in params["shared_paths"]:
-        if not path.startswith("/"):
-            # An empty one would stand for every path there is.
-            raise PolicyError(f"shared_paths names {path!r}: an absolute path is expected")
+        if not path.startswith("/") or not path.strip("/"):
+            # An empty one, or the root, would stand for every path there is.
+            raise PolicyError(
+                f"shared_paths names {path!r}: an absolute path is expected, and not the root"
+            )
     seconds = params.get("measure_dirty_rate") or 0
     if not 0 <= seconds <= LONGEST:
         raise PolicyError(

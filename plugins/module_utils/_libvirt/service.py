@@ -23,7 +23,7 @@ from .._core.roll.record import Stage
 from .._core.run import report
 from .._core.run.engine import Engine, Slice, SliceEnd
 from .._core.run.start import check_owner, start
-from .observe.host import HostConfig, HostNow
+from .observe.host import Host, HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll
 from .store.cordon import by_others
@@ -105,8 +105,7 @@ def run_slice(request: Request) -> dict[str, Any]:
         try:
             if request.only:
                 return _slice(platform, request)
-            where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
-            roll.check_host(*where, begun=request.begun)
+            where = check_roll(platform, request)
             if request.intent is Intent.ACTIVE and not request.begun:
                 roll.note_seen(*where, Stage.RESTORING)
             found = _slice(platform, request)
@@ -115,6 +114,16 @@ def run_slice(request: Request) -> dict[str, Any]:
             return found
         finally:
             platform.close()
+
+
+def check_roll(
+    platform: LibvirtPlatform, request: Request
+) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
+    """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
+    RecordError."""
+    where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
+    roll.check_host(*where, begun=request.begun)
+    return where
 
 
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:

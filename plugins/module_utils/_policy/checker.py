@@ -146,6 +146,8 @@ class Checker:
         items = inside.items or ANY
         if name == "index":
             return items
+        if name == "slice" and node["children"][2] == 0:
+            raise ExpressionError("the step of a slice cannot be 0")
         if name == "slice":
             return inside
         if name == "flatten":

@@ -32,6 +32,11 @@ class JMESPathMissing(PolicyError):
         )
 
 
+# Levels of a tree; 99 terms joined by || have 99. Python ends at some 1,000 calls.
+DEPTH = 100
+_TOO_DEEP = "it is nested too deeply; make two rules of it"
+
+
 @dataclass(frozen=True)
 class Expression:
     """A compiled expression. Its trees are equal when two expressions ask the same."""
@@ -62,8 +67,20 @@ def compile_expression(text: str) -> Expression:
         raise ExpressionError(f"{text!r} is no JMESPath{place}{near}") from None
     except exceptions.JMESPathError as exc:
         raise ExpressionError(f"{text!r} is no JMESPath: {exc}") from None
+    except RecursionError:
+        raise ExpressionError(_TOO_DEEP) from None
+    if _deeper(tree, DEPTH):
+        raise ExpressionError(_TOO_DEEP)
     check(tree)
     return Expression(text, tree)
+
+
+def _deeper(tree: Node, levels: int) -> bool:
+    """Is it nested deeper? Whoever evaluates it goes down level by level."""
+    nodes = [tree]
+    for _level in range(levels):
+        nodes = [child for node in nodes for child in node["children"] if isinstance(child, dict)]
+    return bool(nodes)
 
 
 def _call(name: str, args: list[Any]) -> Any:

@@ -14,6 +14,8 @@ from typing import Any, Callable
 
 from .observation import EvictionStrategy, OnNotMigratable
 
+_MOST_CONNECTIONS = 255  # QEMU counts them in a byte
+
 
 class PolicyError(ValueError):
     """A setting is wrong. The text names it, what was expected, and what was given."""
@@ -105,7 +107,9 @@ class MigrationSettings:
                 raise PolicyError(f"migration.{name} must be 1 second or more")
         for name in ("bandwidth_mib", "parallel_connections", "max_downtime_ms"):
             if getattr(self, name) < 0:
-                raise PolicyError(f"migration.{name} must be 0 or more")
+                raise PolicyError(f"migration.{name.removesuffix('_mib')} must be 0 or more")
+        if self.parallel_connections > _MOST_CONNECTIONS:
+            raise PolicyError(f"migration.parallel_connections must be {_MOST_CONNECTIONS} or less")
 
 
 @dataclass(frozen=True)
@@ -167,8 +171,8 @@ class Policy:
         if self.max_attempts < 1:
             raise PolicyError(f"max_attempts must be 1 or more, not {self.max_attempts}")
         for name in ("shutdown_timeout", "pending_timeout", "drain_timeout"):
-            if math.isnan(getattr(self, name)) or getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise PolicyError(f"{name} must be more than 0 seconds")
         for name in ("backoff", "external_timeout", "unknown_timeout"):
-            if math.isnan(getattr(self, name)) or getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise PolicyError(f"{name} must be 0 seconds or more")

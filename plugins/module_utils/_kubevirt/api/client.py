@@ -12,6 +12,7 @@ this code does not know is kept.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ PAGE = 500
 TRIES = 6
 _LONGEST = 30.0  # seconds that one request waits at most to be asked again
 _BUSY = frozenset({429, 500, 502, 503, 504})
+_PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+")  # names as Kubernetes has them
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
 
@@ -139,6 +141,8 @@ class Client:
         accept: str,
         timeout: float,
     ) -> Any:
+        if not _PATH.fullmatch(path):
+            raise KubeError(404, "Kubernetes has no such names", f"{method} {path}")
         api = self._connect()
         headers = urllib3.HTTPHeaderDict({"Accept": accept, "User-Agent": "virtops.maintenance"})
         for name, value in self._headers:

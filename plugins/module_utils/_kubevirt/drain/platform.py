@@ -21,7 +21,7 @@ from ..api.client import Client
 from ..api.cluster import Cluster
 from ..api.errors import KubeError, NodeUnknown
 from ..api.metrics import Source
-from ..objects import facts
+from ..objects import facts, names
 from ..records import lease_notes
 from ..records.lease import Lock
 from ..records.node_record import Instance, Records
@@ -124,7 +124,7 @@ class KubeVirtPlatform:
         return self.records.load(self._read_node())
 
     def _read_node(self) -> dict[str, Any]:
-        node = self.client.find(f"/api/v1/nodes/{self.node}")
+        node = self.client.find(names.node(self.node))
         if node is None:
             raise NodeUnknown(f"There is no node {self.node} in this cluster.")
         self._take_node(node)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+from urllib.parse import quote
 
 CORE = "/api/v1"
 KUBEVIRT = "/apis/kubevirt.io/v1"
@@ -50,29 +51,38 @@ def label(text: str) -> str:
     return text if len(text) <= 63 else hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
+def one(name: str) -> str:
+    """As one part of a path. The client refuses what had to be quoted, since no name has that."""
+    return quote(name, safe="")
+
+
 def node(name: str) -> str:
-    return f"{CORE}/nodes/{name}"
+    return f"{CORE}/nodes/{one(name)}"
+
+
+def leases(namespace: str) -> str:
+    return f"{LEASES}/namespaces/{one(namespace)}/leases"
 
 
 def pod(namespace: str, name: str) -> str:
-    return f"{CORE}/namespaces/{namespace}/pods/{name}"
+    return f"{CORE}/namespaces/{one(namespace)}/pods/{one(name)}"
 
 
 def daemonset(namespace: str, name: str) -> str:
-    return f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
+    return f"/apis/apps/v1/namespaces/{one(namespace)}/daemonsets/{one(name)}"
 
 
 def budgets(namespace: str) -> str:
-    return f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    return f"/apis/policy/v1/namespaces/{one(namespace)}/poddisruptionbudgets"
 
 
 def quotas(namespace: str) -> str:
-    return f"{CORE}/namespaces/{namespace}/resourcequotas"
+    return f"{CORE}/namespaces/{one(namespace)}/resourcequotas"
 
 
 def kubevirt(namespace: str, plural: str, name: str = "") -> str:
-    return f"{KUBEVIRT}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+    return f"{KUBEVIRT}/namespaces/{one(namespace)}/{plural}" + (f"/{one(name)}" if name else "")
 
 
 def subresource(namespace: str, plural: str, name: str, sub: str) -> str:
-    return f"{SUBRESOURCES}/namespaces/{namespace}/{plural}/{name}/{sub}"
+    return f"{SUBRESOURCES}/namespaces/{one(namespace)}/{plural}/{one(name)}/{sub}"

@@ -14,6 +14,7 @@ from ..._core.model.policy import Limits, MigrationSettings, Policy
 from ..._core.model.record import Intent
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
+from ..._core.roll import run as roll
 from ..._core.run.report import record_row
 from ..._core.run.rows import accounted
 from ..api.cluster import Cluster
@@ -22,6 +23,7 @@ from ..drain.platform import KubeVirtPlatform
 from ..objects import facts, names
 from ..objects.migration_policy import DEFAULTS
 from ..objects.quotas import amount
+from ..records.roll import RollLease, system_clock
 from ..service import Request, check_now, connect
 from .dry_run import dry_run_evictions
 
@@ -39,6 +41,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
+        store = RollLease(platform.client, request.lock_namespace)
+        roll.check_host(store, request.node, request.roll_run, system_clock(), request.begun)
         drains = request.intent is Intent.DRAINED
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
         found = dry_run_evictions(platform.client, platform.observer, found)

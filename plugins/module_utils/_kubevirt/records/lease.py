@@ -20,7 +20,7 @@ from ..._core.run.start import Superseded
 from ..api.client import Client, only
 from ..api.errors import KubeError, LockHeld
 from ..objects.facts import annotations, labels
-from ..objects.names import LEASE, LEASES
+from ..objects.names import LEASE, leases, one
 from .lease_notes import OURS
 
 T = TypeVar("T")
@@ -52,8 +52,8 @@ class Lock:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._path = f"{LEASES}/namespaces/{namespace}/leases"
-        self.name = f"{LEASE}{node}"
+        self._path = leases(namespace)
+        self.name = f"{LEASE}{one(node)}"
         # What stands on it as annotations, made anew when it is taken.
         self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict
         self.namespace = namespace

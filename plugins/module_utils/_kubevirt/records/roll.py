@@ -29,7 +29,7 @@ class RollLease:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
-        self._path = f"{names.LEASES}/namespaces/{namespace}/leases"
+        self._path = names.leases(namespace)
         self._where = f"annotation {names.ROLL} of the Lease {names.ROLL_LEASE} in {namespace}"
 
     def read(self) -> tuple[Roll | None, Obj | None]:

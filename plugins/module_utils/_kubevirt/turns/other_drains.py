@@ -16,7 +16,7 @@ from ..api.cache import Cache
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects.facts import annotations
-from ..objects.names import LEASES
+from ..objects.names import leases
 from ..records.lease import DRAINS, WAITING, Lock
 
 # Seconds more than it lasts until a Lease that does not change is one of a drain that died.
@@ -70,7 +70,7 @@ class OtherDrains:
 
     def _read(self) -> dict[str, int | None]:
         if self._leases is None:
-            path = f"{LEASES}/namespaces/{self._lock.namespace}/leases"
+            path = leases(self._lock.namespace)
             self._leases = Cache(self._client, path, self._watch_changed, labels=DRAINS)
             self._leases.start()
         found = self._leases.items()

@@ -27,6 +27,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     NodeRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
+    RollRefused,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
@@ -61,6 +64,8 @@ class Platform(ModelPlatform):
     observer: Any = SimpleNamespace(read_hosts=dict, reads={})  # every peer answers
     few: Any = SimpleNamespace(begin=lambda *_of: None, read_all=None, end=lambda *_of: None)
     warnings: tuple[str, ...] = ()
+    hosts: Any = ()
+    quorum_hosts: tuple[str, ...] = ()
 
     observed = 0
 
@@ -81,6 +86,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     vms = [vm(1, "a"), vm(2, "a"), vm(3, "a", declared_strategy="None", autostart=True)]
     found = fleet([("a", one) for one in vms], {"a": 8192, "b": 8192})
     monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
+    monkeypatch.setattr(service.roll, "check_host", lambda *_where, begun: None)
     return found
 
 
@@ -110,6 +116,18 @@ def test_check_mode_writes_nothing_on_top_of_a_run(made: Fleet, intent: Intent) 
     Engine(platform, ALLOWED, record).run(platform.now() + 100)
     assert made.machines["a"].record
     unchanged(made, lambda: check_mode.plan(request(intent)))
+
+
+@pytest.mark.parametrize("intent", [Intent.DRAINED, Intent.ACTIVE])
+def test_check_mode_is_refused_where_a_living_roll_refuses_the_run(
+    made: Fleet, monkeypatch: pytest.MonkeyPatch, intent: Intent
+) -> None:
+    def belongs(_hosts: Any, _quorum: Any, host: str, roll_run: str, begun: bool) -> None:
+        raise RollRefused(f"{host} belongs to roll 1, not to {roll_run}, begun {begun}")
+
+    monkeypatch.setattr(service.roll, "check_host", belongs)
+    with pytest.raises(RollRefused, match="a belongs to roll 1, not to mine, begun False"):
+        unchanged(made, lambda: check_mode.plan(request(intent, roll_run="mine")))
 
 
 @pytest.mark.parametrize("to", ["", "b"])

@@ -92,6 +92,8 @@ class Platform(ModelPlatform):
     observer: Any = SimpleNamespace(read_hosts=dict, reads={})  # every peer answers
     few: Any = SimpleNamespace(begin=lambda *_of: None, read_all=None, end=lambda *_of: None)
     warnings: tuple[str, ...] = ()
+    hosts: Any = ()
+    quorum_hosts: tuple[str, ...] = ()
     store: Any = Volumes()
     running: tuple[NodeRecord, ...] = ()
 
@@ -121,6 +123,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(Platform, "store", Volumes())
     monkeypatch.setattr(Platform, "running", ())
     monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
+    monkeypatch.setattr(service.roll, "check_host", lambda *_where, begun: None)
     return found
 
 

@@ -96,6 +96,19 @@ def test_what_a_rule_does_not_say_is_left_to_the_next() -> None:
     assert said == (None,) * 5
 
 
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("volumes[::0]", "the step of a slice cannot be 0"),
+        (" || ".join(["memory_mib > `5`"] * 400), "nested too deeply"),
+        ("(" * 3000 + "autostart" + ")" * 3000, "nested too deeply"),
+    ],
+)
+def test_what_would_only_fail_on_a_vm_is_told_before(when: str, words: str) -> None:
+    with pytest.raises(RuleError, match=words):
+        compile_rules([rule("odd", when, strategy="None")])
+
+
 @pytest.mark.parametrize(("given", "meant"), [("yes", True), ("False", False), (False, False)])
 def test_text_from_a_template_is_understood(given: Any, meant: bool) -> None:
     (made,) = compile_rules([rule(allow_stop=given, priority="-3")])

@@ -1,0 +1,118 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wrong with a variable is one sentence, by a role alone too, and nothing is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
+from kubesim.kinds import NODES
+
+full = pytest.mark.full
+
+
+def alone(plays: Plays, folder: Path, role: str, **variables: Any) -> tuple[int, str]:
+    """A role in a play of the user's own: exit code, and all that was said in one line."""
+    task = {"ansible.builtin.import_role": {"name": f"virtops.maintenance.{role}"}}
+    book = folder / "own.yml"
+    play = {"hosts": "n1", "gather_facts": False, "tasks": [task]}
+    book.write_text(json.dumps([play]), encoding="utf-8")
+    done = plays.run(str(book), **variables)
+    return done.returncode, " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "value", "words"),
+    [
+        ("drain", "drain_limits", '{"outbound":1}', "expected is a dict; as an extra var: "),
+        pytest.param("drain", "drain_allow_stop", "true ", "is true or false", marks=full),
+        pytest.param("restore", "restore_timeout", 5, "is no variable of this", marks=full),
+        pytest.param("preflight", "maintenance_memory", "12G", "without a unit", marks=full),
+        pytest.param("plan", "maintenance_link_mib_s", "0", "a number above 0", marks=full),
+    ],
+)
+def test_a_role_alone_refuses_what_the_playbooks_refuse(
+    sim, plays, tmp_path, role: str, name: str, value: Any, words: str
+) -> None:
+    code, text = alone(plays, tmp_path, role, **{name: value})
+    assert code == 2
+    assert f"[ERROR]: Task failed: Action failed: {name} is " in text, text
+    assert words in text and "Nothing was done." in text
+    assert "argument_spec" not in text
+    assert not [call for call in sim.log if call.path.startswith("/api")]
+
+
+@full
+@pytest.mark.parametrize("node", ["../../pods", "n2/../n1", "n1?x=y", "n1/status"])
+def test_a_node_that_cannot_be_is_no_path(sim, plays, tmp_path, node: str) -> None:
+    for role in ("drain", "restore", "preflight"):
+        code, text = alone(plays, tmp_path, role, **{f"{role}_node": node})
+        assert code == 2
+        assert f"There is no node {node} in this cluster." in text, text
+        assert "failed_when" not in text
+    assert written(sim.log) == []
+    assert not [call for call in sim.log if "/nodes/" in call.path]
+
+
+def test_what_a_survey_leaves_empty_is_not_given(sim, plays) -> None:
+    """All of a roll's variables that a survey may have; then a roll goes as without them."""
+    sim.add_vm("vm", "n1", migrate_seconds="1")
+    empty = dict.fromkeys(
+        [
+            *("maintenance_tasks", "maintenance_reboot_timeout", "maintenance_health_retries"),
+            *("maintenance_preflight_fail_on", "maintenance_reason", "maintenance_requester"),
+            *("maintenance_run_id", "maintenance_max_unavailable", "maintenance_max_failures"),
+            *("maintenance_count_others", "maintenance_take_over", "maintenance_plan_file"),
+            *("drain_strategy", "drain_allow_stop", "drain_max_attempts", "drain_timeout"),
+            *("drain_on_not_migratable", "drain_backoff", "preflight_retries"),
+        ],
+        "",
+    )
+    words = {**empty, "maintenance_reboot": "false", "maintenance_hosts": "n1"}
+    done = plays.own("rolling_maintenance", **words)
+    assert done.returncode == 0, done.stdout
+    assert sim.node_of("vm") in ("n2", "n3")
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
+
+
+@full
+@pytest.mark.parametrize("playbook", ["drain", "restore", "plan", "status", "abort"])
+def test_empty_answers_of_a_survey_by_the_other_playbooks(sim, plays, playbook: str) -> None:
+    empty = dict.fromkeys(
+        [
+            *("maintenance_memory", "maintenance_reboot", "maintenance_max_unavailable"),
+            *("maintenance_link_mib_s", "maintenance_api_host", "maintenance_status_file"),
+            *("drain_strategy", "drain_backoff", "drain_force_stop", "plan_must_fit"),
+            *("maintenance_requester", "restore_run_id", "maintenance_placement_profile"),
+        ],
+        "",
+    )
+    sim.add_vm("vm", "n1", migrate_seconds="1")
+    done = plays.own(playbook, maintenance_hosts="n1", **empty)
+    assert done.returncode == 0, done.stdout
+
+
+@full
+def test_an_error_of_the_module_is_the_headline(sim, plays) -> None:
+    done = plays.own("drain", maintenance_hosts="n1", drain_pods={"grace_period": -5})
+    assert done.returncode == 2
+    assert "failed_when" not in done.stdout
+    assert "[ERROR]: Task failed: Module failed: pods.grace_period is -5" in done.stdout
+
+
+@full
+def test_the_plan_takes_a_share_of_the_fleet(sim, plays) -> None:
+    for share, steps in (("34%", 3), ("67%", 2)):
+        done = plays.own("plan", maintenance_max_unavailable=share)
+        assert done.returncode == 0, done.stdout
+        assert f"Step {steps}:" in done.stdout and f"Step {steps + 1}:" not in done.stdout
+    done = plays.own("plan", maintenance_plan_file="/none/plan.json")
+    assert done.returncode == 2
+    assert "there is no directory /none on the controller" in done.stdout
