@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,13 @@ class Ended:
         return next(row for row in self.last["vms"] if row["name"] == name)
 
 
-class Play:
-    """One run of ansible-playbook that is under way. Its output goes into a file."""
+class Command:
+    """A program that is under way, in a session of its own. Its output goes into a file."""
 
-    def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
-        self.output = self.folder / "output"
-        self.results = self.folder / "results.jsonl"
-        self.argv = command(lab, playbook, variables, *words)
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / "output"
+        self.argv = [*argv]
         self.began = time.monotonic()
         with open(self.output, "wb") as stream:
             self.process = subprocess.Popen(
@@ -61,8 +60,8 @@ class Play:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env=environment(self.results),
-                cwd=self.folder,
+                env=dict(env),
+                cwd=folder,
                 start_new_session=True,
             )
 
@@ -99,9 +98,8 @@ class Play:
         )
 
     def _read(self) -> list[dict[str, Any]]:
-        if not self.results.exists():
-            return []
-        return [json.loads(line) for line in self.results.read_text().splitlines()]
+        """What its drains returned, where something noted that."""
+        return []
 
     def kill(self) -> int:
         """kill -9 to ansible-playbook and all that it started here. How many there were.
@@ -116,6 +114,21 @@ class Play:
                 continue
         self.process.wait()
         return len(family)
+
+
+class Play(Command):
+    """One run of ansible-playbook against a lab."""
+
+    def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
+        self.results = folder / "results.jsonl"
+        argv = command(lab, playbook, variables, *words)
+        super().__init__(argv, environment(self.results), folder)
+
+    def _read(self) -> list[dict[str, Any]]:
+        if not self.results.exists():
+            return []
+        return [json.loads(line) for line in self.results.read_text().splitlines()]
 
 
 def _made(folder: Path) -> Path:
@@ -151,7 +164,7 @@ def run(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> E
 
 
 def watch(
-    play: Play, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
+    play: Command, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
 ) -> Ended:
     """Wait for it; whatever ends the waiting ends the play too."""
     try:

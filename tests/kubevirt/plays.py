@@ -18,27 +18,42 @@ from kubesim import Kubesim
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def inventory(**variables: str) -> dict[str, Any]:
+    """The three nodes. `variables`: of all of them."""
+    hosts: dict[str, Any] = {name: {} for name in ("n1", "n2", "n3")}
+    return {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt", **variables}}}
+
+
+def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
+    return {
+        **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+        "ANSIBLE_HOME": str(home / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+    }
+
+
+def command(hosts: Path, name: str, *more: str, **variables: Any) -> list[str]:
+    """What a person would type. `hosts`: the inventory."""
+    tool = str(Path(sys.executable).with_name("ansible-playbook"))
+    return [tool, "-i", str(hosts), "-e", json.dumps(variables), *more, name]
+
+
 class Plays:
     """Runs playbooks with an inventory of the three nodes."""
 
     def __init__(self, sim: Kubesim, tmp: Path) -> None:
         self._tmp = tmp
         kubeconfig = sim.kubeconfig(tmp / "kubeconfig", "maintenance")
-        hosts: dict[str, Any] = {name: {} for name in ("n1", "n2", "n3")}
-        inventory = {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt"}}}
-        (tmp / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
-        self._env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
-            "ANSIBLE_HOME": str(tmp / "ansible"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_DEPRECATION_WARNINGS": "0",
-            "K8S_AUTH_KUBECONFIG": str(kubeconfig),
-        }
+        self._hosts = tmp / "hosts.json"
+        self._hosts.write_text(json.dumps(inventory()), encoding="utf-8")
+        self._env = environment(tmp, kubeconfig)
 
     def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._command(name, *more, **variables),
+            command(self._hosts, name, *more, **variables),
             env=self._env,
             cwd=self._tmp,
             text=True,
@@ -57,17 +72,12 @@ class Plays:
         """
         words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if alone else []
         return subprocess.Popen(
-            words + self._command(f"virtops.maintenance.{name}", *more, **variables),
+            words + command(self._hosts, f"virtops.maintenance.{name}", *more, **variables),
             env=self._env,
             cwd=self._tmp,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-
-    def _command(self, name: str, *more: str, **variables: Any) -> list[str]:
-        tool = str(Path(sys.executable).with_name("ansible-playbook"))
-        extra = json.dumps(variables)
-        return [tool, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more]
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A playbook of the collection, by its name."""
