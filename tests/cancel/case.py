@@ -23,6 +23,7 @@ more hosts out at once than may be.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,7 @@ class Case:
     """What is done. The moment: `events` after the host (its place in the roll) came to `stage`."""
 
     platform: str
+    seed: int
     number: int
     way: str
     then: str
@@ -96,8 +98,6 @@ class Outcome:
 class Bed(Protocol):
     """Three hosts with VMs, a place for the run of one case."""
 
-    # How many events a stage has, at most.
-    most: Mapping[str, int]
     # What to look into after a fault.
     folders: Sequence[Path]
 
@@ -123,13 +123,14 @@ def draw(seed: int, platform: str, number: int, most: Mapping[str, int]) -> Case
     way = ways.WAYS[(number - 1) % len(ways.WAYS)]
     then = THEN[(number - 1) // len(ways.WAYS) % len(THEN)]
     stage = dice.choice(_STAGES)
-    return Case(platform, number, way, then, dice.choice(_HOSTS), stage, dice.randrange(most[stage]))
+    host, events = dice.choice(_HOSTS), dice.randrange(most[stage])
+    return Case(platform, seed, number, way, then, host, stage, events)
 
 
 def run(bed: Bed, case: Case) -> Outcome:
     out, began = Outcome(case), time.monotonic()
-    marks = [f"{case.platform}-{case.number}-{began}-{n}" for n in range(2)]
-    first = bed.start("rolling_maintenance", case.way, marks[0])
+    mark = f"{os.getpid()}-{case.platform}-{case.number}-{began}"
+    first = bed.start("rolling_maintenance", case.way, mark)
     try:
         out.missed = not _came(bed, case, first)
         if not out.missed:
@@ -140,10 +141,10 @@ def run(bed: Bed, case: Case) -> Outcome:
             first.kill()
     if out.missed:
         return out
-    ended = watch(bed.start(_PLAYBOOKS[case.then], "", marks[1]))
+    ended = watch(bed.start(_PLAYBOOKS[case.then], "", mark))
     if ended.code:
         out.judgement.wrong.append(f"{case.then} ended with {ended.code}: {ended.text[-1500:]}")
-    out.judgement.faults["orphans"] += _orphans(bed, marks)
+    out.judgement.faults["orphans"] += _orphans(bed, mark)
     bed.judge(case, out.judgement)
     out.seconds = time.monotonic() - began
     return out
@@ -172,12 +173,11 @@ def _until(what: Callable[[], bool], play: Command) -> bool:
     return play.running
 
 
-def _orphans(bed: Bed, marks: list[str]) -> list[str]:
+def _orphans(bed: Bed, mark: str) -> list[str]:
     """A slice after the last command has ended nothing of the commands runs any more."""
     end = time.monotonic() + SLICE
     while True:
-        found = [text for mark in marks for text in ways.processes(mark).values()]
-        found += bed.foreign()
+        found = [*ways.processes(mark).values(), *bed.foreign()]
         if not found or time.monotonic() > end:
             return found
         time.sleep(0.2)

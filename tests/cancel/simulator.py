@@ -30,6 +30,15 @@ ROLE = plays.ROOT / "docs" / "kubevirt-clusterrole.yml"
 HERE = Path(__file__).with_name("node")
 # How many times faster than real time: a migration of the second node takes some seconds.
 SCALE = 10
+# Events of a stage, at most: requests, where nobody cancels the roll.
+MOST = {
+    "draining": 180,
+    "empty": 3,
+    "at work": 30,
+    "rebooting": 10,
+    "checking": 50,
+    "restoring": 40,
+}
 ROLL = "virtops.maintenance/roll"
 # What may happen to each VM (see the counter), and how it is made.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -88,21 +97,15 @@ class CancelCounter(Counter):
         for (kind, _space, _name), obj in self.objects.items():
             labels = obj["metadata"].get("labels") or {}
             uid = labels.get("kubevirt.io/created-by")
-            if kind == "Pod" and uid and obj["status"].get("phase") == "Running":
-                if uid not in self._over:
-                    notes = obj["metadata"].get("annotations") or {}
-                    found.setdefault(notes.get("kubevirt.io/domain", ""), set()).add(uid)
+            runs = kind == "Pod" and obj["status"].get("phase") == "Running"
+            if runs and uid and uid not in self._over:
+                notes = obj["metadata"].get("annotations") or {}
+                found.setdefault(notes.get("kubevirt.io/domain", ""), set()).add(uid)
         self.twice += [f"{vm} ran twice" for vm, uids in found.items() if len(uids) > 1]
 
 
 class Bed:
     """A simulator of its own, in a process of its own."""
-
-    # Requests, as a roll that nobody cancels makes them.
-    most = {
-        **{"draining": 180, "empty": 3, "at work": 30},
-        **{"rebooting": 10, "checking": 50, "restoring": 40},
-    }
 
     def __init__(self, directory: Path, server: Process, declared: dict[str, str]) -> None:
         self.directory = directory
@@ -130,10 +133,14 @@ class Bed:
 
     def start(self, playbook: str, way: str, mark: str) -> Command:
         self._runs += 1
-        variables = {} if playbook == "abort" else {
-            "maintenance_hosts": ",".join(NODES),
-            "drain_allow_stop": True,
-        }
+        variables = (
+            {}
+            if playbook == "abort"
+            else {
+                "maintenance_hosts": ",".join(NODES),
+                "drain_allow_stop": True,
+            }
+        )
         argv = plays.command(self._hosts, f"virtops.maintenance.{playbook}", **variables)
         return ways.start(way, mark, argv, self._env, self.directory / f"run-{self._runs}")
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -57,17 +58,26 @@ def cancel(way: str, run: Command) -> None:
 
 
 def processes(mark: str) -> dict[int, str]:
-    """pid -> command line of the processes of that run. Not ssh's shared connection: it is for
-    the next command too, and ends by itself."""
+    """pid -> command line of the processes of the runs whose mark begins so.
+
+    Not ssh's shared connection: it is for the next command too, and ends by itself.
+    """
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            marked = f"{MARK}={mark}\0".encode() in (entry / "environ").read_bytes() + b"\0"
+            marked = f"\0{MARK}={mark}".encode() in b"\0" + (entry / "environ").read_bytes()
             words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
         except OSError:
             continue
         if marked and words and not (words.startswith("ssh: ") and "[mux]" in words):
             found[int(entry.name)] = words
     return found
+
+
+def end_all(mark: str) -> None:
+    """Whatever runs of these is killed: this program ends."""
+    for pid in processes(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

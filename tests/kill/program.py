@@ -25,7 +25,7 @@ def say(text: str) -> None:
 def options(prog: str, doc: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=doc.splitlines()[0])
     parser.add_argument("--seed", type=int, help="default: a new one")
-    parser.add_argument("--only", type=int, help="only the case of this number")
+    parser.add_argument("--only", type=int, nargs="+", help="only the cases of these numbers")
     parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
     return parser
 

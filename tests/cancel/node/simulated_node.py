@@ -16,8 +16,8 @@ from ansible.plugins.connection.local import Connection as Local
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from kubesim.kinds import NODES  # noqa: E402
-from kubesim.remote import Remote  # noqa: E402
+from kubesim.kinds import NODES
+from kubesim.remote import Remote
 
 DOCUMENTATION = """
 name: simulated_node
