@@ -139,7 +139,11 @@ def run(bed: Bed, case: Case) -> Outcome:
     finally:
         if first.running:
             first.kill()
+    if out.missed and first.process.returncode == 0:
+        return out
     if out.missed:
+        out.missed = False
+        out.judgement.wrong.append(f"the roll failed before the moment: {first.text[-1500:]}")
         return out
     ended = watch(bed.start(_PLAYBOOKS[case.then], "", mark))
     if ended.code:

@@ -244,11 +244,7 @@ def settle(lab: Lab) -> None:
 
 
 @contextmanager
-def bed(name: str, fresh: bool) -> Iterator[Bed]:
-    """`fresh`: with a new lab; what went wrong before is not to be seen again."""
-    if fresh:
-        Lab.down(name)
-    lab = Lab.up(name, COUNT)
+def place(lab: Lab) -> Iterator[Bed]:
     for host in lab.hosts:
         lab.shape(host, MBIT)
     settle(lab)
@@ -259,4 +255,13 @@ def bed(name: str, fresh: bool) -> Iterator[Bed]:
         made.close()
 
 
-__all__ = ["Bed", "bed", "settle"]
+@contextmanager
+def bed(name: str, fresh: bool) -> Iterator[Bed]:
+    """`fresh`: with a new lab; what went wrong before is not to be seen again."""
+    if fresh:
+        Lab.down(name)
+    with place(Lab.up(name, COUNT)) as made:
+        yield made
+
+
+__all__ = ["COUNT", "MOST", "Bed", "bed", "place"]

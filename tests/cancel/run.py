@@ -25,7 +25,7 @@ from kill.program import guarded, keep, options, say, seed
 
 from cancel import hosts, simulator, ways
 from cancel.case import WORDS, Bed, Case, Outcome, draw, run
-from lab import Lab, LabError, missing
+from lab import Lab, missing
 from lab.names import lab_name
 
 PROG = "test-cancel"

@@ -120,7 +120,7 @@ class Bed:
         self._env = {
             **plays.environment(directory, server.kubeconfig("maintenance")),
             "ANSIBLE_CONNECTION_PLUGINS": str(HERE),
-            "ANSIBLE_LIBRARY": str(HERE),
+            "ANSIBLE_LIBRARY": str(HERE.with_name("library")),
             "ANSIBLE_PIPELINING": "1",
             "VIRTOPS_SIMULATOR": str(server.kubeconfig()),
             "VIRTOPS_WORK": str(self._work),

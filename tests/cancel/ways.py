@@ -34,7 +34,9 @@ def start(
         argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *argv]
     elif way == "runner":
         argv = _by_runner(argv, folder / "runner")
-    return Command(argv, {**env, MARK: mark}, folder)
+    # Where the runner looks for ansible-playbook.
+    path = f"{Path(sys.executable).parent}:{env['PATH']}"
+    return Command(argv, {**env, "PATH": path, MARK: mark}, folder)
 
 
 def _by_runner(argv: Sequence[str], private: Path) -> list[str]:
@@ -43,7 +45,7 @@ def _by_runner(argv: Sequence[str], private: Path) -> list[str]:
     (private / "env" / "settings").write_text(json.dumps({"pexpect_timeout": 1}), encoding="utf-8")
     tool = str(Path(sys.executable).with_name("ansible-runner"))
     *words, playbook = argv[1:]
-    return [tool, "run", str(private), "-p", playbook, "--cmdline", shlex.join(words)]
+    return [tool, "run", str(private), "-p", playbook, f"--cmdline={shlex.join(words)}"]
 
 
 def cancel(way: str, run: Command) -> None:
