@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from demo.plays import Command, watch
 
@@ -37,7 +37,6 @@ from . import ways
 
 WORDS = ("lost", "twice", "leftovers", "orphans", "rebooted_twice", "redone")
 THEN = ("again", "abort")
-_PLAYBOOKS = {"again": "rolling_maintenance", "abort": "abort"}
 # How often a moment is in this host, of the three: most are in the second.
 _HOSTS = (0, 1, 1, 1, 1, 2)
 # A stage lasts longer, or has more in it, than another.
@@ -100,9 +99,11 @@ class Bed(Protocol):
 
     # What to look into after a fault.
     folders: Sequence[Path]
+    # The variables of a roll of all three hosts, with a reboot and a task file.
+    roll: Mapping[str, Any]
 
-    def start(self, playbook: str, way: str, mark: str) -> Command:
-        """A playbook of the collection over all three hosts, with a reboot and a task file."""
+    def start(self, playbook: str, way: str, mark: str, variables: Mapping[str, Any]) -> Command:
+        """A playbook of the collection; its processes have the mark."""
 
     def stages(self) -> list[str]:
         """Of the hosts in the order of the roll: the stages that each has come to last."""
@@ -130,7 +131,7 @@ def draw(seed: int, platform: str, number: int, most: Mapping[str, int]) -> Case
 def run(bed: Bed, case: Case) -> Outcome:
     out, began = Outcome(case), time.monotonic()
     mark = f"{os.getpid()}-{case.platform}-{case.number}-{began}"
-    first = bed.start("rolling_maintenance", case.way, mark)
+    first = bed.start("rolling_maintenance", case.way, mark, bed.roll)
     try:
         out.missed = not _came(bed, case, first)
         if not out.missed:
@@ -145,7 +146,10 @@ def run(bed: Bed, case: Case) -> Outcome:
         out.missed = False
         out.judgement.wrong.append(f"the roll failed before the moment: {first.text[-1500:]}")
         return out
-    ended = watch(bed.start(_PLAYBOOKS[case.then], "", mark))
+    if case.then == "again":
+        ended = watch(bed.start("rolling_maintenance", "", mark, bed.roll))
+    else:
+        ended = watch(bed.start("abort", "", mark, {}))
     if ended.code:
         out.judgement.wrong.append(f"{case.then} ended with {ended.code}: {ended.text[-1500:]}")
     out.judgement.faults["orphans"] += _orphans(bed, mark)

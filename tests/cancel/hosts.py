@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,8 +107,14 @@ class Bed:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.folders = [lab.paths.raw, lab.paths.logs]
-        self._work = lab.paths.logs / "worked.yml"
-        self._work.write_text(WORK, encoding="utf-8")
+        work = lab.paths.logs / "worked.yml"
+        work.write_text(WORK, encoding="utf-8")
+        self.roll = {
+            **plays.UNMEASURED,
+            "maintenance_hosts": ",".join(lab.hosts),
+            "maintenance_tasks": str(work),
+            "drain_allow_stop": True,
+        }
         for host in lab.hosts.values():
             host.exec(f"rm -f {WORKED}")
         self._before = report.check(lab.paths.raw, set())
@@ -116,18 +122,8 @@ class Bed:
         self._first: Command | None = None
         self._runs = 0
 
-    def start(self, playbook: str, way: str, mark: str) -> Command:
+    def start(self, playbook: str, way: str, mark: str, variables: Mapping[str, Any]) -> Command:
         self._runs += 1
-        variables: dict[str, Any] = (
-            {}
-            if playbook == "abort"
-            else {
-                **plays.UNMEASURED,
-                "maintenance_hosts": "all",
-                "maintenance_tasks": str(self._work),
-                "drain_allow_stop": True,
-            }
-        )
         folder = self.lab.paths.logs / f"cancel-{mark}-{self._runs}"
         argv = plays.command(self.lab, playbook, variables)
         run = ways.start(way, mark, argv, plays.environment(folder / "results.jsonl"), folder)
@@ -152,6 +148,9 @@ class Bed:
     def events(self) -> int:
         """Lines that the first command has printed."""
         return self._first.output.read_bytes().count(b"\n") if self._first else 0
+
+    def most_out(self) -> int:
+        return self._watcher.most_out
 
     def foreign(self) -> list[str]:
         """Modules at work on the hosts."""

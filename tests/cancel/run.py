@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kill.program import guarded, keep, options, say, seed
+from kill.program import guarded, keep, options, say, seeded
 
 from cancel import hosts, simulator, ways
 from cancel.case import WORDS, Bed, Case, Outcome, draw, run
@@ -107,9 +107,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--simulator", type=int, default=60, help="cases there (default 60)")
     parser.add_argument("--lab", type=int, default=20, help="cases there (default 20)")
     parser.add_argument("--jobs", type=int, default=2, help="simulators at once (default 2)")
-    found = parser.parse_args()
-    found.seed = seed(found)
-    return found
+    return seeded(parser)
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,21 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def out_in_record(obj: dict[str, Any]) -> list[str] | None:
+    """Hosts that are out by the record of a roll. None: the object is none."""
+    stages = _stages(obj)
+    if stages is None:
+        return None
+    return [name for name, stage in stages.items() if stage not in ("waiting", "done")]
+
+
+def _stages(obj: dict[str, Any]) -> dict[str, str] | None:
+    text = (obj["metadata"].get("annotations") or {}).get(ROLL)
+    if obj["kind"] != "Lease" or not text:
+        return None
+    return {host["name"]: host["stage"] for host in json.loads(text)["hosts"]}
+
+
 class CancelCounter(Counter):
     """Also: who rebooted, what was done again, which VM ran twice, how many were out at once."""
 
@@ -64,10 +79,7 @@ class CancelCounter(Counter):
 
     def feed(self, line: dict[str, Any]) -> None:
         super().feed(line)
-        obj = line["object"]
-        text = (obj["metadata"].get("annotations") or {}).get(ROLL)
-        if obj["kind"] == "Lease" and text:
-            self.stages = {host["name"]: host["stage"] for host in json.loads(text)["hosts"]}
+        self.stages = _stages(line["object"]) or self.stages
 
     def _node(self, name: str, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
         super()._node(name, obj, before)
@@ -109,11 +121,15 @@ class Bed:
 
     def __init__(self, directory: Path, server: Process, declared: dict[str, str]) -> None:
         self.directory = directory
+        self.roll = {
+            "maintenance_hosts": ",".join(NODES),
+            "maintenance_tasks": str(HERE / "work.yml"),
+            "drain_allow_stop": True,
+        }
         self._hosts = directory / "hosts.json"
         found = plays.inventory(
             ansible_connection="simulated_node",
             ansible_python_interpreter=sys.executable,
-            maintenance_tasks=str(HERE / "work.yml"),
         )
         self._hosts.write_text(json.dumps(found), encoding="utf-8")
         self._work = directory / "work"
@@ -131,16 +147,8 @@ class Bed:
         self._runs = 0
         self.folders = [directory]
 
-    def start(self, playbook: str, way: str, mark: str) -> Command:
+    def start(self, playbook: str, way: str, mark: str, variables: Mapping[str, Any]) -> Command:
         self._runs += 1
-        variables = (
-            {}
-            if playbook == "abort"
-            else {
-                "maintenance_hosts": ",".join(NODES),
-                "drain_allow_stop": True,
-            }
-        )
         argv = plays.command(self._hosts, f"virtops.maintenance.{playbook}", **variables)
         return ways.start(way, mark, argv, self._env, self.directory / f"run-{self._runs}")
 
@@ -156,6 +164,9 @@ class Bed:
 
     def events(self) -> int:
         return (self.directory / REQUESTS).read_bytes().count(b"\n")
+
+    def most_out(self) -> int:
+        return self._read().most_out
 
     def foreign(self) -> list[str]:
         return []

@@ -55,7 +55,7 @@ def cancel(way: str, run: Command) -> None:
     elif way == "container":
         run.process.kill()
     else:
-        os.killpg(run.process.pid, signal.Signals[way])
+        run.signal_group(signal.Signals[way])
     run.wait()
 
 

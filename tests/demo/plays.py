@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,10 @@ class Command:
         """What its drains returned, where something noted that."""
         return []
 
+    def signal_group(self, number: signal.Signals) -> None:
+        """As a terminal sends it; its workers are in sessions of their own, and do not get it."""
+        os.killpg(self.process.pid, number)
+
     def kill(self) -> int:
         """kill -9 to ansible-playbook and all that it started here. How many there were.
 
@@ -134,6 +139,20 @@ class Play(Command):
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+class MiddleOfDrain:
+    """Fed with the lines of a roll: a VM of this host moves."""
+
+    def __init__(self, host: str) -> None:
+        self._begins = re.compile(rf"^included: .*/drain/tasks/\w+\.yml for {re.escape(host)}$")
+        self._began = False
+
+    def __call__(self, line: str) -> bool:
+        if self._began:
+            return "  -> " in line
+        self._began = bool(self._begins.match(line))
+        return False
 
 
 def command(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> list[str]:

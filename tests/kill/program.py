@@ -24,14 +24,17 @@ def say(text: str) -> None:
 
 def options(prog: str, doc: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=doc.splitlines()[0])
-    parser.add_argument("--seed", type=int, help="default: a new one")
-    parser.add_argument("--only", type=int, nargs="+", help="only the cases of these numbers")
     parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
     return parser
 
 
-def seed(args: argparse.Namespace) -> int:
-    return secrets.randbelow(10**6) if args.seed is None else int(args.seed)
+def seeded(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of this run. Cases are drawn by a seed and have numbers."""
+    parser.add_argument("--seed", type=int, help="default: a new one")
+    parser.add_argument("--only", type=int, nargs="+", help="only the cases of these numbers")
+    found = parser.parse_args()
+    found.seed = secrets.randbelow(10**6) if found.seed is None else found.seed
+    return found
 
 
 def keep(prog: str, case: str, folders: Iterable[Path]) -> Path:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from demo import plays
 
 from kill import case as cases
-from kill.program import guarded, keep, options, say, seed
+from kill.program import guarded, keep, options, say, seeded
 from lab import Lab, LabError, missing
 from lab.names import lab_name
 
@@ -109,9 +109,7 @@ def parse() -> argparse.Namespace:
     parser = options("test-kill", __doc__)
     parser.add_argument("--cases", type=int, default=20, help="how many (default 20)")
     parser.add_argument("--span", type=float, help="length of a drain, from an earlier run")
-    found = parser.parse_args()
-    found.seed = seed(found)
-    return found
+    return seeded(parser)
 
 
 def main() -> int:
