@@ -2,14 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A roll is cancelled during its second host, on the lab. More of it: make test-cancel."""
+"""A roll is cancelled during its second host, and two begin at once, on the lab.
+
+More of it: make test-cancel, make test-two-rolls.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from cancel import hosts
+from cancel import hosts, races
 from cancel.case import Case, run
 
 from lab import Lab
@@ -28,3 +31,10 @@ def test_what_was_cancelled_carries_on_or_is_given_back(
         outcome = run(bed, Case("lab", 0, 0, way, then, 1, stage, events))
     assert not outcome.missed
     assert outcome.judgement.lines() == []
+
+
+@pytest.mark.full
+def test_of_two_playbooks_at_the_same_moment_one_wins(shared: Callable[[int], Lab]) -> None:
+    with hosts.place(shared(hosts.COUNT)) as bed:
+        assert races.by_playbooks(bed, [*bed.lab.hosts], "test") == []
+        assert bed.most_out() == 1

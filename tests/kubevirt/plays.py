@@ -63,16 +63,10 @@ class Plays:
             check=False,
         )
 
-    def start(
-        self, name: str, *more: str, alone: bool = False, **variables: Any
-    ) -> subprocess.Popen[bytes]:
-        """A playbook of the collection that goes on while the test does; its output is dropped.
-
-        `alone`: in a PID namespace, all of whose processes end with it.
-        """
-        words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if alone else []
+    def start(self, name: str, *more: str, **variables: Any) -> subprocess.Popen[bytes]:
+        """A playbook of the collection that goes on while the test does; its output is dropped."""
         return subprocess.Popen(
-            words + command(self._hosts, f"virtops.maintenance.{name}", *more, **variables),
+            command(self._hosts, f"virtops.maintenance.{name}", *more, **variables),
             env=self._env,
             cwd=self._tmp,
             stdout=subprocess.DEVNULL,

@@ -2,14 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A roll is cancelled during its second host, on the simulator. More of it: make test-cancel."""
+"""A roll is cancelled during its second host, and two begin at once, on the simulator.
+
+More of it: make test-cancel, make test-two-rolls.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
-from cancel import simulator
+from cancel import races, simulator
 from cancel.case import Case, run
 
 pytestmark = pytest.mark.skipif(
@@ -36,3 +40,15 @@ def test_what_was_cancelled_carries_on_or_is_given_back(
         outcome = run(bed, Case("simulator", 0, 0, way, then, 1, stage, events))
     assert not outcome.missed
     assert outcome.judgement.lines() == []
+
+
+def test_of_two_rolls_at_the_same_moment_one_wins(tmp_path: Path) -> None:
+    with races.by_modules(tmp_path) as race:
+        assert [race(number) for number in range(5)] == [[]] * 5
+
+
+@pytest.mark.full
+def test_of_two_playbooks_at_the_same_moment_one_wins() -> None:
+    with simulator.bed() as bed:
+        assert races.by_playbooks(bed, simulator.NODES, "test") == []
+        assert bed.most_out() == 1
