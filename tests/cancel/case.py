@@ -23,7 +23,6 @@ more hosts out at once than may be.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +129,7 @@ def draw(seed: int, platform: str, number: int, most: Mapping[str, int]) -> Case
 
 def run(bed: Bed, case: Case) -> Outcome:
     out, began = Outcome(case), time.monotonic()
-    mark = f"{os.getpid()}-{case.platform}-{case.number}-{began}"
+    mark = f"{case.platform}-{case.number}-{began}"
     first = bed.start("rolling_maintenance", case.way, mark, bed.roll)
     try:
         out.missed = not _came(bed, case, first)

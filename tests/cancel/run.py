@@ -88,8 +88,12 @@ def work(args: argparse.Namespace, name: str) -> int:
     say(f"seed {args.seed}")
     outcomes: list[Outcome] = []
     if args.platform in ("", "simulator"):
-        with ThreadPoolExecutor(args.jobs) as pool:
-            outcomes += pool.map(on_simulator, cases(args, "simulator", simulator.MOST))
+        pool = ThreadPoolExecutor(args.jobs)
+        try:
+            with ways.simulators():
+                outcomes += pool.map(on_simulator, cases(args, "simulator", simulator.MOST))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     if args.platform in ("", "lab"):
         outcomes += on_lab(name, cases(args, "lab", hosts.MOST))
     good = sum(outcome.judgement.ok for outcome in outcomes)
@@ -118,7 +122,7 @@ def main() -> int:
     name = f"{lab_name()[:24]}-cancel"
 
     def after() -> None:
-        ways.end_all(f"{os.getpid()}-")
+        ways.end_all()
         if args.platform != "simulator" and not args.keep:
             Lab.down(name)
 
@@ -126,4 +130,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    CODE = main()
+    sys.stdout.flush()
+    os._exit(CODE)  # after an interrupt without waiting for the threads of its cases

@@ -11,7 +11,6 @@ refused. By the modules' own calls and by whole playbooks on the simulator, by p
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -36,8 +35,8 @@ def by_modules(numbers: Iterable[int]) -> Iterator[bool]:
 
 def on_simulator(numbers: Iterable[int]) -> Iterator[bool]:
     for number in numbers:
-        with simulator.bed() as bed:
-            wrong = races.by_playbooks(bed, simulator.NODES, mark("simulator", number))
+        with ways.simulators(), simulator.bed() as bed:
+            wrong = races.by_playbooks(bed, simulator.NODES, f"simulator-{number}")
             most = bed.most_out()
             yield tell("simulator", number, wrong + too_many(most), bed.folders)
 
@@ -46,7 +45,7 @@ def on_lab(name: str, numbers: Iterable[int]) -> Iterator[bool]:
     fresh = True
     for number in numbers:
         with hosts.bed(name, fresh) as bed:
-            wrong = races.by_playbooks(bed, [*bed.lab.hosts], mark("lab", number))
+            wrong = races.by_playbooks(bed, [*bed.lab.hosts], f"lab-{number}")
             wrong += too_many(bed.most_out())
         fresh = bool(wrong)
         yield tell("lab", number, wrong, bed.folders)
@@ -54,10 +53,6 @@ def on_lab(name: str, numbers: Iterable[int]) -> Iterator[bool]:
 
 def too_many(out: int) -> list[str]:
     return [] if out <= 1 else [f"{out} hosts were out at once"]
-
-
-def mark(platform: str, number: int) -> str:
-    return f"{os.getpid()}-{platform}-{number}"
 
 
 def tell(kind: str, number: int, wrong: list[str], folders: Iterable[Path] = ()) -> bool:
@@ -91,7 +86,7 @@ def main() -> int:
     name = f"{lab_name()[:24]}-cancel"
 
     def after() -> None:
-        ways.end_all(f"{os.getpid()}-")
+        ways.end_all()
         if args.lab and not args.keep:
             Lab.down(name)
 

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demo.plays import Command
@@ -23,6 +23,10 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
 # which ansible-playbook runs, ends with all that is in it, so nobody is left to record anything.
 WAYS = (*SIGNALS, "runner", "container")
 MARK = "VIRTOPS_CANCEL_RUN"
+
+
+def _own() -> str:
+    return f"{os.getpid()}/"
 
 
 def start(
@@ -36,7 +40,7 @@ def start(
         argv = _by_runner(argv, folder / "runner")
     # Where the runner looks for ansible-playbook.
     path = f"{Path(sys.executable).parent}:{env['PATH']}"
-    return Command(argv, {**env, "PATH": path, MARK: mark}, folder)
+    return Command(argv, {**env, "PATH": path, MARK: _own() + mark}, folder)
 
 
 def _by_runner(argv: Sequence[str], private: Path) -> list[str]:
@@ -69,7 +73,7 @@ def processes(mark: str) -> dict[int, str]:
         if not entry.name.isdigit():
             continue
         try:
-            marked = f"\0{MARK}={mark}".encode() in b"\0" + (entry / "environ").read_bytes()
+            marked = f"\0{MARK}={_own()}{mark}".encode() in b"\0" + (entry / "environ").read_bytes()
             words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
         except OSError:
             continue
@@ -78,8 +82,18 @@ def processes(mark: str) -> dict[int, str]:
     return found
 
 
-def end_all(mark: str) -> None:
-    """Whatever runs of these is killed: this program ends."""
-    for pid in processes(mark):
+@contextlib.contextmanager
+def simulators() -> Iterator[None]:
+    """What is started in this block is found by `end_all`, too; a lab must not be."""
+    os.environ[MARK] = _own()
+    try:
+        yield
+    finally:
+        del os.environ[MARK]
+
+
+def end_all() -> None:
+    """Commands and simulators that this program has started are killed: it ends."""
+    for pid in processes(""):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
