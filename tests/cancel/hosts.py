@@ -29,7 +29,7 @@ MBIT = 300
 GUESTS = {
     "host-a": [GuestSpec("live-a", fill_mib=32)],
     "host-b": [
-        GuestSpec("live-b", fill_mib=48, autostart=True),
+        GuestSpec("live-b", fill_mib=32, autostart=True),
         GuestSpec("disk-b", fill_mib=16, dirty_mib_s=2, disks=[("shared", 16)]),
         # Shut down by the drain of its host, started again by its restore: the only ones that
         # may stop.
