@@ -206,7 +206,7 @@ def checked(found: Mapping[str, Any], may_stop: Collection[str]) -> list[str]:
         f"{guest['name']}: {guest['verdict']}: {guest['reasons']}"
         for guest in found["guests"]
         if guest["verdict"] not in ("live", "panic")
-        and not (guest["verdict"] == "stopped" and guest["name"] in may_stop)
+        and not (guest["verdict"] == "stopped" and (guest["name"] in may_stop or not _stops(guest)))
     ]
     bad += [
         f"{guest['name']}: stopped, though it may not: {stops}"
