@@ -235,6 +235,12 @@ lab-down: venv ## end them, whatever state they are in
 test-kill: deps ## kill the run at 20 moments; the same command again must carry on
 	$(RUN) tests/kill/run.py $(KILL_ARGS)
 
+test-cancel: deps ## cancel 80 rolls in every way; the same command again carries on, or abort.yml gives back
+	$(RUN) tests/cancel/run.py $(CANCEL_ARGS)
+
+test-two-rolls: deps ## begin two rolls at the same moment, 110 times: one wins
+	$(RUN) tests/cancel/two_rolls.py $(TWO_ROLLS_ARGS)
+
 test-fleet: export MAKE_BEGAN := $(shell date +%s)
 test-fleet: deps ## 24 hosts, one off, one that dies, three drained meanwhile: what was lost, and left
 	$(RUN) tests/fleet/run.py $(FLEET_ARGS)
@@ -268,4 +274,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-fleet test-predict bench-libvirt bench-plan bench-slice bench-kubevirt integration-kubevirt golden dist clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-kubevirt integration-kubevirt golden dist clean help

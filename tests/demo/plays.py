@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,13 @@ class Ended:
         return next(row for row in self.last["vms"] if row["name"] == name)
 
 
-class Play:
-    """One run of ansible-playbook that is under way. Its output goes into a file."""
+class Command:
+    """A program that is under way, in a session of its own. Its output goes into a file."""
 
-    def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
-        self.output = self.folder / "output"
-        self.results = self.folder / "results.jsonl"
-        self.argv = command(lab, playbook, variables, *words)
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / "output"
+        self.argv = [*argv]
         self.began = time.monotonic()
         with open(self.output, "wb") as stream:
             self.process = subprocess.Popen(
@@ -61,8 +61,8 @@ class Play:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env=environment(self.results),
-                cwd=self.folder,
+                env=dict(env),
+                cwd=folder,
                 start_new_session=True,
             )
 
@@ -99,9 +99,12 @@ class Play:
         )
 
     def _read(self) -> list[dict[str, Any]]:
-        if not self.results.exists():
-            return []
-        return [json.loads(line) for line in self.results.read_text().splitlines()]
+        """What its drains returned, where something noted that."""
+        return []
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """As a terminal sends it; its workers are in sessions of their own, and do not get it."""
+        os.killpg(self.process.pid, number)
 
     def kill(self) -> int:
         """kill -9 to ansible-playbook and all that it started here. How many there were.
@@ -118,9 +121,38 @@ class Play:
         return len(family)
 
 
+class Play(Command):
+    """One run of ansible-playbook against a lab."""
+
+    def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
+        self.results = folder / "results.jsonl"
+        argv = command(lab, playbook, variables, *words)
+        super().__init__(argv, environment(self.results), folder)
+
+    def _read(self) -> list[dict[str, Any]]:
+        if not self.results.exists():
+            return []
+        return [json.loads(line) for line in self.results.read_text().splitlines()]
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+class MiddleOfDrain:
+    """Fed with the lines of a roll: a VM of this host moves."""
+
+    def __init__(self, host: str) -> None:
+        self._begins = re.compile(rf"^included: .*/drain/tasks/\w+\.yml for {re.escape(host)}$")
+        self._began = False
+
+    def __call__(self, line: str) -> bool:
+        if self._began:
+            return "  -> " in line
+        self._began = bool(self._begins.match(line))
+        return False
 
 
 def command(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> list[str]:
@@ -151,7 +183,7 @@ def run(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> E
 
 
 def watch(
-    play: Play, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
+    play: Command, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
 ) -> Ended:
     """Wait for it; whatever ends the waiting ends the play too."""
     try:

@@ -5,7 +5,8 @@
 """make demo: roll the maintenance over three libvirt hosts with real VMs and real reboots.
 
 First a drain that must not stop anything meets a VM that cannot move: it blocks and says why.
-Then the roll, with a policy that allows what it needs. At the end a separate checker tells
+Then the roll, with a policy that allows what it needs: it is killed while the second host is
+drained, and the same command carries it on. At the end a separate checker tells
 from the guests' raw logs what became of each VM.
 """
 
@@ -72,9 +73,20 @@ def _interrupted(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def _play(lab: Lab, playbook: str, variables: Mapping[str, Any]) -> plays.Ended:
-    play = plays.Play(lab, playbook, variables)
-    return plays.watch(play, Screen().show, PATIENCE)
+def _play(lab: Lab, playbook: str, variables: Mapping[str, Any], kill_in: str = "") -> plays.Ended:
+    """`kill_in`: ansible-playbook is killed while the VMs of this host move."""
+    play, screen, middle = (
+        plays.Play(lab, playbook, variables),
+        Screen(),
+        plays.MiddleOfDrain(kill_in),
+    )
+
+    def show(line: str) -> None:
+        screen.show(line)
+        if kill_in and play.running and middle(line):
+            play.signal_group(signal.SIGKILL)
+
+    return plays.watch(play, show, PATIENCE)
 
 
 def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
@@ -97,8 +109,8 @@ def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
     return ended, wrong
 
 
-def roll(lab: Lab) -> tuple[plays.Ended, list[str]]:
-    """The roll over all hosts. What is wrong with how it went."""
+def roll(lab: Lab) -> tuple[dict[str, plays.Ended], list[str]]:
+    """The roll over all hosts, killed in the middle. What is wrong with how it went."""
     say("-- the roll: drain, patch, reboot and restore each host; stops are allowed where needed")
     boots = {host.name: host.boot_id for host in lab.hosts.values()}
     variables = {
@@ -109,15 +121,21 @@ def roll(lab: Lab) -> tuple[plays.Ended, list[str]]:
         "demo_choices": guests.ON_NOT_MIGRATABLE,
         "drain_on_not_migratable": "{{ demo_choices[inventory_hostname] }}",
     }
+    killed = _play(lab, "rolling_maintenance", variables, kill_in="host-b")
+    wrong = [] if killed.code == -signal.SIGKILL else ["the roll was over before it was killed"]
+    say("-- ansible-playbook was killed while host-b was drained; the same command again")
+    done = lab.host("host-a").boot_id
     ended = _play(lab, "rolling_maintenance", variables)
-    wrong = [] if ended.code == 0 else [f"the roll ended with {ended.code}"]
+    wrong += [] if ended.code == 0 else [f"the roll ended with {ended.code}"]
+    if lab.host("host-a").boot_id != done:
+        wrong.append("host-a, which was done, was rebooted again")
     for host in lab.hosts.values():
         patch = host.exec("cat /root/patched", check=False).stdout.strip()
         if patch != "patched while Drained":
             wrong.append(f"{host.name} was not patched: {patch!r}")
         if host.boot_id == boots[host.name]:
             wrong.append(f"{host.name} was not rebooted")
-    return ended, wrong
+    return {"killed roll": killed, "roll": ended}, wrong
 
 
 def left_behind(lab: Lab) -> list[str]:
@@ -150,7 +168,7 @@ def demo(lab: Lab) -> int:
     lab.wait_ticking(names)
     say(f"{len(names)} VMs run and tick")
     first, wrong = blocked_first(lab)
-    second, more = roll(lab)
+    rolls, more = roll(lab)
     wrong += more
     try:
         lab.wait_ticking(names)
@@ -158,7 +176,7 @@ def demo(lab: Lab) -> int:
         say(str(error))
     wrong += left_behind(lab)
     found = report.check(lab.paths.raw, set(lab.hosts))
-    words = report.said({"blocked drain": first, "roll": second})
+    words = report.said({"blocked drain": first, **rolls})
     wrong += report.disagreements(found, words)
     wall = time.monotonic() - BEGAN
     report.write(found, words, wrong=wrong, wall_s=round(wall, 1))

@@ -6,7 +6,8 @@
 
 24 VMs of every eviction strategy. First a drain that may not stop anything meets VMs that
 cannot move: it blocks, says why, and is taken back. Then the roll, by ansible-playbook, with a
-policy that allows the stops. What became of each VM is counted by counter.py from the server's
+policy that allows the stops: it is killed while the second node is drained, and the same command
+carries it on. What became of each VM is counted by counter.py from the server's
 own log, against a declaration that is written down before.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
+
+from demo.plays import MiddleOfDrain  # noqa: E402
 
 from kubesim.kinds import NODES, VMIS  # noqa: E402
 from kubesim.process import Process  # noqa: E402
@@ -122,8 +126,11 @@ class Plays:
             "K8S_AUTH_KUBECONFIG": str(kubeconfig),
         }
 
-    def run(self, name: str, **variables: Any) -> tuple[int, str]:
-        """Exit code and output, which is shown as it comes."""
+    def run(self, name: str, kill_in: str = "", **variables: Any) -> tuple[int, str]:
+        """Exit code and output, which is shown as it comes.
+
+        `kill_in`: ansible-playbook is killed while the VMs of this node move.
+        """
         tool = str(Path(sys.executable).with_name("ansible-playbook"))
         extra = json.dumps(variables)
         command = [tool, "-i", str(self._inventory), f"virtops.maintenance.{name}", "-e", extra]
@@ -134,11 +141,14 @@ class Plays:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        lines = []
+        lines, middle = [], MiddleOfDrain(kill_in)
         for line in process.stdout or ():
             lines.append(line)
             if line.strip():
                 say(f"| {line.rstrip()[:150]}")
+            if kill_in and middle(line.rstrip()):
+                process.kill()
+                break  # its workers live on for a moment, and have the pipe
         return process.wait(), "".join(lines)
 
 
@@ -162,13 +172,16 @@ def blocked_first(plays: Plays, cluster: Remote) -> list[str]:
 
 def roll(plays: Plays) -> list[str]:
     say("-- the roll over n1, n2 and n3; stops are allowed where needed")
-    code, _text = plays.run(
-        "rolling_maintenance",
-        maintenance_hosts=",".join(ROLL),
-        maintenance_reboot=False,
-        drain_allow_stop=True,
-    )
-    return [] if code == 0 else [f"the roll ended with {code}"]
+    words = {
+        "maintenance_hosts": ",".join(ROLL),
+        "maintenance_reboot": False,
+        "drain_allow_stop": True,
+    }
+    code, _text = plays.run("rolling_maintenance", kill_in="n2", **words)
+    wrong = [] if code == -signal.SIGKILL else ["the roll was over before it was killed"]
+    say("-- ansible-playbook was killed while n2 was drained; the same command again")
+    code, _text = plays.run("rolling_maintenance", **words)
+    return wrong + ([] if code == 0 else [f"the roll ended with {code}"])
 
 
 def count(directory: Path, declaration: Path) -> dict[str, Any]:

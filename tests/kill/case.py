@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -197,21 +197,21 @@ def judge(lab: Lab, host: Host) -> list[str]:
         wrong.append(f"on {other.name} run {traces.running(other)}, not {NAMES} and {on}")
     if traces.autostarted(other) != ["local", on] or traces.transient(other) != ["fleeting"]:
         wrong.append(f"autostart {traces.autostarted(other)}, transient {traces.transient(other)}")
-    return wrong + checked(report.check(lab.paths.raw, set()))
+    return wrong + checked(report.check(lab.paths.raw, set()), MAY_STOP)
 
 
-def checked(found: Mapping[str, Any]) -> list[str]:
+def checked(found: Mapping[str, Any], may_stop: Collection[str]) -> list[str]:
     """What is wrong by the checker's report. A panic is excused (and printed), nothing else is."""
     bad = [
         f"{guest['name']}: {guest['verdict']}: {guest['reasons']}"
         for guest in found["guests"]
         if guest["verdict"] not in ("live", "panic")
-        and not (guest["verdict"] == "stopped" and guest["name"] in MAY_STOP)
+        and not (guest["verdict"] == "stopped" and (guest["name"] in may_stop or not _stops(guest)))
     ]
     bad += [
         f"{guest['name']}: stopped, though it may not: {stops}"
         for guest in found["guests"]
-        if guest["name"] not in MAY_STOP and (stops := _stops(guest))
+        if guest["name"] not in may_stop and (stops := _stops(guest))
     ]
     if not bad and not any(found["totals"][key] for key in report.HURT):
         return []

@@ -14,29 +14,21 @@ error; a kernel panic, which is QEMU's doing when it emulates the CPU, is printe
 from __future__ import annotations
 
 import argparse
-import secrets
-import shutil
-import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo import plays
 
 from kill import case as cases
+from kill.program import guarded, keep, options, say, seeded
 from lab import Lab, LabError, missing
-from lab.names import REPO, lab_name
+from lab.names import lab_name
 
 # Slow enough that a migration takes about a second, so that kills meet some.
 MBIT = 300
-KEPT = REPO / "build" / "kill"
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 def prepare(name: str, source: str) -> Lab:
@@ -82,10 +74,7 @@ def tell(outcome: cases.Outcome, args: argparse.Namespace, lab: Lab) -> None:
         return
     for text in outcome.wrong:
         say(f"    {text}")
-    kept = KEPT / f"case-{outcome.case.number}"
-    shutil.rmtree(kept, ignore_errors=True)
-    for folder in (lab.paths.raw, lab.paths.logs):
-        shutil.copytree(folder, kept / folder.name, ignore_dangling_symlinks=True)
+    kept = keep("kill", f"case-{outcome.case.number}", (lab.paths.raw, lab.paths.logs))
     say(f"    raw log and logs: {kept}")
     again = f"--seed {args.seed} --span {args.span:.1f} --only {outcome.case.number}"
     say(f"    repeat it: make test-kill KILL_ARGS='{again}'")
@@ -96,7 +85,7 @@ def run(name: str, args: argparse.Namespace) -> int:
     if args.span is None:
         args.span = measure(lab)
     say(f"seed {args.seed}; a drain left alone takes {args.span:.1f} s from cordon to end")
-    numbers = [args.only] if args.only else list(range(1, args.cases + 1))
+    numbers = args.only or list(range(1, args.cases + 1))
     good = ill = 0
     for number in numbers:
         case = cases.draw(args.seed, number, args.span)
@@ -116,20 +105,11 @@ def run(name: str, args: argparse.Namespace) -> int:
     return 0 if good == len(numbers) else 1
 
 
-def _interrupted(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="test-kill", description=__doc__.splitlines()[0])
+    parser = options("test-kill", __doc__)
     parser.add_argument("--cases", type=int, default=20, help="how many (default 20)")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one")
-    parser.add_argument("--only", type=int, help="only the case of this number")
     parser.add_argument("--span", type=float, help="length of a drain, from an earlier run")
-    parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
-    found = parser.parse_args()
-    found.seed = secrets.randbelow(10**6) if found.seed is None else found.seed
-    return found
+    return seeded(parser)
 
 
 def main() -> int:
@@ -138,22 +118,10 @@ def main() -> int:
     if lacking:
         say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupted)
     name = f"{lab_name()[:24]}-kill"
-    try:
-        return run(name, args)
-    except LabError as error:
-        say(f"test-kill: the lab failed: {error}")
-        return 1
-    except KeyboardInterrupt:
-        say("test-kill: interrupted")
-        return 130
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        if not args.keep:
-            Lab.down(name)
+    return guarded(
+        "test-kill", lambda: run(name, args), lambda: None if args.keep else Lab.down(name)
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def kill(victim: str, play: Play, host: Host) -> bool:
     while play.running:
         if victim == "playbook":
             return play.kill() > 0
-        pids = _holders(host) if victim == "holder" else _modules(host)
+        pids = _holders(host) if victim == "holder" else modules(host)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -68,6 +68,6 @@ def _holders(host: Host) -> list[int]:
     ]
 
 
-def _modules(host: Host) -> list[int]:
+def modules(host: Host) -> list[int]:
     """Ansible pipes a module into a Python without arguments."""
     return [pid for pid, words in _processes(host).items() if words[1:] in ([], [""])]

@@ -20,35 +20,49 @@ ROOT = Path(__file__).resolve().parents[2]
 _TOOL = str(Path(sys.executable).with_name("ansible-playbook"))
 
 
+def inventory(**variables: str) -> dict[str, Any]:
+    """The three nodes. `variables`: of all of them."""
+    hosts: dict[str, Any] = {name: {} for name in ("n1", "n2", "n3")}
+    return {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt", **variables}}}
+
+
+def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
+    return {
+        **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+        "ANSIBLE_HOME": str(home / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+    }
+
+
+def command(hosts: Path, name: str, *more: str, **variables: Any) -> list[str]:
+    """What a person would type. `hosts`: the inventory."""
+    return [_TOOL, "-i", str(hosts), "-e", json.dumps(variables), *more, name]
+
+
 class Plays:
     """Runs playbooks with an inventory of the three nodes."""
 
     def __init__(self, sim: Kubesim, tmp: Path) -> None:
         self._tmp = tmp
         kubeconfig = sim.kubeconfig(tmp / "kubeconfig", "maintenance")
-        hosts: dict[str, Any] = {name: {} for name in ("n1", "n2", "n3")}
-        inventory = {"all": {"hosts": hosts, "vars": {"maintenance_platform": "kubevirt"}}}
-        (tmp / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
-        self._env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
-            "ANSIBLE_HOME": str(tmp / "ansible"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_DEPRECATION_WARNINGS": "0",
-            "K8S_AUTH_KUBECONFIG": str(kubeconfig),
-        }
+        self._hosts = tmp / "hosts.json"
+        self._hosts.write_text(json.dumps(inventory()), encoding="utf-8")
+        self._env = environment(tmp, kubeconfig)
 
     def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
-        return self._run(self._command(name, *more, **variables))
+        return self._run(command(self._hosts, name, *more, **variables))
 
     def typed(self, line: str) -> subprocess.CompletedProcess[str]:
         """A command as a user types it, in the folder of the inventory."""
         _name, *words = shlex.split(line)
         return self._run([_TOOL, *words])
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command,
+            words,
             env=self._env,
             cwd=self._tmp,
             text=True,
@@ -58,25 +72,15 @@ class Plays:
             check=False,
         )
 
-    def start(
-        self, name: str, *more: str, alone: bool = False, **variables: Any
-    ) -> subprocess.Popen[bytes]:
-        """A playbook of the collection that goes on while the test does; its output is dropped.
-
-        `alone`: in a PID namespace, all of whose processes end with it.
-        """
-        words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if alone else []
+    def start(self, name: str, *more: str, **variables: Any) -> subprocess.Popen[bytes]:
+        """A playbook of the collection that goes on while the test does; its output is dropped."""
         return subprocess.Popen(
-            words + self._command(f"virtops.maintenance.{name}", *more, **variables),
+            command(self._hosts, f"virtops.maintenance.{name}", *more, **variables),
             env=self._env,
             cwd=self._tmp,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-
-    def _command(self, name: str, *more: str, **variables: Any) -> list[str]:
-        extra = json.dumps(variables)
-        return [_TOOL, "-i", str(self._tmp / "hosts.json"), name, "-e", extra, *more]
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A playbook of the collection, by its name."""

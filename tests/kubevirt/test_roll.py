@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,57 +34,9 @@ def is_at(sim, host: str, *stages: str) -> bool:
     return record(sim)["stages"].get(host) in stages
 
 
-def written_to(sim, since: int, node: str) -> list[str]:
-    return [c.method for c in sim.log[since:] if c.method != "GET" and f"/nodes/{node}" in c.path]
-
-
-@pytest.fixture
-def vms(sim):
-    """One VM on each node, of which that on n2 takes its time."""
-    for node, seconds in (("n1", "1"), ("n2", "100"), ("n3", "1")):
-        sim.add_vm(f"vm-{node}", node, migrate_seconds=seconds)
-
-
 def kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
     process.send_signal(how)
     process.wait()
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
-        pytest.param(signal.SIGINT, marks=pytest.mark.full),
-    ],
-)
-@pytest.mark.usefixtures("vms")
-def test_the_same_command_carries_on_after_a_kill(sim, plays, how: signal.Signals) -> None:
-    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
-    process = plays.start("rolling_maintenance", **words)
-    sim.until(lambda: is_at(sim, "n2", "draining"), 120.0)
-    kill(process, how)
-    sim.until(lambda: record(sim)["state"] == "stopped", 60.0)
-    since = len(sim.log)
-    done = plays.own("rolling_maintenance", **words)
-    assert done.returncode == 0, done.stdout
-    assert set(record(sim)["stages"].values()) == {"done"}
-    assert written_to(sim, since, "n1") == [], "n1 was done"
-    assert sim.leftovers() == []
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("vms")
-def test_it_carries_on_where_all_processes_died_at_once(sim, plays, tmp_path: Path) -> None:
-    """As a container ends: nobody is left to say so, and the record is no longer written."""
-    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
-    process = plays.start("rolling_maintenance", alone=True, **words)
-    sim.until(lambda: is_at(sim, "n2", "draining"), 120.0)
-    kill(process, signal.SIGKILL)
-    done = plays.own("rolling_maintenance", **words)
-    assert done.returncode == 0, done.stdout
-    assert "There is a roll of this fleet already" in done.stdout, "it waits, and says for what"
-    assert set(record(sim)["stages"].values()) == {"done"}
 
 
 def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
@@ -107,15 +58,6 @@ def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
         assert record(sim)["run"] != "" and record(sim)["state"] == "running"
     finally:
         kill(process, signal.SIGKILL)
-
-
-@pytest.mark.full
-def test_of_two_rolls_at_the_same_moment_one_is_refused(sim, plays) -> None:
-    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
-    both = [plays.start("rolling_maintenance", **words) for _n in range(2)]
-    codes = sorted(process.wait() for process in both)
-    assert codes[0] == 0
-    assert codes[1] != 0
 
 
 @pytest.mark.full

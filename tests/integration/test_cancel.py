@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A roll is cancelled during its second host, and two begin at once, on the lab.
+
+More of it: make test-cancel, make test-two-rolls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from cancel import hosts, races
+from cancel.case import Case, run
+
+from lab import Lab
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.mark.parametrize(
+    ("way", "then", "stage", "events"),
+    [("SIGKILL", "abort", "draining", 30), ("container", "again", "at work", 3)],
+)
+def test_what_was_cancelled_carries_on_or_is_given_back(
+    shared: Callable[[int], Lab], way: str, then: str, stage: str, events: int
+) -> None:
+    with hosts.place(shared(hosts.COUNT)) as bed:
+        outcome = run(bed, Case("lab", 0, 0, way, then, 1, stage, events))
+    assert not outcome.missed
+    assert outcome.judgement.lines() == []
+
+
+@pytest.mark.full
+def test_of_two_playbooks_at_the_same_moment_one_wins(shared: Callable[[int], Lab]) -> None:
+    with hosts.place(shared(hosts.COUNT)) as bed:
+        assert races.by_playbooks(bed, [*bed.lab.hosts], "test") == []
+        assert bed.most_out() == 1

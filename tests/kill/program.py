@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the programs share that run seeded cases one after another: options, signals, kept logs."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FrameType
+
+from lab import LabError
+from lab.names import REPO
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def options(prog: str, doc: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=prog, description=doc.splitlines()[0])
+    parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
+    return parser
+
+
+def seeded(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of this run. Cases are drawn by a seed and have numbers."""
+    parser.add_argument("--seed", type=int, help="default: a new one")
+    parser.add_argument("--only", type=int, nargs="+", help="only the cases of these numbers")
+    found = parser.parse_args()
+    found.seed = secrets.randbelow(10**6) if found.seed is None else found.seed
+    return found
+
+
+def keep(prog: str, case: str, folders: Iterable[Path]) -> Path:
+    """Copy what somebody needs who looks for the cause."""
+    kept = REPO / "build" / prog / case
+    shutil.rmtree(kept, ignore_errors=True)
+    for folder in folders:
+        shutil.copytree(folder, kept / folder.name, symlinks=True, ignore=_sockets)
+    return kept
+
+
+def _sockets(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if (Path(folder) / name).is_socket()]
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def guarded(prog: str, work: Callable[[], int], after: Callable[[], None]) -> int:
+    """Do the work, and `after` it whatever happens; a second Ctrl-C does not disturb that."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    try:
+        return work()
+    except LabError as error:
+        say(f"{prog}: the lab failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say(f"{prog}: interrupted")
+        return 130
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        after()

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A roll is cancelled during its second host, and two begin at once, on the simulator.
+
+More of it: make test-cancel, make test-two-rolls.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cancel import races, simulator
+from cancel.case import Case, run
+
+pytestmark = pytest.mark.skipif(
+    bool(os.environ.get("VIRTOPS_KUBECONFIG")),
+    reason="needs the simulator: the test starts one of its own",
+)
+
+
+@pytest.mark.parametrize(
+    ("way", "then", "stage", "events"),
+    [
+        ("SIGKILL", "again", "draining", 60),
+        ("SIGTERM", "abort", "rebooting", 3),
+        ("runner", "abort", "draining", 90),
+        ("container", "abort", "at work", 5),
+    ],
+)
+def test_what_was_cancelled_carries_on_or_is_given_back(
+    way: str, then: str, stage: str, events: int
+) -> None:
+    if way == "container" and os.geteuid():
+        pytest.skip("a PID namespace needs root")
+    with simulator.bed() as bed:
+        outcome = run(bed, Case("simulator", 0, 0, way, then, 1, stage, events))
+    assert not outcome.missed
+    assert outcome.judgement.lines() == []
+
+
+def test_of_two_rolls_at_the_same_moment_one_wins(tmp_path: Path) -> None:
+    with races.by_modules(tmp_path) as race:
+        assert [race(number) for number in range(5)] == [[]] * 5
+
+
+@pytest.mark.full
+def test_of_two_playbooks_at_the_same_moment_one_wins() -> None:
+    with simulator.bed() as bed:
+        assert races.by_playbooks(bed, simulator.NODES, "test") == []
+        assert bed.most_out() == 1
