@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Platform,
-)
-
 DOCUMENTATION = r"""
 module: maintenance_plan
 short_description: Plan the maintenance of many hosts, or say why it does not fit
@@ -399,6 +395,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     SPEEDS,
     SPEEDS_SPEC,
     speeds_of,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    Platform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     most_unavailable,
