@@ -26,9 +26,9 @@ pytestmark = pytest.mark.skipif(
     ("way", "then", "stage", "events"),
     [
         ("SIGKILL", "again", "draining", 60),
-        ("SIGTERM", "abort", "rebooting", 3),
+        pytest.param("SIGTERM", "abort", "rebooting", 3, marks=pytest.mark.full),
         ("runner", "abort", "draining", 90),
-        ("container", "abort", "at work", 5),
+        pytest.param("container", "abort", "at work", 5, marks=pytest.mark.full),
     ],
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(
