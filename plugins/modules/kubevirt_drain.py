@@ -523,12 +523,10 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
     slice_seconds,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
-    RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
     SPEEDS_SPEC,
@@ -536,15 +534,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
     plan,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
-    FAILURES,
     Request,
     run_slice,
 )
@@ -578,7 +577,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(module),
+            auth=auth_of(module),
             node=params["node"],
             policy=options.policy(params),
             metrics=options.metrics(params, always=module.check_mode),
@@ -600,7 +599,7 @@ def main() -> None:
             result = plan(request, params["speeds"])
         else:
             result = run_slice(request)
-    except (PolicyError, RecordError, *FAILURES) as exc:
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     if not module._diff:
         result.pop("diff", None)

@@ -151,18 +151,16 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    FAILURES,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 
 
 def main() -> None:
@@ -186,7 +184,7 @@ def main() -> None:
     try:
         result = declare(
             DeclareRequest(
-                auth=options.auth(module),
+                auth=auth_of(module),
                 strategy=params["strategy"] if params["state"] == "present" else "",
                 names=chosen,
                 namespace=params["namespace"] or ("default" if chosen else ""),

@@ -112,20 +112,18 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     read_fleet,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import FAILURES
 
 
 def main() -> None:
@@ -134,8 +132,8 @@ def main() -> None:
     )
     try:
         metrics = options.metrics(module.params, always=True)
-        result = read_fleet(options.auth(module), metrics)
-    except (PolicyError, *FAILURES) as exc:
+        result = read_fleet(auth_of(module), metrics)
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)
 

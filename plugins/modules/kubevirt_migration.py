@@ -310,9 +310,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    FAILURES,
     plan_migration,
     run_migration,
 )
@@ -345,7 +346,7 @@ def main() -> None:
     params = module.params
     try:
         request = MigrationRequest(
-            auth=options.auth(module),
+            auth=auth_of(module),
             name=params["name"],
             namespace=params["namespace"],
             want=WantedState(params["state"]),

@@ -142,16 +142,11 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    NodeUnknown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    FAILURES,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
@@ -175,13 +170,13 @@ def main() -> None:
     try:
         result = waiting(
             InfoRequest(
-                auth=options.auth(module),
+                auth=auth_of(module),
                 name=params["name"] or "",
                 namespace=namespace,
                 node=params["node"] or "",
             )
         )
-    except (NodeUnknown, *FAILURES) as exc:
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)
 

@@ -345,16 +345,13 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
-    RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
@@ -362,13 +359,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.unsupported import (  # noqa: E501
     lines,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
     read_node,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
-    FAILURES,
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
 
 
 def main() -> None:
@@ -385,7 +380,7 @@ def main() -> None:
     params = module.params
     try:
         request = Request(
-            auth=options.auth(module),
+            auth=auth_of(module),
             node=params["node"],
             policy=options.policy(params),
             metrics=options.metrics(params, always=True),
@@ -395,7 +390,7 @@ def main() -> None:
             run_id="info",
         )
         result = read_node(request)
-    except (PolicyError, RecordError, *FAILURES) as exc:
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     for line in lines(result["vms"]):
         module.warn(line)

@@ -151,12 +151,8 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
-    RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
     parse_severity,
@@ -164,17 +160,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
-    FAILURES,
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
 
 
 def main() -> None:
@@ -193,7 +188,7 @@ def main() -> None:
     try:
         severity = parse_severity(params["severity"])
         request = Request(
-            auth=options.auth(module),
+            auth=auth_of(module),
             node=params["node"],
             policy=options.policy(params),
             pods=options.pods(params),
@@ -203,7 +198,7 @@ def main() -> None:
             controller_uuid=params["controller_uuid"],
         )
         result = preflight(request, severity)
-    except (PolicyError, RecordError, *FAILURES) as exc:
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)
 

@@ -66,27 +66,21 @@ import functools
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    RecordError,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     ROLL_SPEC,
     answer_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
     AUTH_SPEC,
+    auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
     RollLease,
     boot_id,
     system_clock,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import FAILURES
 
 
 def main() -> None:
@@ -100,12 +94,12 @@ def main() -> None:
     )
     params = module.params
     try:
-        client = Client(options.auth(module))
+        client = Client(auth_of(module))
         store = RollLease(client, params["lock_namespace"])
         clock = system_clock()
         boot = functools.partial(boot_id, client, params["roll_host"])
         result = answer_of(params, store, clock, boot, module.check_mode)
-    except (PolicyError, RecordError, *FAILURES) as exc:
+    except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)
 

@@ -152,6 +152,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.decla
     DeclareRequest,
     declare,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
     LibvirtMissing,
@@ -159,7 +160,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
 
 
 def main() -> None:

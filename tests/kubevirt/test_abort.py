@@ -18,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
+    Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
@@ -93,7 +94,7 @@ def test_a_run_that_was_taken_over_stops(sim, operator) -> None:
     operator.slice(Intent.DRAINED, 0.5, run_id="second")
     request = operator.request(Intent.DRAINED, "first", 1.0)
 
-    with pytest.raises(service.Superseded, match="second"):
+    with pytest.raises(Superseded, match="second"):
         service.run_slice(replace(request, begun=True))
     operator.restore()
 

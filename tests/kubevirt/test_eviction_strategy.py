@@ -21,9 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.decl
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
-    VMNotHere,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import VMNotHere
 from kubesim import Kubesim
 from kubesim.kinds import VMIS, VMS
 

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Superseded,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+    MigrationRefused,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
-    MigrationRefused,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
     One,

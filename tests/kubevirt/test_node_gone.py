@@ -10,7 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Intent,
+    Superseded,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import platform
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
@@ -98,7 +101,7 @@ def test_a_drain_whose_node_another_run_restored_says_so(sim, operator) -> None:
     request = operator.request(Intent.DRAINED, "mine", 1.0)
     service.run_slice(request)
     assert operator.restore()["phase"] == "Active"
-    with pytest.raises(service.Superseded, match="Another run restored n1") as told:
+    with pytest.raises(Superseded, match="Another run restored n1") as told:
         service.run_slice(replace(request, begun=True))
     assert "lost" not in str(told.value) and clean(sim)
 

@@ -12,7 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Intent,
+    Superseded,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
     KubeVirtPlatform,
@@ -100,7 +103,7 @@ def test_a_run_that_keeps_the_lease_lets_in_who_waits(sim, operator) -> None:
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(step, operator, 0.5, None, False, "second")
         sim.until(lambda: WANTED in words.annotations(sim.find(LEASES, LEASE)))
-        with pytest.raises(service.Superseded, match="second"):
+        with pytest.raises(Superseded, match="second"):
             step(operator, 0.5, first["cursor"], True, "first")
         assert second.result()["run_id"] == "second"
     lease = sim.find(LEASES, LEASE)
@@ -114,7 +117,7 @@ def test_a_cursor_is_void_when_another_run_was_at_work(sim, operator) -> None:
     first = step(operator, 1.0, "", False, "first")
     sim.edit(LEASES, LEASE, lambda o: o["spec"].update(holderIdentity=""), "default")
     step(operator, 0.5, None, False, "second")
-    with pytest.raises(service.Superseded, match="second"):
+    with pytest.raises(Superseded, match="second"):
         step(operator, 0.5, first["cursor"], True, "first")
     assert (
         '"second"' in sim.find(NODES, "n1")["metadata"]["annotations"]["virtops.maintenance/record"]
@@ -133,7 +136,7 @@ def test_a_slice_that_lost_its_lease_writes_nothing_more(sim, operator, monkeypa
         return late(platform, record)
 
     monkeypatch.setattr(KubeVirtPlatform, "observe", observe)
-    with pytest.raises(service.Superseded, match="taken the Lease"):
+    with pytest.raises(Superseded, match="taken the Lease"):
         step(operator, 1.0, "", False)
     assert {call.method for call in ours(sim) if "/leases" not in call.path} == {"GET"}
     assert sim.find(LEASES, LEASE)["spec"]["holderIdentity"] == "other"

@@ -24,6 +24,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drai
     act,
     control_node,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+    RunsTheMaintenance,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from kubesim import Kubesim
@@ -135,7 +138,7 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
     monkeypatch.setenv("HOSTNAME", host)
     before = len(sim.log)
     for run in (service.run_slice, lambda request: check_mode.plan(request, {})):
-        with pytest.raises(service.RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
+        with pytest.raises(RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
             run(operator.request(Intent.DRAINED, "r", 1.0))
     assert {call.method for call in sim.log[before:]} <= {"GET"}
     assert check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0))["ready"]

@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .._core.model.addresses import passwords_in
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
 from .._core.model.policy import Limits, Policy, PolicyError, Rule
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
-from .api.auth import secrets_of, settings
 from .api.metrics import Source, source_of
 from .pods.filters import PodOptions
 
@@ -83,23 +81,6 @@ _ALL = 10**6
 _KUBEVIRTS = Limits(_ALL, _ALL, _ALL)
 # Fields of the document that only a VirtualMachine can tell.
 _VIRTUAL_MACHINE_FIELDS = ("run_strategy", "autostart")
-
-
-def auth(module: Any) -> dict[str, Any]:
-    """How the API is reached: the options, else K8S_AUTH_* of the environment.
-
-    A kubeconfig given as a dictionary holds secrets that no option names, and the address of a
-    proxy may: the module's output (`-vvv`) tells all options, so they are hidden there. What came
-    from the environment may still be in the text of an error.
-    """
-    kubeconfig = module.params["kubeconfig"]
-    if isinstance(kubeconfig, Mapping):
-        module.no_log_values.update(secrets_of(kubeconfig))
-    found = settings(module.params, os.environ)
-    hidden = {found[key] for key in ("api_key", "password") if found[key]}
-    hidden.update(*(passwords_in(found[key] or "") for key in ("host", "proxy")))
-    module.no_log_values.update(hidden)
-    return found
 
 
 def policy(params: Mapping[str, Any]) -> Policy:

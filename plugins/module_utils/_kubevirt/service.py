@@ -19,16 +19,14 @@ from .._core.model.record import Intent, NodeRecord
 from .._core.reasons.reason import Platform
 from .._core.roll import run as roll
 from .._core.roll.record import Stage
-from .._core.roll.rules import RollRefused, RollTakenOver
 from .._core.run import report
 from .._core.run.check import Checked, check
 from .._core.run.engine import Engine, Slice, SliceEnd
-from .._core.run.start import Superseded, check_owner, start
-from .api.auth import ConfigError
+from .._core.run.start import check_owner, start
 from .api.client import Client
-from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+from .api.errors import LockHeld
 from .api.metrics import Source
-from .drain.control_node import RunsTheMaintenance, refuse_own_node
+from .drain.control_node import refuse_own_node
 from .drain.cursor import pack, pack_wait, unpack, unpack_wait
 from .drain.platform import KubeVirtPlatform
 from .drain.result import needs, nudges, vm_rows, warnings
@@ -45,19 +43,6 @@ from .turns.turns import Turns
 _SAYS_AFTER = 3.0
 # Seconds between two writes of the record while nothing is to be done.
 SAVE_EVERY = 60.0
-
-# What a module tells as its one clear error.
-FAILURES: tuple[type[Exception], ...] = (
-    KubeError,
-    KubernetesMissing,
-    ConfigError,
-    NodeUnknown,
-    LockHeld,
-    Superseded,
-    RunsTheMaintenance,
-    RollRefused,
-    RollTakenOver,
-)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .._core.model.record import Attempt, NodeRecord, RecordError
 from .._core.reasons.reason import Finding, Reason
 from .domain.metadata import is_marked, with_marks, without_marks
 from .domain.state import is_resumable
-from .holder.client import HolderError
+from .errors import HolderError
 from .host.connection import HostUnreachable, libvirt
 from .observe.host import Host, finish_arrival, write_metadata
 from .records.claims import Claims

@@ -20,7 +20,8 @@ from .._core.model.record import NodeRecord, RecordError
 from .._core.reasons.reason import Finding, Reason
 from .act import ENDS, Actor, reason_of
 from .domain.untrusted import load_json
-from .holder.client import HolderClient, HolderSilent, ensure_holder
+from .errors import HolderSilent
+from .holder.client import HolderClient, ensure_holder
 from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
 from .host.own_boot import own_boot_id

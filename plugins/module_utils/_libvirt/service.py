@@ -23,20 +23,13 @@ from .._core.roll.record import Stage
 from .._core.run import report
 from .._core.run.engine import Engine, Slice, SliceEnd
 from .._core.run.start import check_owner, start
+from .errors import PeerUnreachable
 from .observe.host import Host, HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll
 from .store.cordon import by_others
 
 RUN_DIR = "/run/virtops"
-
-
-class VMNotHere(Exception):
-    """The VM that was asked for is not where it was asked for."""
-
-
-class PeerUnreachable(Exception):
-    """A peer cannot be read, and nothing has begun yet."""
 
 
 @dataclass(frozen=True)

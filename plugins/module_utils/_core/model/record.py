@@ -26,6 +26,10 @@ class RecordError(Exception):
     """The record of the node cannot be read. It is never taken for "no record"."""
 
 
+class Superseded(Exception):
+    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
+
+
 class Intent(str, Enum):
     """What the node shall become."""
 

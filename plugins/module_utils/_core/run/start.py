@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ..decision.stops import ASK_AGAIN_SECONDS
 from ..model.policy import Policy
-from ..model.record import Ending, Intent, NodeRecord, VMRecord
+from ..model.record import Ending, Intent, NodeRecord, Superseded, VMRecord
 from ..reasons.reason import Reason
 
 
@@ -47,10 +47,6 @@ class Clocks(Protocol):
     def boot_id(self) -> str: ...
     def now(self) -> float: ...
     def wall(self) -> str: ...
-
-
-class Superseded(Exception):
-    """Another run took over. Look at that one; this one has stopped, and has undone nothing."""
 
 
 def check_owner(old: NodeRecord | None, request: Request) -> None:

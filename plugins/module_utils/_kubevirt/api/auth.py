@@ -21,6 +21,7 @@ except ImportError:  # said when it is needed
     urllib3 = None  # type: ignore[assignment]
     ConfigException = ValueError
 
+from ..._core.model.addresses import passwords_in
 from .errors import KubernetesMissing
 
 
@@ -205,4 +206,21 @@ def headers(auth: Mapping[str, Any]) -> list[tuple[str, str]]:
     if auth["username"] and auth["password"] and not auth["api_key"]:
         pair = f"{auth['username']}:{auth['password']}"
         found += list(urllib3.util.make_headers(basic_auth=pair).items())
+    return found
+
+
+def auth_of(module: Any) -> dict[str, Any]:
+    """How the API is reached: the options, else K8S_AUTH_* of the environment.
+
+    A kubeconfig given as a dictionary holds secrets that no option names, and the address of a
+    proxy may: the module's output (`-vvv`) tells all options, so they are hidden there. What came
+    from the environment may still be in the text of an error.
+    """
+    kubeconfig = module.params["kubeconfig"]
+    if isinstance(kubeconfig, Mapping):
+        module.no_log_values.update(secrets_of(kubeconfig))
+    found = settings(module.params, os.environ)
+    hidden = {found[key] for key in ("api_key", "password") if found[key]}
+    hidden.update(*(passwords_in(found[key] or "") for key in ("host", "proxy")))
+    module.no_log_values.update(hidden)
     return found

@@ -12,15 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..api.client import Client
+from ..errors import RunsTheMaintenance
 from ..objects import facts, names
 
 Obj = dict[str, Any]
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
-
-
-class RunsTheMaintenance(Exception):
-    """The node carries the very pod that this runs in."""
 
 
 class ControlNode:

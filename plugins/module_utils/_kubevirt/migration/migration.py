@@ -12,22 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from ..._core.model.policy import PolicyError
+from ..._core.model.record import Superseded
 from ..._core.reasons.reason import Finding, Reason
-from ..._core.run.start import Superseded
-from ..api.auth import ConfigError
 from ..api.client import Client
-from ..api.errors import AccessDenied, KubeError, KubernetesMissing
+from ..api.errors import AccessDenied, KubeError
 from ..drain.act import failure
 from ..objects import facts
 from ..requests import migration_api
 from .decide import Do, Phase, Step, next_step
 from .model import (
-    MigrationRefused,
     MigrationRequest,
     RequestNote,
     View,
-    VMNotHere,
     WantedState,
     check_request,
     read_note,
@@ -42,18 +38,6 @@ _SECOND_READ_DELAY = 0.5
 _WAIT = 2.0
 _ASKED = frozenset({Do.CANCEL, Do.END_TARGET})
 _PASSES = frozenset({0, 429, 500, 502, 503, 504})
-
-
-# What a module tells as its one clear error.
-FAILURES: tuple[type[Exception], ...] = (
-    KubeError,
-    KubernetesMissing,
-    ConfigError,
-    VMNotHere,
-    MigrationRefused,
-    Superseded,
-    PolicyError,
-)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,6 @@ _BEFORE_TARGET = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _PREPARING = frozenset({"PreparingTarget", "TargetReady"})
 
 
-class VMNotHere(Exception):
-    """There is no such VM, or it does not run."""
-
-
-class MigrationRefused(Exception):
-    """What is asked for cannot be: said before anything is touched."""
-
-
 class WantedState(str, Enum):
     MIGRATED = "migrated"
     ABORTED = "aborted"
@@ -202,10 +194,8 @@ def begins_late(phase: str) -> bool:
 
 
 __all__ = [
-    "MigrationRefused",
     "MigrationRequest",
     "RequestNote",
-    "VMNotHere",
     "View",
     "WantedState",
     "begins_late",

@@ -16,11 +16,12 @@ from ..api.cache import Cache
 from ..api.client import Client
 from ..api.cluster import Cluster, can_cancel, is_open, read_cluster
 from ..api.errors import KubeError
+from ..errors import MigrationRefused, VMNotHere
 from ..objects import facts, names, tolerations
 from ..objects.requesters import two_loops
 from ..requests import migration_api
 from ..waiting.read import WaitReader
-from .model import TARGET_SINCE, MigrationRefused, MigrationRequest, View, VMNotHere, WantedState
+from .model import TARGET_SINCE, MigrationRequest, View, WantedState
 
 Obj = dict[str, Any]
 Clock = Callable[[], float]

@@ -16,7 +16,7 @@ from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..drain.migration_policies import MigrationPolicies
-from ..migration.model import VMNotHere
+from ..errors import VMNotHere
 from ..objects import facts, migration_policy, names
 from ..requests import migration_api
 from ..waiting.causes import Known

@@ -21,8 +21,9 @@ from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.metrics import DirtyRates
 from ..drain import unsupported
-from ..drain.control_node import ControlNode, RunsTheMaintenance, refuse_own_node
+from ..drain.control_node import ControlNode, refuse_own_node
 from ..drain.migration_policies import MigrationPolicies, note_settings
+from ..errors import RunsTheMaintenance
 from ..objects import facts, names, tolerations
 from ..records.node_record import Instance, Records
 from ..service import Request

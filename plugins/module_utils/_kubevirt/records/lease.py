@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..._core.run.start import Superseded
+from ..._core.model.record import Superseded
 from ..api.client import Client, only
 from ..api.errors import KubeError, LockHeld
 from ..objects.facts import annotations, labels

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import HolderError, HolderGone, HolderSilent
+
 # Named here so that Ansible packs the holder into the module's archive.
 from . import daemon
 
@@ -30,18 +32,6 @@ _BOOT = (
     "import sys; sys.path[:] = {path!r}; "
     "from {package} import daemon; sys.exit(daemon.main({uri!r}, {run_dir!r}, {log!r}))"
 )
-
-
-class HolderError(Exception):
-    """The holder cannot be started, does not answer, or refuses an order."""
-
-
-class HolderGone(HolderError):
-    """The connection to the holder broke. Its migrations go on."""
-
-
-class HolderSilent(HolderGone):
-    """The holder is there and does not answer: what it does is not known."""
 
 
 class HolderClient:

@@ -19,8 +19,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import (
     passwords_in,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
     vmi_document,
 )
@@ -97,7 +97,7 @@ def test_what_the_kubevirt_modules_are_given_by_the_environment_is_hidden_too(
     module = SimpleNamespace(params=params, no_log_values=set())
     monkeypatch.setenv("K8S_AUTH_PROXY", "http://ann:of-the-proxy@proxy:3128")
     monkeypatch.setenv("K8S_AUTH_API_KEY", "of-the-api")
-    options.auth(module)
+    auth_of(module)
     assert {PASSWORD, PLAIN, "of-the-proxy", "of-the-api"} == module.no_log_values
 
 

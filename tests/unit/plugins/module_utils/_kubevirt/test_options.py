@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import auth_of
 
 
 def test_the_secrets_of_a_kubeconfig_are_not_printed() -> None:
@@ -22,5 +22,5 @@ def test_the_secrets_of_a_kubeconfig_are_not_printed() -> None:
     }
     params = {"kubeconfig": kubeconfig}
     module = SimpleNamespace(params=params, no_log_values=set())
-    assert options.auth(module)["kubeconfig"] == kubeconfig
+    assert auth_of(module)["kubeconfig"] == kubeconfig
     assert module.no_log_values == {"tok", "key", "s"}

@@ -36,13 +36,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
     check_mode,
     service,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    PeerUnreachable,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
-    PeerUnreachable,
     Request,
     _slice,
 )

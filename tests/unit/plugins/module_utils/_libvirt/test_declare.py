@@ -25,6 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     strategy_of,
     with_strategy,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
@@ -227,7 +228,7 @@ def test_an_error_of_libvirt_says_what_was_changed_before(world: World) -> None:
 
 def test_a_name_that_is_not_there_stops_it_before_anything_is_written(world: World) -> None:
     dom = world.add("a")
-    with pytest.raises(product.VMNotHere, match="no VM zz on host-a"):
+    with pytest.raises(VMNotHere, match="no VM zz on host-a"):
         world.declare(names=["a", "zz"])
     assert dom.writes == []
 

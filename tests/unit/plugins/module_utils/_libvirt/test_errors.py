@@ -17,15 +17,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
+    Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderError,
     HolderGone,
+    VMNotHere,
+    as_failed,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
@@ -38,7 +37,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeTorn,
 )

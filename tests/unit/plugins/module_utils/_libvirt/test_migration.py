@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
     run_migration,
@@ -23,7 +24,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     summary,
     would_not,

@@ -18,18 +18,20 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
+    Superseded,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    PeerUnreachable,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
-    PeerUnreachable,
     Request,
     _slice,
 )

@@ -19,8 +19,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
+    Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.withdraw import (
     Withdrawal,
 )

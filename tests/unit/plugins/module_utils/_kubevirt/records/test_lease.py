@@ -13,8 +13,8 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
+    Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import (
     TRIES,
     Client,

@@ -25,6 +25,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     MigrationSettings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+    HolderError,
+    HolderSilent,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     client as holder_client,
 )
@@ -37,8 +41,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
     HolderClient,
-    HolderError,
-    HolderSilent,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import (
     Place,

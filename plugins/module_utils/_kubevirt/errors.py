@@ -1,0 +1,33 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a module reports as its one clear error, whichever module it is."""
+
+from __future__ import annotations
+
+from .._core.model.policy import PolicyError
+from .._core.model.record import RecordError, Superseded
+from .._core.roll.rules import RollRefused, RollTakenOver
+from .api.auth import ConfigError
+from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+
+
+class RunsTheMaintenance(Exception):
+    """The node carries the very pod that this runs in."""
+
+
+class VMNotHere(Exception):
+    """There is no such VM, or it does not run."""
+
+
+class MigrationRefused(Exception):
+    """What is asked for cannot be: said before anything is touched."""
+
+
+FAILURES: tuple[type[Exception], ...] = (
+    *(PolicyError, RecordError, Superseded),
+    *(RollRefused, RollTakenOver),
+    *(KubeError, KubernetesMissing, ConfigError, NodeUnknown, LockHeld),
+    *(RunsTheMaintenance, VMNotHere, MigrationRefused),
+)
