@@ -155,12 +155,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     AUTH_SPEC,
     auth_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    FAILURES,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 
 
 def main() -> None:

@@ -117,10 +117,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     AUTH_SPEC,
     auth_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    FAILURES,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     read_fleet,
 )

@@ -312,7 +312,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     AUTH_SPEC,
     auth_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    FAILURES,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     plan_migration,
     run_migration,

@@ -353,13 +353,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     AUTH_SPEC,
     auth_of,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    FAILURES,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.unsupported import (  # noqa: E501
     lines,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
     read_node,
 )

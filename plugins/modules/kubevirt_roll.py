@@ -75,7 +75,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     auth_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    FAILURES,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
     RollLease,
     boot_id,

@@ -152,10 +152,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.decla
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
     LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    VMNotHere,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,

@@ -16,12 +16,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     AccessDenied,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    VMNotHere,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import VMNotHere
 from kubesim import Kubesim
 from kubesim.kinds import VMIS, VMS
 

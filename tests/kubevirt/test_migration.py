@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
     MigrationRefused,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501

@@ -17,7 +17,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import VMNotHere
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    VMNotHere,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,

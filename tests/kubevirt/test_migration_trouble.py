@@ -14,7 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     AccessDenied,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
     MigrationRefused,
     VMNotHere,
 )

@@ -20,12 +20,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     KubeError,
     NodeUnknown,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
+    RunsTheMaintenance,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
     act,
     control_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.errors import (
-    RunsTheMaintenance,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction

@@ -20,7 +20,7 @@ from .._policy.expression import Expression, ExpressionError, compile_expression
 from .api.client import MERGE, Client
 from .api.cluster import read_cluster
 from .api.errors import AccessDenied, KubeError
-from .errors import VMNotHere
+from .api.failures import VMNotHere
 from .objects import facts, names
 from .objects.document import vmi_document
 

@@ -16,8 +16,8 @@ from .._core.model.record import Attempt, NodeRecord, RecordError
 from .._core.reasons.reason import Finding, Reason
 from .domain.metadata import is_marked, with_marks, without_marks
 from .domain.state import is_resumable
-from .errors import HolderError
 from .host.connection import HostUnreachable, libvirt
+from .host.errors import HolderError
 from .observe.host import Host, finish_arrival, write_metadata
 from .records.claims import Claims
 from .store.cordon import is_ours

@@ -14,9 +14,9 @@ from typing import Any
 from .._core.model.policy import PolicyError
 from .._policy.expression import Expression, ExpressionError, compile_expression, mark
 from .domain.metadata import strategy_of, with_strategy
-from .errors import VMNotHere
 from .holder.migrate import job_stats
 from .host.connection import libvirt
+from .host.errors import VMNotHere
 from .observe.host import DomainNow, Host, HostConfig, HostNow, read_metadata, write_metadata
 from .observe.vm import read_vm_facts
 from .service import one_at_a_time

@@ -14,28 +14,8 @@ from .._core.model.policy import PolicyError
 from .._core.model.record import RecordError, Superseded
 from .._core.roll.rules import RollRefused, RollTakenOver, RollUnreadable
 from .host.connection import LibvirtProblem, hint_for
+from .host.errors import HolderError, PeerUnreachable, VMNotHere
 from .store.volumes import StoreError
-
-
-class VMNotHere(Exception):
-    """The VM that was asked for is not where it was asked for."""
-
-
-class PeerUnreachable(Exception):
-    """A peer cannot be read, and nothing has begun yet."""
-
-
-class HolderError(Exception):
-    """The holder cannot be started, does not answer, or refuses an order."""
-
-
-class HolderGone(HolderError):
-    """The connection to the holder broke. Its migrations go on."""
-
-
-class HolderSilent(HolderGone):
-    """The holder is there and does not answer: what it does is not known."""
-
 
 REPORTED = (
     *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable),

@@ -19,8 +19,8 @@ from .._core.model.record import Ending, Intent, VMRecord
 from .._core.run.engine import SliceEnd
 from .._core.run.rows import accounted, vm_row
 from .check_mode import plan
-from .errors import VMNotHere
 from .host.connection import HostUnreachable, libvirt
+from .host.errors import VMNotHere
 from .observe.host import Host
 from .platform import record_prefix
 from .service import Request, run_slice

@@ -20,10 +20,10 @@ from .._core.model.record import NodeRecord, RecordError
 from .._core.reasons.reason import Finding, Reason
 from .act import ENDS, Actor, reason_of
 from .domain.untrusted import load_json
-from .errors import HolderSilent
 from .holder.client import HolderClient, ensure_holder
 from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
+from .host.errors import HolderSilent
 from .host.own_boot import own_boot_id
 from .observe.holder_status import note_saves, note_silence, note_stops
 from .observe.host import Host, HostConfig

@@ -23,7 +23,7 @@ from .._core.roll.record import Stage
 from .._core.run import report
 from .._core.run.engine import Engine, Slice, SliceEnd
 from .._core.run.start import check_owner, start
-from .errors import PeerUnreachable
+from .host.errors import PeerUnreachable
 from .observe.host import Host, HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll

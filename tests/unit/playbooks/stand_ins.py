@@ -159,4 +159,4 @@ class Roll:
 
 def steps(host: str) -> list[str]:
     """Of a host on which all goes well."""
-    return [f"{host} {step}" for step in ("look", "drained", "drained", "look", "active")]
+    return [f"{host} {step}" for step in ("look", "drained", "look", "active")]

@@ -19,7 +19,7 @@ from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
 _PAUSE = 1.0  # seconds between two looks at the record
-_TURN_PAUSE = 3.0  # seconds between two looks at the record and the fleet
+_TURN_PAUSE = 3.0  # seconds between two looks at the fleet
 _RENEW_AFTER = 10.0  # seconds of silence
 # What a drain and a restore see for themselves: the stage that they note -> the one before it.
 _BEFORE = {Stage.EMPTY: Stage.DRAINING, Stage.RESTORING: Stage.CHECKING}
@@ -135,7 +135,7 @@ def turn(
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
                 return _answer(verdict, roll, watch={"since": since})
-            clock.sleep(_TURN_PAUSE)
+            _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
         if verdict.roll is None or _write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
@@ -289,6 +289,16 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool)
             return
         clock.sleep(_PAUSE)
         roll, _seen = store.read()
+
+
+def _until_changed(store: RollStore, roll: Roll, clock: Clock, until: float) -> None:
+    """Another host of the roll is done, or it is another's roll now: that is seen at once. What
+    becomes of the fleet is seen a little later, for it is more to read."""
+    while clock.now() < until:
+        clock.sleep(_PAUSE)
+        found, _seen = store.read()
+        if found is None or (found.run, found.beat) != (roll.run, roll.beat):
+            return
 
 
 def _write(store: RollStore, roll: Roll, seen: Any, clock: Clock) -> bool:

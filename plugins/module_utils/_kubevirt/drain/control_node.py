@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..api.client import Client
-from ..errors import RunsTheMaintenance
+from ..api.failures import RunsTheMaintenance
 from ..objects import facts, names
 
 Obj = dict[str, Any]

@@ -16,7 +16,7 @@ from ..api.cache import Cache
 from ..api.client import Client
 from ..api.cluster import Cluster, can_cancel, is_open, read_cluster
 from ..api.errors import KubeError
-from ..errors import MigrationRefused, VMNotHere
+from ..api.failures import MigrationRefused, VMNotHere
 from ..objects import facts, names, tolerations
 from ..objects.requesters import two_loops
 from ..requests import migration_api

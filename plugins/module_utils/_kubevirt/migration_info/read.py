@@ -15,8 +15,8 @@ from ..._core.model.policy import PolicyError
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
+from ..api.failures import VMNotHere
 from ..drain.migration_policies import MigrationPolicies
-from ..errors import VMNotHere
 from ..objects import facts, migration_policy, names
 from ..requests import migration_api
 from ..waiting.causes import Known

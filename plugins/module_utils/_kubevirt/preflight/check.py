@@ -19,11 +19,11 @@ from ..._core.reasons.reason import Platform, Reason, Severity
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
+from ..api.failures import RunsTheMaintenance
 from ..api.metrics import DirtyRates
 from ..drain import unsupported
 from ..drain.control_node import ControlNode, refuse_own_node
 from ..drain.migration_policies import MigrationPolicies, note_settings
-from ..errors import RunsTheMaintenance
 from ..objects import facts, names, tolerations
 from ..records.node_record import Instance, Records
 from ..service import Request

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import HolderError, HolderGone, HolderSilent
+from ..host.errors import HolderError, HolderGone, HolderSilent
 
 # Named here so that Ansible packs the holder into the module's archive.
 from . import daemon

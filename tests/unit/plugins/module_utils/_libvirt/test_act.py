@@ -36,10 +36,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     is_marked,
     strategy_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import HolderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
     MoveOrder,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    HolderError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import (

@@ -36,7 +36,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
     check_mode,
     service,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
     PeerUnreachable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (

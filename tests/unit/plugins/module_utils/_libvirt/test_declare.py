@@ -25,8 +25,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     strategy_of,
     with_strategy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    VMNotHere,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,

@@ -16,7 +16,9 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import VMNotHere
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    VMNotHere,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
     run_migration,

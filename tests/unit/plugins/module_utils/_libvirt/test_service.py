@@ -23,7 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
     PeerUnreachable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (

@@ -25,10 +25,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     MigrationSettings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    HolderError,
-    HolderSilent,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     client as holder_client,
 )
@@ -56,6 +52,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.server import (
     Server,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    HolderError,
+    HolderSilent,
 )
 
 ORDER: dict[str, Any] = {

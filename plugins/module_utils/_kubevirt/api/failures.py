@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from .._core.model.policy import PolicyError
-from .._core.model.record import RecordError, Superseded
-from .._core.roll.rules import RollRefused, RollTakenOver
-from .api.auth import ConfigError
-from .api.errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
+from ..._core.model.policy import PolicyError
+from ..._core.model.record import RecordError, Superseded
+from ..._core.roll.rules import RollRefused, RollTakenOver
+from .auth import ConfigError
+from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 
 
 class RunsTheMaintenance(Exception):
