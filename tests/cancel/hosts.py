@@ -118,7 +118,7 @@ class Bed:
         for host in lab.hosts.values():
             host.exec(f"rm -f {WORKED}")
         self._last = self._roll().get("id")
-        self._before = report.check(lab.paths.raw, set())
+        self._before = guests(lab)
         self._watcher = Watcher(lab)
         self._first: Command | None = None
         self._runs = 0
@@ -171,7 +171,7 @@ class Bed:
         self.close()
         seen = self._watcher
         silent = [name for name in NAMES if not ticks(lab, name)]
-        after = report.check(lab.paths.raw, set())
+        after = guests(lab)
         where = {
             name: [host.name for host in traces.up(lab) if name in traces.running(host)]
             for name in NAMES
@@ -198,6 +198,12 @@ class Bed:
                 for name, host in lab.hosts.items()
                 if len(seen.boots[name]) < 2 or host.exec(f"test -e {WORKED}", False).returncode
             ]
+
+
+def guests(lab: Lab) -> dict[str, Any]:
+    """What the checker says of the guests of a case. A lab that is shared has had others."""
+    found = report.check(lab.paths.raw, set())
+    return {**found, "guests": [guest for guest in found["guests"] if guest["name"] in NAMES]}
 
 
 def leftovers(lab: Lab, roll: dict[str, Any]) -> list[str]:
