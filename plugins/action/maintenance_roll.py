@@ -31,6 +31,8 @@ _ROLL = (
 )
 # After these the roll is over, or has hosts left.
 _ENDS = ("ended", "aborted")
+# Of these nothing is shown.
+_QUIET = ("noted", "read")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
 _REACH_FOR = {"noted": 60}
 # Seconds between two tries to reach a host that may be rebooting.
@@ -103,7 +105,7 @@ class ActionModule(ActionBase):
             result["changed"] = changed = changed or bool(result.get("changed"))
             if args.get("state") in _ENDS and result.get("answer") == "closed":
                 return {**result, "failed": True, "msg": message}
-            if message and message != shown and args.get("state") != "noted":
+            if message and message != shown and args.get("state") not in _QUIET:
                 display.display(message)
                 shown = message
             if result.get("failed") or result.get("ended") != "out_of_time":

@@ -30,6 +30,14 @@ options:
     type: str
     choices: [drained, cordoned, active]
     default: drained
+  abort:
+    description:
+      - With O(state=active), what becomes of migrations that run.
+      - V(now) aborts them. V(finish) waits for them, and only aborts those that have not begun to
+        move memory. VMs that have moved stay where they are.
+    type: str
+    choices: [now, finish]
+    default: now
   begun:
     description:
       - Set by the action plugin from the second slice on. Set it, with O(run_id), when the same run
@@ -141,6 +149,33 @@ run_id:
   returned: success
   type: str
   sample: 1790000000-a1b2c3
+outcomes:
+  description:
+    - What became of each VM that the drain ever saw, by name.
+  returned: with O(state=active), not in check mode
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the VM.
+      type: str
+    at:
+      description: The host on which it is, as far as known.
+      type: str
+    outcome:
+      description:
+        - V(untouched), V(aborted) (its migration was, and it stays), V(moved) (and it stays there),
+          V(started) (again, after it was stopped), V(off) (it stays off), or V(open) (not
+          restored).
+      type: str
+    message:
+      description: The same as a sentence, with the reason where there is one.
+      type: str
+  sample:
+    - name: web-1
+      at: host-a
+      outcome: aborted
+      message: its migration was aborted; it runs on host-a
 cordoned_by_others:
   description: Whether someone else had cordoned the host. Such a cordon is left in place.
   returned: success
@@ -396,6 +431,7 @@ def main() -> None:
                 "default": "drained",
             },
             "begun": {"type": "bool", "default": False},
+            **options.ABORT_SPEC,
             "hooks_done": {"type": "list", "elements": "dict", "default": []},
             "roll_run": {"type": "str", "default": ""},
             "speeds": SPEEDS_SPEC,

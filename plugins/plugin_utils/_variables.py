@@ -36,6 +36,7 @@ OURS = re.compile(r"(maintenance|drain|preflight|restore|plan|rules)_")
 OWN = "maintenance_own_variables"
 # Those of the playbooks and the inventory. The roles' own stand in their argument specs.
 SHARED: dict[str, dict[str, Any]] = {
+    "maintenance_abort": {"type": "str", "choices": ["now", "finish"]},
     "maintenance_anti_affinity": {"type": "str", "choices": ["preferred", "required"]},
     "maintenance_api_host": {"type": "str"},
     "maintenance_budgets": {"type": "list", "elements": "dict"},
@@ -87,9 +88,11 @@ SHARED: dict[str, dict[str, Any]] = {
 INTERNAL = frozenset(
     (
         "drain_hooks_were_run",
+        "drain_info",
         "drain_plan",
         "drain_predicted",
         "drain_result",
+        "maintenance_aborted",
         "maintenance_drained",
         "maintenance_hook",
         "maintenance_not_restored",

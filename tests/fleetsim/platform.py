@@ -115,6 +115,10 @@ class ModelPlatform:
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         self.sleep(seconds)
 
+    def is_wanted(self) -> bool:
+        """Whoever comes next waits for the end of a slice."""
+        return False
+
     # The record
 
     def load(self) -> NodeRecord | None:

@@ -20,6 +20,10 @@ from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .api.metrics import Source, source_of
 from .pods.filters import PodOptions
 
+# What a restore does with migrations that run.
+ABORT_SPEC: dict[str, Any] = {
+    "abort": {"type": "str", "choices": ["now", "finish"], "default": "now"},
+}
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
@@ -101,6 +105,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
         rules=rules(params.get("rules")),
         on_not_migratable=OnNotMigratable(params["on_not_migratable"]),
         limits=_KUBEVIRTS if outbound is None else Limits(_ALL, outbound, _ALL),
+        let_finish=params.get("abort") == "finish",
         **{name: params[name] for name in names if name in params},
     )
 

@@ -101,7 +101,11 @@ def run_slice(request: Request) -> dict[str, Any]:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
         leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
-        roll.check_host(*leased, system_clock(), request.begun)
+        try:
+            roll.check_host(*leased, system_clock(), request.begun)
+        except RollTakenOver:
+            _release_kept(platform.client, request)
+            raise
         if request.intent is Intent.ACTIVE and not request.begun:
             roll.note_seen(*leased, Stage.RESTORING, system_clock())
         found = _locked(platform, request)
@@ -112,13 +116,22 @@ def run_slice(request: Request) -> dict[str, Any]:
         platform.close()
 
 
+def _lock(client: Client, request: Request) -> Lock:
+    holder = f"{request.run_id} {secrets.token_hex(4)}"
+    lease, drains = int(request.seconds) + 20, request.intent is Intent.DRAINED
+    return Lock(client, request.lock_namespace, request.node, holder, lease, drains)
+
+
+def _release_kept(client: Client, request: Request) -> None:
+    """Who gives the node back must not wait until the Lease has expired."""
+    cursor = unpack(request.cursor) if request.begun else None
+    if cursor is not None:
+        _lock(client, request).release_kept(cursor.lease)
+
+
 def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     """The slice while nobody else of ours works on the node."""
-    client = platform.client
-    holder = f"{request.run_id} {secrets.token_hex(4)}"
-    lease = int(request.seconds) + 20
-    drains = request.intent is Intent.DRAINED
-    lock = Lock(client, request.lock_namespace, request.node, holder, lease, drains)
+    client, lock = platform.client, _lock(platform.client, request)
     platform.lock, lock.annotate = (
         lock,
         lambda notes: platform.lease_annotations(notes, request.run_id),
@@ -139,7 +152,7 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
         saved = (cursor.record if cursor.saved else "", cursor.saved_at)
     else:
         seen, waited = unpack_wait(request.cursor)
-        longest = lease + 5.0 - waited
+        longest = request.seconds + 25.0 - waited
         patience = longest if request.cursor is None else min(longest, _SAYS_AFTER)
         try:
             old = lock.take(patience, platform.load, seen)
@@ -193,7 +206,7 @@ def _slice(
     warned = [*warnings(outcome.record, platform.observer.own()), *reported.get("warnings", ())]
     found.update({**reported, "warnings": warned} if warned else reported)
     goes_on = found["ended"] == SliceEnd.OUT_OF_TIME.value and platform.observer.own() is not None
-    if request.cursor is not None and goes_on:
+    if request.cursor is not None and goes_on and not platform.is_wanted():
         text = outcome.record.to_json()
         found["cursor"] = pack(platform.make_cursor(lock.held, text, saved))
     return found

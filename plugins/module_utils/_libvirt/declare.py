@@ -17,9 +17,9 @@ from .domain.metadata import strategy_of, with_strategy
 from .holder.migrate import job_stats
 from .host.connection import libvirt
 from .host.errors import VMNotHere
+from .host.slice_lock import one_at_a_time
 from .observe.host import DomainNow, Host, HostConfig, HostNow, read_metadata, write_metadata
 from .observe.vm import read_vm_facts
-from .service import one_at_a_time
 
 
 class DeclareError(Exception):

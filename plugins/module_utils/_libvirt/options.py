@@ -47,6 +47,10 @@ HOSTS_SPEC: dict[str, Any] = {
     "shared_paths": {"type": "list", "elements": "str", "default": []},
 }
 
+# What a restore does with migrations that run.
+ABORT_SPEC: dict[str, Any] = {
+    "abort": {"type": "str", "choices": ["now", "finish"], "default": "now"},
+}
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
@@ -252,6 +256,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
             Profile(params["placement_profile"]), params["anti_affinity"] == "required"
         ),
         migration=migration,
+        let_finish=params.get("abort") == "finish",
         **{
             name: params[name]
             for name in (

@@ -25,6 +25,7 @@ from .holder.heartbeat import delete_heartbeats
 from .host.connection import HostUnreachable, libvirt
 from .host.errors import HolderSilent
 from .host.own_boot import own_boot_id
+from .host.slice_lock import is_wanted
 from .observe.holder_status import note_saves, note_silence, note_stops
 from .observe.host import Host, HostConfig
 from .observe.last_read import ReadOfFew
@@ -43,6 +44,7 @@ from .store.volumes import StoreError, VolumeMissing, VolumeTorn
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
 # Beside the lock of the slices: peers that did not answer in the last one.
 SILENT = "/run/virtops/silent-peers.json"
+_CHECK_EVERY = 0.5  # seconds between two looks at who waits for that lock
 
 
 class LibvirtPlatform:
@@ -119,11 +121,20 @@ class LibvirtPlatform:
         return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Until the holder tells the end of a migration, or for that time."""
-        if self._holder is not None:
-            self._holder.wait_for_end(seconds, gather)
-        else:
-            time.sleep(seconds)
+        """Until the holder tells the end of a migration, or another run wants the host, or for that
+        time."""
+        until = time.monotonic() + seconds
+        while not is_wanted():
+            left = min(_CHECK_EVERY, max(0.0, until - time.monotonic()))
+            if self._holder is None:
+                time.sleep(left)
+            elif self._holder.wait_for_end(left, gather):
+                return
+            if left < _CHECK_EVERY:
+                return
+
+    def is_wanted(self) -> bool:
+        return is_wanted()
 
     # The record
 

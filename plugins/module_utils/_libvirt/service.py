@@ -6,10 +6,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +21,11 @@ from .._core.run import report
 from .._core.run.engine import Engine, Slice, SliceEnd
 from .._core.run.start import check_owner, start
 from .host.errors import PeerUnreachable
+from .host.slice_lock import one_at_a_time
 from .observe.host import Host, HostConfig, HostNow
 from .platform import LibvirtPlatform
 from .records import roll
 from .store.cordon import by_others
-
-RUN_DIR = "/run/virtops"
 
 
 @dataclass(frozen=True)
@@ -62,15 +58,6 @@ class Request:
     @property
     def node(self) -> str:
         return self.own.name
-
-
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """One slice at a time on a host. The kernel gives the lock back when a slice is killed."""
-    os.makedirs(RUN_DIR, mode=0o700, exist_ok=True)
-    with open(f"{RUN_DIR}/slice.lock", "w", encoding="ascii") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:

@@ -9,7 +9,7 @@ Undoes only what the record says we did.
 
 from __future__ import annotations
 
-from ..model.observation import VM, State
+from ..model.observation import VM, Phase, State
 from ..model.record import Attempt, Ending, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import elsewhere, hooks, migrations, stops
@@ -106,8 +106,9 @@ def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) ->
 
 
 def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
-    """Stage-aware: pre-copy is aborted; what is past it goes on, and the answer says so.
-    What somebody else asked for is left to them, unless this one VM was named."""
+    """Stage-aware: pre-copy is aborted, unless what runs may finish; what is past it goes on, and
+    the answer says so. What somebody else asked for is left to them, unless this one VM was named.
+    """
     entry = step.record.vms[uuid]
     refused = migrations.withdrawal_denied(entry)
     if refused is not None:  # it goes on, and asking again changes nothing
@@ -117,12 +118,20 @@ def _withdraw(step: Step, uuid: str, situation: Situation) -> None:
     last = entry.last
     if last is None or (last.adopted and not step.record.only) or entry.ending:
         return
+    if step.policy.let_finish and _runs(step.here.get(uuid)):
+        return
     if situation in (Situation.MOVING, Situation.STARTING):
         if not last.abort_requested:
             last.abort_requested, last.abort_status = True, "Aborting"
         step.do(Do.ABORT, uuid, last.target, attempt=last.number)
     else:
         _refuse(step, entry, last, situation)
+
+
+def _runs(vm: VM | None) -> bool:
+    """Does its memory move? Where the platform has phases, what is still prepared does not."""
+    job = vm.job if vm is not None else None
+    return job is not None and job.phase in ("", Phase.RUNNING.value)
 
 
 def _one(step: Step, uuid: str, situation: Situation) -> bool:

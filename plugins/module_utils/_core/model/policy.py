@@ -146,7 +146,7 @@ class Policy:
     """Everything that decides what a drain does. Times in seconds.
 
     `in_turn` False: it is asked whether VMs move, not when. So no VM waits for others, and hooks
-    are taken to be answered.
+    are taken to be answered. `let_finish`: a restore leaves migrations alone that run.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -166,6 +166,7 @@ class Policy:
     pending_timeout: float = 300.0
     drain_timeout: float = 3600.0
     in_turn: bool = True
+    let_finish: bool = False
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import rules, words
+from . import rules, status, words
 from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
@@ -227,9 +227,18 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
 
 
 def read(store: RollStore) -> dict[str, Any]:
-    """The record as it is, in words too."""
-    roll, _seen = store.read()
-    return _answer(Verdict(Answer.DONE, None, words.status(roll)), roll)
+    """The record as it is, and each host of the fleet, in words too.
+
+    `unreadable`: why the record is not known; the hosts are, as far as they answer.
+    """
+    unreadable = ""
+    try:
+        roll, _seen = store.read()
+    except RollUnreadable as exc:
+        roll, unreadable = None, str(exc)
+    hosts = status.rows(roll, store.fleet())
+    answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable)
+    return {**answer, "message": "\n".join(status.report(answer, {})["lines"])}
 
 
 def patiently(

@@ -87,24 +87,6 @@ def no_roll(roll: Roll | None) -> str:
     return f"there is no roll: {roll.id} {roll.state.value} at {roll.written}"
 
 
-def status(roll: Roll | None) -> str:
-    """A table for people: who, since when, each host, and what to type next."""
-    if roll is None:
-        return no_roll(None)
-    lines = [f"{name_of(roll)}: {roll.state.value}, last written {roll.written}"]
-    if roll.reason:
-        lines.append(f"reason: {roll.reason}")
-    width = max(len(name) for name in roll.hosts)
-    for entry in roll.hosts.values():
-        what = has_failed(entry).partition(" ")[2] if entry.failed_in else entry.message
-        lines.append(f"{entry.name:{width}}  {at_stage(entry)}{'  ' + what if what else ''}")
-    if roll.state is State.STOPPED:
-        lines.append("Give the same command again to carry it on, or run the playbook abort.")
-    if roll.state is State.ABORTING:
-        lines.append("If no abort is running, run the playbook abort again.")
-    return "\n".join(lines)
-
-
 def aborts(roll: Roll) -> str:
     return f"roll {roll.id} is aborted; to be given back: {_names(roll.out)}"
 
@@ -129,9 +111,13 @@ def is_taken_over(roll: Roll, run: str) -> str:
         )
         return f"Roll {roll.id} {what}. This playbook does nothing more."
     who = f" by {roll.requester}" if roll.requester else ""
-    what = "aborted" if roll.state in (State.ABORTING, State.ABORTED) else "taken over"
+    if roll.state in (State.ABORTING, State.ABORTED):
+        return (
+            f"Roll {roll.id} was aborted{who}. This playbook does nothing more; the playbook abort"
+            " gives back what is out."
+        )
     return (
-        f"Roll {roll.id} was {what}{who} at {roll.written}. This playbook does nothing more;"
+        f"Roll {roll.id} was taken over{who} at {roll.written}. This playbook does nothing more;"
         " nothing was undone."
     )
 

@@ -52,6 +52,9 @@ class Platform(Protocol):
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         """Return when something changed, `gather` seconds later, or after that time."""
 
+    def is_wanted(self) -> bool:
+        """Does another run wait for this node? Then the slice ends early, and lets it in."""
+
     def now(self) -> float:
         """Boot-time clock of the node, seconds."""
 
@@ -119,7 +122,8 @@ class Engine:
         self.done: list[Action] = []
 
     def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False) -> Slice:
-        """Step until the phase is final, a hook is due, or the platform's clock passes `deadline`.
+        """Step until the phase is final, a hook is due, the platform's clock passes `deadline`, or
+        another run wants the node.
 
         `until_empty`: or until a full read found the node empty, without the second one.
         """
@@ -137,7 +141,7 @@ class Engine:
                 again += 1
                 continue
             again = 0
-            if self._platform.now() >= deadline:
+            if self._platform.now() >= deadline or self._platform.is_wanted():
                 if not self._carried:
                     self._save()
                 return outcome

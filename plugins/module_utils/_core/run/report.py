@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..decision.actions import Action, Do, NodePhase
-from ..model.record import NodeRecord
+from ..model.record import Intent, NodeRecord
 from ..reasons.reason import Finding, Platform
 from .check import Checked
 from .diff import diff, diff_lines, predicted_lines
 from .engine import Slice, SliceEnd
+from .outcome import outcomes
 from .rows import accounted, rows
 from .start import Request
 
@@ -25,7 +26,8 @@ _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
 
 @dataclass(frozen=True)
 class Report:
-    """`vms`: rows of rows.rows. `planned`: only of check mode. `certificate`: in result form."""
+    """`vms`: rows of rows.rows. `outcomes`: only of a restore. `planned`: only of check mode.
+    `certificate`: in result form."""
 
     platform: Platform
     node: str
@@ -40,6 +42,7 @@ class Report:
     cordoned_by_others: bool = False
     diff: Mapping[str, str] | None = None
     planned: Sequence[Action] | None = None
+    outcomes: Sequence[Mapping[str, str]] | None = None
 
     def to_dict(self, **more: Any) -> dict[str, Any]:
         """Result form. `more`: what only one platform or module has."""
@@ -56,6 +59,8 @@ class Report:
         }
         if self.diff is not None:
             found["diff"] = dict(self.diff)
+        if self.outcomes is not None:
+            found["outcomes"] = list(self.outcomes)
         if self.planned is not None:
             found["planned"] = [
                 {"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned
@@ -66,7 +71,8 @@ class Report:
 def nothing(platform: Platform, request: Request, phase: NodePhase = NodePhase.ACTIVE) -> Report:
     """No VM. A restore that was under way has undone what had begun."""
     changed = request.begun and phase is NodePhase.ACTIVE
-    return Report(platform, request.node, request.run_id, phase, changed=changed)
+    known = None if request.intent is not Intent.ACTIVE else ()
+    return Report(platform, request.node, request.run_id, phase, changed=changed, outcomes=known)
 
 
 def of_slice(outcome: Slice, request: Request) -> Report:
@@ -82,6 +88,7 @@ def of_slice(outcome: Slice, request: Request) -> Report:
         certificate=outcome.certificate.to_dict() if outcome.certificate else None,
         findings=outcome.findings,
         diff=diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
+        outcomes=outcomes(record, obs.platform) if request.intent is Intent.ACTIVE else None,
     )
 
 

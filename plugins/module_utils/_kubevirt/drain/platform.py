@@ -17,13 +17,14 @@ from ..._core.model.observation import Observation
 from ..._core.model.policy import Limits, Policy
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
+from ..api.cache import Cache
 from ..api.client import Client
 from ..api.cluster import Cluster
 from ..api.errors import KubeError, NodeUnknown
 from ..api.metrics import Source
 from ..objects import facts, names
 from ..records import lease_notes
-from ..records.lease import Lock
+from ..records.lease import Lock, is_wanted
 from ..records.node_record import Instance, Records
 from ..requests.eviction import asked_to_wait
 from ..turns.turns import LATER, Turns
@@ -75,6 +76,7 @@ class KubeVirtPlatform:
         self._node_read = self._cluster_read = self.now()
         self.lock: Lock | None = None
         self.turns: Turns | None = None  # nobody asks for anything without the node's Lease
+        self._lease: Cache | None = None  # to see who waits for it
         self._actor = Actor(client, self.observer, self.records, self.wall)
 
     def _instances(self) -> dict[str, Instance]:
@@ -84,6 +86,8 @@ class KubeVirtPlatform:
         self.observer.close()
         if self.turns is not None:
             self.turns.other_drains.close()
+        if self._lease is not None:
+            self._lease.stop()
         self.client.close()
 
     # Time
@@ -116,6 +120,18 @@ class KubeVirtPlatform:
             if exc.code != 404 or self._record is None:
                 raise
             self._node_gone(self._record)
+
+    def is_wanted(self) -> bool:
+        """Who may not watch Leases learns it with the next slice."""
+        if self.lock is None:
+            return False
+        try:
+            if self._lease is None:
+                self._lease = self.lock.watch(self.observer.watches.wake)
+                self._lease.start()
+            return any(is_wanted(lease) for lease in self._lease.items())
+        except KubeError:
+            return False
 
     # The record
 

@@ -100,7 +100,8 @@ class PodDrain:
             self._step(going, record)
             late = self._platform.now() - record.started > self._policy.drain_timeout
             phase = self._phase(judged, going, launchers, late)
-            if phase is not NodePhase.DRAINING or self._platform.now() >= deadline:
+            over = self._platform.now() >= deadline or self._platform.is_wanted()
+            if phase is not NodePhase.DRAINING or over:
                 return self._result(phase, judged, late)
             self._watches.wait(min(1.0, max(0.0, deadline - self._platform.now())))
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..._core.model.record import Superseded
+from ..api.cache import Cache
 from ..api.client import Client, only
 from ..api.errors import KubeError, LockHeld
 from ..objects.facts import annotations, labels
@@ -32,6 +33,16 @@ WAITING = "virtops.maintenance/waiting"
 # Seconds for which he goes first once it is free; after that he has gone away. He looks twice in a
 # second; a busy server or machine may keep him from it for some: he would wait for one more slice.
 _PRECEDENCE = 10.0
+# Seconds between two looks at a Lease that another one has. If that one lives, it is given back
+# soon after it was asked for.
+_CHECK_EVERY = 0.5
+_SOON = 0.1
+_SLICE_ENDS = 3.0
+
+
+def is_wanted(lease: dict[str, Any]) -> bool:
+    """Does somebody wait for it?"""
+    return WANTED in annotations(lease)
 
 
 class Lock:
@@ -73,10 +84,18 @@ class Lock:
         False: it is another one by now, so someone else has been at work, or wants to be: then it
         is given back. Raises KubeError.
         """
-        if WANTED not in annotations(lease) and self._update(lease, True):
+        if not is_wanted(lease) and self._update(lease, True):
             return True
-        self._release(lease["spec"]["holderIdentity"])
+        self.release_kept(lease)
         return False
+
+    def release_kept(self, lease: dict[str, Any]) -> None:
+        """What an earlier slice of this run has left to us, if nobody else has it by now."""
+        self._release(lease["spec"]["holderIdentity"])
+
+    def watch(self, changed: Callable[[], None]) -> Cache:
+        """Tells who waits for it, once it is started."""
+        return Cache(self._client, self._path, changed, fields=f"metadata.name={self.name}")
 
     def keep(self) -> None:
         """Before each write of the slice: it is ours. Renewed when half of its time is gone.
@@ -150,7 +169,7 @@ class Lock:
         that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
         what `read` raises.
         """
-        until = self._clock() + patience
+        until, soon = self._clock() + patience, self._clock() + _SLICE_ENDS
         seen, since = before[0], self._clock() - before[1]
         while True:
             lease = self._client.find(f"{self._path}/{self.name}")
@@ -170,7 +189,7 @@ class Lock:
                 found = read()
                 if first and self._update(lease, True):
                     return found
-            elif WANTED not in annotations(lease):
+            elif not is_wanted(lease):
                 seen = self._ask(lease) or seen
             if self._clock() >= until:
                 lasts = float(spec.get("leaseDurationSeconds") or 0)
@@ -180,7 +199,7 @@ class Lock:
                     f"It waits for the Lease {self.name} of run {holder.split(' ')[0]}: until that "
                     f"gives it back, or, if it was killed, {max(0.0, lasts - unchanged):.0f} s.",
                 )
-            self._sleep(0.5)
+            self._sleep(_SOON if self._clock() < soon else _CHECK_EVERY)
 
     def _first(self, lease: dict[str, Any], unchanged: float) -> bool:
         """Is no other waiting, or none that still lives?"""

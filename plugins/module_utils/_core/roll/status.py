@@ -1,0 +1,194 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How far a roll and each host of a fleet are: rows for programs, a table for people. Pure.
+
+What becomes of a VM comes from what the modules say that read a host (virt_host_info,
+kubevirt_node_info): the drain's own record, and its decision on what is there now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import rules, words
+from .record import HostEntry, Roll, Stage, State
+from .rules import Answer, Fleet
+
+Row = dict[str, Any]
+_STATES = {
+    "moved": "left",
+    "cold_moved": "left",
+    "stopped": "stopped",
+    "saved": "stopped",
+    "restored": "back",
+}
+# Phases of what has no migration under way.
+_STILL = ("", "Pending", "Failed", "Succeeded")
+
+
+def rows(roll: Roll | None, fleet: Fleet) -> list[Row]:
+    """The hosts of the roll in their order, then the others of the fleet."""
+    of_the_roll = {} if roll is None else roll.hosts
+    found = [_row(entry, roll, fleet) for entry in of_the_roll.values() if roll is not None]
+    for name in sorted({*fleet.hosts, *fleet.out}):
+        if name not in of_the_roll:
+            out = fleet.out.get(name, "")
+            found.append(_plain_row(name, "", "", bool(out), out))
+    return found
+
+
+def _plain_row(name: str, stage: str, since: str, out: bool, message: str) -> Row:
+    return {"name": name, "stage": stage, "since": since, "out": out, "message": message}
+
+
+def _row(entry: HostEntry, roll: Roll, fleet: Fleet) -> Row:
+    by_others = "" if entry.is_out else fleet.out.get(entry.name, "")
+    if entry.stage is Stage.FAILED:
+        message = words.has_failed(entry).partition(" ")[2]
+    elif entry.stage is Stage.WAITING and roll.state is State.RUNNING:
+        verdict = rules.turn(roll, entry.name, fleet, "", "")
+        message = "" if verdict.answer is Answer.GO else verdict.message.partition(" ")[2]
+    else:
+        message = entry.message or by_others
+    out = entry.is_out or bool(by_others)
+    return _plain_row(entry.name, entry.stage.value, entry.since, out, message)
+
+
+def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> Row:
+    """`found`: the record as a module has read it, with rows. `infos`: of the hosts that are out.
+
+    `lines` is the table for people.
+    """
+    roll = found.get("roll")
+    hosts = [_with_vms(row, infos.get(row["name"])) for row in found.get("hosts") or ()]
+    unreadable = str(found.get("unreadable") or "")
+    following = _next(roll, hosts, unreadable)
+    lines = [*_head(roll, unreadable), *_table(hosts), *following]
+    return {
+        "roll": roll,
+        "hosts": hosts,
+        "unreadable": unreadable,
+        "next": following,
+        "lines": lines,
+    }
+
+
+def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:
+    """`maintenance`: who drains it, and why. `vms`: None where they were not read."""
+    record = (info or {}).get("record")
+    row = {**row, "maintenance": record, "vms": None, "error": ""}
+    if info is None:
+        return row
+    if info.get("unreachable") or info.get("failed") or "vms" not in info:
+        why = str(info.get("msg") or "no answer").strip().splitlines()[0]
+        cut = "cannot be reached: " if info.get("unreachable") else "cannot be read: "
+        return {**row, "error": cut + why}
+    back = record is not None and record["intent"] == "active"
+    return {**row, "vms": [_vm(vm, back) for vm in info["vms"]]}
+
+
+def _vm(vm: Mapping[str, Any], back: bool) -> Row:
+    """`back`: the host is being given back, so what is there stays there."""
+    kept = ("name", "phase", "target", "at", "reason", "message", "remedy")
+    progress = vm.get("progress") or {}
+    percent = progress.get("percent") if progress.get("total_mib") else None
+    state = _STATES.get(vm["verdict"], vm["verdict"])
+    if vm["verdict"] == "pending":
+        state = "moving" if vm["phase"] not in _STILL else "back" if back else "waiting"
+    return {"state": state, "percent": percent, **{key: vm[key] for key in kept}}
+
+
+def _head(roll: Mapping[str, Any] | None, unreadable: str) -> list[str]:
+    if unreadable:
+        return [unreadable]
+    if roll is None:
+        return [words.no_roll(None)]
+    who = f" of {roll['requester']}" if roll["requester"] else ""
+    why = f", {roll['reason']}" if roll["reason"] else ""
+    line = f"roll {roll['id']}{who}{why}: {roll['state']}, begun {roll['begun']}"
+    return [f"{line}, last written {roll['written']}"]
+
+
+def _table(hosts: Sequence[Row]) -> list[str]:
+    """A line for each host of the roll or out of service, with its VMs below; one for the rest."""
+    shown = [row for row in hosts if row["stage"] or row["out"]]
+    rest = [row["name"] for row in hosts if not (row["stage"] or row["out"])]
+    cells = [(row["name"], row["stage"] or "-", row["since"] or "-") for row in shown]
+    widths = [max([len(cell[column]) for cell in cells], default=0) for column in range(3)]
+    lines = []
+    for row, cell in zip(shown, cells):
+        text = "  ".join(part.ljust(width) for part, width in zip(cell, widths))
+        about = [row["error"], row["message"], _asked(row), _counts(row["vms"])]
+        lines.append(f"{text}  {'; '.join(part for part in about if part)}".rstrip())
+        lines += [f"  {line}" for line in _vm_lines(row["vms"] or ())]
+    if rest:
+        lines.append(f"in service: {', '.join(rest)}")
+    return lines
+
+
+def _asked(row: Row) -> str:
+    """Of a drain that belongs to no roll: who, and since when."""
+    record = row["maintenance"]
+    if record is None or row["stage"]:
+        return ""
+    who = f" by {record['requester']}" if record["requester"] else ""
+    why = f" ({record['reason']})" if record["reason"] else ""
+    return f"{record['intent']}{who}{why} since {record['started']}"
+
+
+def _counts(vms: Sequence[Row] | None) -> str:
+    if vms is None:
+        return ""
+    counted: dict[str, int] = {}
+    for vm in vms:
+        counted[vm["state"]] = counted.get(vm["state"], 0) + 1
+    what = ", ".join(f"{number} {state}" for state, number in counted.items())
+    return f"VMs: {what}" if what else "no VMs"
+
+
+def _vm_lines(vms: Sequence[Row]) -> list[str]:
+    """One for each that moves; those that wait or stay for the same reason together."""
+    lines = [_moving(vm) for vm in vms if vm["state"] == "moving"]
+    found: dict[str, list[str]] = {}
+    for vm in vms:
+        if vm["state"] in ("left", "back", "moving"):
+            continue
+        why = ": its migration is not requested yet" if vm["state"] == "waiting" else ""
+        if vm["reason"]:
+            why = f": {vm['reason']}: {vm['message']} {vm['remedy']}".rstrip()
+        found.setdefault(f"{vm['state']}{why}", []).append(vm["name"])
+    return lines + [f"{', '.join(names)}  {text}" for text, names in found.items()]
+
+
+def _moving(vm: Row) -> str:
+    percent = f" {vm['percent']} %" if vm["percent"] is not None else ""
+    target = f" -> {vm['target']}" if vm["target"] else ""
+    why = f"  {vm['reason']}: {vm['message']}" if vm["reason"] else ""
+    return f"{vm['name']}  migration {vm['phase']}{percent}{target}{why}"
+
+
+def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str) -> list[str]:
+    """What to do, a sentence each."""
+    if unreadable:
+        return ["Repair the connection to these hosts, then run the playbook status again."]
+    state = "" if roll is None else roll["state"]
+    found = [_OF_A_ROLL[state]] if state in _OF_A_ROLL else []
+    own = {host["name"] for host in (roll or {}).get("hosts", ())} if found else set()
+    alone = [row["name"] for row in hosts if row["maintenance"] and row["name"] not in own]
+    if alone:
+        found.append(
+            f"{', '.join(alone)}: not of a roll; run the playbook drain again to carry it on, or "
+            "restore to give it back."
+        )
+    return found
+
+
+_OF_A_ROLL = {
+    State.RUNNING.value: "It goes on by itself; run the playbook abort to end it. If nobody has "
+    "written for more than a minute, its controller is dead: give the same command again.",
+    State.STOPPED.value: "Give the same command again to carry it on, or run the playbook abort.",
+    State.ABORTING.value: "If no abort is running, run the playbook abort again.",
+}

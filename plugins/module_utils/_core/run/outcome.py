@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What became of each VM when its host was given back. Pure."""
+
+from __future__ import annotations
+
+from ..model.record import Ending, NodeRecord, VMRecord
+from ..reasons.reason import Platform
+
+
+def outcomes(record: NodeRecord, platform: Platform) -> list[dict[str, str]]:
+    """One entry for each VM that the drain ever saw, by name."""
+    entries = sorted(record.vms.values(), key=lambda entry: (entry.name, entry.uuid))
+    found = []
+    for entry in entries:
+        outcome, text = _outcome(entry, record.node, platform)
+        at = entry.at or record.node
+        found.append({"name": entry.name, "at": at, "outcome": outcome, "message": text})
+    return found
+
+
+def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
+    ending, last = entry.ending, entry.last
+    if ending == Ending.MOVED.value:
+        late = last is not None and last.abort_status == "Failed"
+        return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else "")
+    if ending == Ending.COLD_MOVED.value:
+        return "moved", f"it was moved while off; it stays on {entry.at}"
+    if ending in (Ending.OFF.value, Ending.GONE.value):
+        return "off", f"it stays off: {_why(entry, platform) or 'it was off before'}"
+    if ending != Ending.RESTORED.value:
+        return "open", _why(entry, platform) or "it is not restored yet"
+    if entry.start_tries:
+        return "started", f"it was started again on {node}"
+    if last is not None and last.abort_status == "Succeeded":
+        return "aborted", f"its migration was aborted; it runs on {node}"
+    return "untouched", f"it runs on {node}"
+
+
+def _why(entry: VMRecord, platform: Platform) -> str:
+    found = entry.finding
+    if found is None:
+        return ""
+    shown = found.to_dict(platform)
+    return f"{shown['reason']}: {shown['message']} {shown['remedy']}".strip()

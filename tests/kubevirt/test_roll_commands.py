@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbooks around a roll, abort and status: by ansible-playbook, against the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS
+from kubesim.reading import clean
+
+LEASES = BY_PLURAL["leases"]
+HOSTS = "n1,n2,n3"
+
+
+@contextmanager
+def roll(plays, **words: Any) -> Iterator[Any]:
+    """A roll that lives. It is killed where the test leaves it so."""
+    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False, **words}
+    process = plays.start("rolling_maintenance", **words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def runs(sim, count: int) -> bool:
+    phases = [m.get("status", {}).get("phase") for m in sim.all(VMIMS)]
+    return phases.count("Running") >= count
+
+
+def test_an_abort_says_what_became_of_each_vm(sim, plays) -> None:
+    """Beside the living roll, which says that it was aborted; and in the middle of a slice."""
+    sim.add_vm("moves", "n1", migrate_seconds="3000")
+    sim.add_vm("late", "n1", migrate_seconds="300", abort="fail")
+    with roll(plays) as process:
+        sim.until(lambda: runs(sim, 2), 120.0)
+        done = plays.own("abort")
+        assert process.wait() == 2
+    assert done.returncode == 0, done.stdout
+    assert "n1  given back\n" in done.stdout
+    assert "  default/moves: its migration was aborted; it runs on n1\n" in done.stdout
+    there = sim.node_of("late")
+    assert there != "n1"
+    assert f"  default/late: it stays on {there}, the abort came too late\n" in done.stdout
+    assert sim.node_of("moves") == "n1" and clean(sim)
+    assert not any(node["spec"].get("unschedulable") for node in sim.all(NODES))
+
+
+@pytest.mark.full
+def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays) -> None:
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
+    sim.add_vm("first", "n1", migrate_seconds="300")
+    sim.add_vm("second", "n1", migrate_seconds="300")
+    with roll(plays) as process:
+        sim.until(lambda: runs(sim, 1), 120.0)
+        done = plays.own("abort", maintenance_abort="finish")
+        assert process.wait() == 2
+    assert done.returncode == 0, done.stdout
+    assert sorted([sim.node_of("first"), sim.node_of("second")]).count("n1") == 1
+    assert "it stays on n" in done.stdout and "it runs on n1" in done.stdout
+    assert clean(sim)
+
+
+def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    with roll(plays) as process:
+        sim.until(lambda: runs(sim, 1), 120.0)
+        process.kill()
+        process.wait()
+        words = {"restore_node": "n9"}
+        done = plays.own("abort", **words)
+        assert done.returncode == 2, done.stdout
+        assert "n1  not given back: There is no node n9 in this cluster.\n" in done.stdout
+        assert "is aborted, but not given back: n1" in done.stdout
+        again = plays.own("abort")
+        assert again.returncode == 0, again.stdout
+    assert clean(sim)
+
+
+def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> None:
+    """Of a roll that lives, and of none; it changes nothing."""
+    sim.add_vm("moves", "n1", migrate_seconds="3000")
+    sim.add_vm("waits", "n1", migrate_seconds="3000")
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
+    none = plays.own("status")
+    assert none.returncode == 0, none.stdout
+    assert "there is no roll\nin service: n1, n2, n3\n" in none.stdout
+    words = {"maintenance_requester": "alice", "maintenance_reason": "kernel"}
+    with roll(plays, **words):
+        sim.until(lambda: runs(sim, 1), 120.0)
+        file = tmp_path / "status.json"
+        shown = plays.own("status", maintenance_status_file=str(file))
+        assert shown.returncode == 0, shown.stdout
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert (found["roll"]["requester"], found["roll"]["state"]) == ("alice", "running")
+    rows = {row["name"]: row for row in found["hosts"]}
+    assert {name: row["stage"] for name, row in rows.items()} == {
+        "n1": "draining",
+        "n2": "waiting",
+        "n3": "waiting",
+    }
+    vms = {vm["name"]: vm for vm in rows["n1"]["vms"]}
+    states = sorted(vm["state"] for vm in vms.values())
+    assert states == ["moving", "waiting"] and rows["n2"]["vms"] is None
+    assert "n1 (draining since" in rows["n2"]["message"]
+    uids = [vmi["metadata"]["uid"] for vmi in sim.all(VMIMS)]
+    assert not any(uid in shown.stdout for uid in uids)
+    assert "of alice, kernel: running" in shown.stdout
+
+
+@pytest.mark.full
+def test_the_status_of_a_roll_that_was_interrupted_says_what_to_type(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    with roll(plays) as process:
+        sim.until(lambda: runs(sim, 1), 120.0)
+        process.terminate()
+        process.wait()
+        sim.until(lambda: '"state":"stopped"' in str(sim.all(LEASES)), 60.0)
+        shown = plays.own("status").stdout
+        assert "Give the same command again to carry it on, or run the playbook abort.\n" in shown
+        assert plays.own("abort").returncode == 0
+
+
+@pytest.mark.full
+def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
+    sim.add_vm("vm", "n1")
+    words = {"maintenance_hosts": "n1", "maintenance_requester": "bob"}
+    assert plays.own("drain", **words).returncode == 0
+    shown = plays.own("status").stdout
+    assert "n1  -  -  drained by another run; drained by bob since" in shown
+    assert "n1: not of a roll; run the playbook drain again to carry it on" in shown

@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How far a roll is, as a table and for programs; and what came of an abort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted, status
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    HostEntry,
+    Roll,
+    Stage,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Fleet
+
+NOW = "2026-01-01T00:00:00Z"
+RECORD = {"intent": "drained", "requester": "bob", "reason": "disks", "started": NOW}
+
+
+def roll(state: State = State.RUNNING, **stages: Stage) -> Roll:
+    hosts = {name: HostEntry(name, stage, NOW) for name, stage in stages.items()}
+    return Roll("7f", "run", "alice", "kernel", NOW, hosts, state=state, written=NOW)
+
+
+def vm(name: str, verdict: str = "pending", phase: str = "Pending", **more: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("target", "at", "reason", "message", "remedy"), "")
+    return {"name": name, "uuid": "u", "verdict": verdict, "phase": phase, **empty, **more}
+
+
+def show(
+    found: Roll | None, fleet: Fleet, infos: dict[str, Any], unreadable: str = ""
+) -> dict[str, Any]:
+    raw = None if found is None else found.to_dict()
+    hosts = status.rows(found, fleet)
+    return status.report({"roll": raw, "hosts": hosts, "unreadable": unreadable}, infos)
+
+
+def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> None:
+    progress = {"percent": 45, "total_mib": 100.0}
+    vms = [
+        vm("done", "moved", "Succeeded", at="b"),
+        vm("moves", phase="Running", target="b", progress=progress),
+        vm("queued", reason="WaitingForSlot", message="All are taken.", remedy="Wait."),
+        vm("next"),
+        vm("off", "stopped", ""),
+        vm("stuck", "blocked", "", reason="StopNotAllowed", message="It is local.", remedy="Do."),
+    ]
+    fleet = Fleet(("a", "b", "c", "d"))
+    running = roll(a=Stage.DRAINING, b=Stage.WAITING, c=Stage.DONE)
+    found = show(running, fleet, {"a": {"vms": vms, "record": RECORD}})
+    assert found["lines"] == [
+        f"roll 7f of alice, kernel: running, begun {NOW}, last written {NOW}",
+        f"a  draining  {NOW}  VMs: 1 left, 1 moving, 2 waiting, 1 stopped, 1 blocked",
+        "  moves  migration Running 45 % -> b",
+        "  queued  waiting: WaitingForSlot: All are taken. Wait.",
+        "  next  waiting: its migration is not requested yet",
+        "  off  stopped",
+        "  stuck  blocked: StopNotAllowed: It is local. Do.",
+        f"b  waiting   {NOW}  waits for its turn: 1 host may be out at once, and a (draining since "
+        f"{NOW})",
+        f"c  done      {NOW}",
+        "in service: d",
+        *found["next"],
+    ]
+    states = [one["state"] for one in found["hosts"][0]["vms"]]
+    assert states == ["left", "moving", "waiting", "waiting", "stopped", "blocked"]
+    assert not any("uuid" in one for one in found["hosts"][0]["vms"])
+    assert found["hosts"][1]["vms"] is None
+
+
+def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
+    infos = {"a": {"unreachable": True, "msg": "Failed to connect:\nno route"}}
+    found = show(roll(a=Stage.REBOOTING), Fleet(("a",)), infos)
+    assert found["lines"][1] == f"a  rebooting  {NOW}  cannot be reached: Failed to connect:"
+    assert found["hosts"][0]["error"] and found["hosts"][0]["vms"] is None
+
+
+def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
+    fleet = Fleet(("a", "b"), {"a": "drained by another run"})
+    found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})
+    row = f"a  -  -  drained by another run; drained by bob (disks) since {NOW}; no VMs"
+    assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
+    assert "restore to give it back" in found["next"][0]
+
+
+def test_on_a_host_that_is_given_back_nothing_waits_to_move() -> None:
+    info = {"vms": [vm("x")], "record": {**RECORD, "intent": "active"}}
+    found = show(roll(State.ABORTING, a=Stage.DRAINING), Fleet(("a",)), {"a": info})
+    assert [one["state"] for one in found["hosts"][0]["vms"]] == ["back"]
+    assert "run the playbook abort again" in found["next"][0]
+
+
+def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
+    outcomes = [
+        {"name": "x", "at": "a", "outcome": "aborted", "message": "its migration was aborted"},
+        {"name": "y", "at": "a", "outcome": "aborted", "message": "its migration was aborted"},
+        {"name": "z", "at": "b", "outcome": "moved", "message": "it stays on b"},
+    ]
+    restores = {
+        "a": {"phase": "Active", "outcomes": outcomes},
+        "b": {"phase": "Blocked", "msg": "b is Blocked.\nq: CannotStart", "outcomes": []},
+        "c": {"unreachable": True, "msg": "no route"},
+    }
+    before = roll(a=Stage.AT_WORK, b=Stage.EMPTY, c=Stage.REBOOTING).to_dict()
+    found = aborted.report(before, ["a", "b", "c"], restores)
+    assert found["lines"] == [
+        "a  given back: it was at work: your tasks there may still run",
+        "  x, y: its migration was aborted",
+        "  z: it stays on b",
+        "b  not given back: b is Blocked.",
+        "  q: CannotStart",
+        "c  not given back: no route",
+    ]
+    assert [host["given_back"] for host in found["hosts"]] == [True, False, False]
+    assert [(one["host"], one["name"], one["at"]) for one in found["vms"]][2] == ("a", "z", "b")
