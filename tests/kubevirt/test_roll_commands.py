@@ -71,6 +71,7 @@ def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays) -> None:
     assert clean(sim)
 
 
+@pytest.mark.full
 def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     with roll(plays) as process:

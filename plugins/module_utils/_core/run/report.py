@@ -71,8 +71,13 @@ class Report:
 def nothing(platform: Platform, request: Request, phase: NodePhase = NodePhase.ACTIVE) -> Report:
     """No VM. A restore that was under way has undone what had begun."""
     changed = request.begun and phase is NodePhase.ACTIVE
-    known = None if request.intent is not Intent.ACTIVE else ()
-    return Report(platform, request.node, request.run_id, phase, changed=changed, outcomes=known)
+    vms = () if _gives_back(request) else None
+    return Report(platform, request.node, request.run_id, phase, changed=changed, outcomes=vms)
+
+
+def _gives_back(request: Request) -> bool:
+    """A restore of the whole node says what became of each VM."""
+    return request.intent is Intent.ACTIVE and not request.only
 
 
 def of_slice(outcome: Slice, request: Request) -> Report:
@@ -88,7 +93,7 @@ def of_slice(outcome: Slice, request: Request) -> Report:
         certificate=outcome.certificate.to_dict() if outcome.certificate else None,
         findings=outcome.findings,
         diff=diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
-        outcomes=outcomes(record, obs.platform) if request.intent is Intent.ACTIVE else None,
+        outcomes=outcomes(record, obs.platform) if _gives_back(request) else None,
     )
 
 
