@@ -66,7 +66,7 @@ EXPECTED = {
 
 
 def returned(name: str) -> dict[str, Any]:
-    told: dict[str, Any] = yaml.safe_load(importlib.import_module(f"{PACKAGE}.{name}").RETURN)
+    told: dict[str, Any] = yaml.safe_load(importlib.import_module(f"{PACKAGE}.{name}").RETURN) or {}
     return told
 
 
