@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import rules, words
-from .record import HostEntry, Roll, Stage, State
+from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 from .rules import Answer, Fleet
 
 Row = dict[str, Any]
@@ -25,6 +25,8 @@ _STATES = {
     "saved": "stopped",
     "restored": "back",
 }
+# Stages of hosts that the roll does not have out; empty: not of it.
+_NOT_OUT = ("", *(stage.value for stage in AT_REST))
 # Phases of what has no migration under way.
 _STILL = ("", "Pending", "Failed", "Succeeded")
 
@@ -46,6 +48,8 @@ def _plain_row(name: str, stage: str, since: str, out: bool, message: str) -> Ro
 
 def _row(entry: HostEntry, roll: Roll, fleet: Fleet) -> Row:
     by_others = "" if entry.is_out else fleet.out.get(entry.name, "")
+    if entry.stage is Stage.WAITING and roll.state in OVER:  # its turn never comes
+        return _plain_row(entry.name, "", "", bool(by_others), by_others)
     if entry.stage is Stage.FAILED:
         message = words.has_failed(entry).partition(" ")[2]
     elif entry.stage is Stage.WAITING and roll.state is State.RUNNING:
@@ -130,9 +134,9 @@ def _table(hosts: Sequence[Row]) -> list[str]:
 
 
 def _asked(row: Row) -> str:
-    """Of a drain that belongs to no roll: who, and since when."""
+    """Of a drain that is not the roll's: who, and since when."""
     record = row["maintenance"]
-    if record is None or row["stage"]:
+    if record is None or row["stage"] not in _NOT_OUT:
         return ""
     who = f" by {record['requester']}" if record["requester"] else ""
     why = f" ({record['reason']})" if record["reason"] else ""

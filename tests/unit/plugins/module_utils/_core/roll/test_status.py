@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted, status
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
     HostEntry,
@@ -85,6 +87,17 @@ def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
     row = f"a  -  -  drained by another run; drained by bob (disks) since {NOW}; no VMs"
     assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
     assert "restore to give it back" in found["next"][0]
+
+
+@pytest.mark.parametrize("stage", [Stage.DONE, Stage.WAITING])
+def test_after_a_roll_a_single_drain_says_who_as_well(stage: Stage) -> None:
+    """A roll that is over leaves its record. What was waiting then waits no more."""
+    fleet = Fleet(("a", "b"), {"a": "drained by another run"})
+    over = roll(State.ABORTED, a=stage, b=Stage.WAITING)
+    found = show(over, fleet, {"a": {"vms": [], "record": RECORD}})
+    assert f"drained by another run; drained by bob (disks) since {NOW}" in found["lines"][1]
+    assert found["lines"][2] == "in service: b"
+    assert "a: not of a roll" in found["next"][0]
 
 
 def test_on_a_host_that_is_given_back_nothing_waits_to_move() -> None:
