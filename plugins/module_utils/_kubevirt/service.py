@@ -19,6 +19,7 @@ from .._core.model.record import Intent, NodeRecord
 from .._core.reasons.reason import Platform
 from .._core.roll import run as roll
 from .._core.roll.record import Stage
+from .._core.roll.rules import RollTakenOver
 from .._core.run import report
 from .._core.run.check import Checked, check
 from .._core.run.engine import Engine, Slice, SliceEnd
