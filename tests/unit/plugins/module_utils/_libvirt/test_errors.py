@@ -21,14 +21,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
-    HolderError,
-    HolderGone,
-    VMNotHere,
     as_failed,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
     LibvirtMissing,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    HolderError,
+    HolderGone,
+    VMNotHere,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
