@@ -32,8 +32,8 @@ LEASE, WANTED = "virtops-maintenance-n1", "virtops.maintenance/wanted"
 VMS = 20
 # Signature, Event, eviction, signature of the migration.
 PER_VM = 4
-# Lease, VMIs, migrations, the record of the roll (a take-over is seen by the next slice), a watch of
-# the Lease (another run that waits for the node is let in at once).
+# Lease, VMIs, migrations, the record of the roll (a take-over is seen by the next slice), a watch
+# of the Lease (another run that waits for the node is let in at once).
 PER_SLICE = 5
 # The first reads, cordon, the certificate's two, the record, the roll's: 29. On a busy machine
 # migrations wait for a slot that is free, and it is looked at why: two more each time.
