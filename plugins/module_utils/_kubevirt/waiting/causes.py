@@ -191,8 +191,13 @@ def _left_pod(vmi: Obj, pods: Sequence[Obj]) -> str:
     nodes = [(pod, (pod.get("spec") or {}).get("nodeName")) for pod in facts.live_launchers(pods)]
     for pod, node in nodes:
         if node != here:
-            where = f"its node {node}" if node else "the scheduler"
-            return f"Pod {named(pod)} of an earlier migration has not ended; check {where}."
+            where = "the scheduler."
+            if node:
+                where = (
+                    f"its node {node}. If that is down, bring it back, or give it the taint "
+                    "node.kubernetes.io/out-of-service when it is surely off."
+                )
+            return f"Pod {named(pod)} of an earlier migration has not ended; check {where}"
     return ""
 
 
