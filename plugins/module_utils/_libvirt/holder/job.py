@@ -17,7 +17,7 @@ from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
 from ..._core.reasons.reason import Reason
 from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
-from ..migratability.blockers import is_blocked
+from ..migratability.qemu_blockers import is_blocked
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
 from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy

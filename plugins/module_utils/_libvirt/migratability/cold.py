@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..._core.reasons.reason import Finding, Reason
 from ..domain.spec import DiskSpec, DomainSpec
+from .blockers import Runtime, unknown_to_libvirt
 from .disk_moves import STAY_WITH_HOST
-from .live import Runtime, unknown_to_libvirt
 from .shared_storage import DiskView
 
 # Where libvirt keeps the state of emulated TPMs, a directory a domain.

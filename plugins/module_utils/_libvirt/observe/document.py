@@ -16,7 +16,7 @@ from typing import Any
 from ..._core.model.observation import MigrationMethod
 from ..._core.reasons.reason import Finding
 from ..domain.spec import DiskSpec, DomainSpec
-from ..migratability.live import Runtime
+from ..migratability.blockers import Runtime
 from ..migratability.shared_storage import DiskView
 
 

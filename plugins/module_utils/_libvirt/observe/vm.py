@@ -21,17 +21,17 @@ from ..domain.xml import parse_domain
 from ..host.connection import HostUnreachable, libvirt
 from ..host.facts import compare_cpu
 from ..host.mounts import path_is_shared_fs
-from ..migratability.blockers import qemu_blockers
-from ..migratability.cold import cold_findings, tpm_state
-from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
-from ..migratability.host_files import missing_files
-from ..migratability.live import (
+from ..migratability.blockers import (
     Runtime,
     save_findings,
     shutdown_findings,
     source_findings,
     target_findings,
 )
+from ..migratability.cold import cold_findings, tpm_state
+from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
+from ..migratability.host_files import missing_files
+from ..migratability.qemu_blockers import qemu_blockers
 from ..migratability.shared_storage import DiskView, local_views, path_shared, target_views
 from ..migratability.target_devices import missing_devices
 from .disks import nvram_elsewhere, with_chains, with_obstacles, with_same_files

@@ -20,12 +20,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     MemoryModule,
     TpmSpec,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.blockers import (  # noqa: E501
+    Runtime,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.cold import (  # noqa: E501
     cold_findings,
     tpm_state,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
-    Runtime,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
     DiskView,

@@ -14,13 +14,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
     parse_domain,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.blockers import (  # noqa: E501
+    target_findings,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.disk_moves import (  # noqa: E501
     disks_to_copy,
     migration_method,
     shared_disks,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
-    target_findings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
     DiskView,

@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
     parse_domain,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.blockers import (  # noqa: E501
     Runtime,
     save_findings,
     shutdown_findings,

@@ -22,7 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     HostDeviceSpec,
     InterfaceSpec,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.live import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.blockers import (  # noqa: E501
     Runtime,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
