@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.observation import VM
+from ..model.policy import pause_after
 from ..model.record import Attempt, Ending, Intent, VMRecord
 from ..reasons.reason import LASTING, OF_THE_VM, Finding, Reason
 from . import hooks
@@ -199,7 +200,7 @@ def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if entry.refused_since is None:
         entry.note(last.finding if last is not None and last.reason else None)
     if last is not None:
-        pause = step.policy.backoff * 2 ** (len(tried) - 1)
+        pause = pause_after(len(tried), step.policy.backoff)
         same_boot = last.boot_id == step.obs.nodes[step.record.node].boot_id
         if same_boot and step.obs.now - last.ended_at < pause:
             return

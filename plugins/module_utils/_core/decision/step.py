@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ..model.observation import VM, Observation, Sighting, State
-from ..model.policy import Policy
+from ..model.policy import Policy, pause_after
 from ..model.record import Ending, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from .actions import Action, Decision, Do
@@ -106,7 +106,7 @@ class Step:
             most, least = max(most, WITHDRAWALS), max(least, WITHDRAWAL_PAUSE)
         denied = count > 0 and entry.reason == Reason.Forbidden.value
         used_up = count >= most or denied
-        pause = least * 2 ** (count - 1) if count and not denied else 0.0
+        pause = 0.0 if denied else pause_after(count, least)
         if self.obs.now - when >= pause and not used_up:
             self.do(what, uuid, target)
             count, when = count + 1, self.obs.now

@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a VM may be: node selector, affinity, taints and tolerations. Kubernetes' words and
-meaning, on both platforms. Plain data and pure functions.
+"""Where a VM may be: node selector, affinity, taints and tolerations, with Kubernetes' words and
+meaning. Plain data and pure functions. On KubeVirt the API's own objects are matched instead
+(`_kubevirt/objects`), for they say more.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ def slice_seconds(value: int) -> float:
     return float(value)
 
 
+def pause_after(failures: float, first: float) -> float:
+    """Seconds before the next try: `first` after one failure, twice as long after each more."""
+    return float(first * 2 ** (failures - 1)) if failures else 0.0
+
+
 class Profile(str, Enum):
     """How a target is chosen among those that fit. Names as of the cluster scheduler's profiles.
 

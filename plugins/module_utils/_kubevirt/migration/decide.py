@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import IN_A_QUEUE, Finding, Platform, Reason
 from ..objects import facts
 from ..requests.withdrawal import WithdrawalStep, mark_stays, withdrawal_steps
@@ -235,12 +236,12 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             if asked.attempt >= request.max_attempts:
                 text = f"Attempt {asked.attempt} of {request.max_attempts}: {_as_text(ended)}"
                 return _done(Phase.BLOCKED, Finding(Reason.AttemptsUsedUp, text), last)
-            if view.since_ended < request.backoff * 2 ** (asked.attempt - 1):
+            if view.since_ended < pause_after(asked.attempt, request.backoff):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)
         elif asked.attempt >= request.max_attempts:
             text = f"{asked.attempt} attempts were begun, and none is there."
             return _done(Phase.BLOCKED, view.refused or Finding(Reason.AttemptsUsedUp, text))
-        elif view.refused and view.since_refused < request.backoff * 2 ** (asked.attempt - 1):
+        elif view.refused and view.since_refused < pause_after(asked.attempt, request.backoff):
             return Step(Do.WAIT, Phase.MIGRATING, view.refused)
     return _ask(view, asked, request)
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.cluster import Cluster
 from ..objects import facts, names
@@ -214,7 +215,7 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
         failed.append(before)
     if not failed:
         return None
-    wait, since = _BACKOFF * 2 ** (len(failed) - 1), facts.entered(failed[0])
+    wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
     if facts.seconds(since) + wait <= known.now:
         return None
     last = facts.why_failed(known.vmi, failed[0])
