@@ -197,11 +197,11 @@ molecule-kubevirt: venv ## the roles by molecule, on the simulator
 # others on them. What needs the simulator, agents that obey knobs (VIRTOPS_KNOBS=1) or a real guest
 # (VIRTOPS_GUEST=1, VIRTOPS_IMAGE) is skipped, said and counted: tests/kubesim/given.py. Of what passes,
 # the last line tells apart what asked the cluster and what did not.
-SCENARIOS_GIVEN := $(if $(VIRTOPS_GUEST),$(SCENARIOS_SIMULATOR),$(filter-out kubevirt_restore,$(SCENARIOS_SIMULATOR)))
+SCENARIOS_GIVEN := $(if $(VIRTOPS_GUEST),$(SCENARIOS_SIMULATOR),$(filter-out kubevirt_restore kubevirt_roll,$(SCENARIOS_SIMULATOR)))
 integration-kubevirt: venv ## the same checks against any cluster: make integration-kubevirt KUBECONFIG=file
 	@test -n "$(KUBECONFIG)" || { echo "integration-kubevirt: KUBECONFIG=... names the cluster"; exit 2; }
 	@mkdir -p $(BUILD)/reports
-	@test -n "$(VIRTOPS_GUEST)" || echo "integration-kubevirt: scenario kubevirt_restore needs a real guest: VIRTOPS_GUEST"
+	@test -n "$(VIRTOPS_GUEST)" || echo "integration-kubevirt: scenarios kubevirt_restore and kubevirt_roll need a real guest: VIRTOPS_GUEST"
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) molecule test $(SCENARIOS_GIVEN:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
 		$(PYTEST_ARGS) tests/kubevirt
