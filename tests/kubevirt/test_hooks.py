@@ -249,7 +249,8 @@ def test_a_restore_without_its_hook_is_no_success(sim, plays, broken: str | None
         (plays.folder / "back.yml").write_text(broken, encoding="utf-8")
     done = plays.run("restore")
     assert done.returncode != 0, done.stdout
-    assert "n1 is not restored: " in done.stdout
+    assert "back.yml" in done.stdout and "Nothing was done." in " ".join(done.stdout.split())
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
     plays.hooks(back=[TELL])
     assert plays.run("restore").returncode == 0 and clean(sim)
 

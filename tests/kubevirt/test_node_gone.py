@@ -15,6 +15,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
+    NodeUnknown,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import platform
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
@@ -80,7 +83,7 @@ def test_pods_of_a_node_that_does_not_come_back_are_collected(sim, operator) -> 
             and (v["status"].get("nodeName") in ("n2", "n3"))
         )
     )
-    with pytest.raises(service.NodeUnknown, match="n1"):
+    with pytest.raises(NodeUnknown, match="n1"):
         operator.restore()
 
 
