@@ -76,6 +76,7 @@ class HostEntry:
 @dataclass
 class Roll:
     """One roll. `run`: of the ansible-playbook that carries it on; it changes with a resume.
+    `run_before`: whose roll it was until then, which may not know it yet; '': nobody's.
 
     `beat` grows with each write: a roll whose beat grows is alive. `options`: those of the command
     that another command must share to carry it on. `max_unavailable`: a number of hosts, or a share
@@ -95,6 +96,7 @@ class Roll:
     max_unavailable: str = "1"
     max_failures: int = 0
     count_others: bool = True
+    run_before: str = ""
 
     def in_stage(self, *stages: Stage) -> list[str]:
         """Names of the hosts that are in one of these stages, in the order of the roll."""
@@ -146,7 +148,10 @@ def _entry(raw: Mapping[str, Any]) -> HostEntry:
     return entry
 
 
-_TEXTS = ("id", "run", "requester", "reason", "begun", "written", "max_unavailable")
+_TEXTS = (
+    *("id", "run", "run_before", "requester", "reason", "begun", "written"),
+    "max_unavailable",
+)
 
 
 def _check(roll: Roll) -> None:

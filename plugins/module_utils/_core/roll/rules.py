@@ -152,7 +152,8 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
     """The same roll under another run. What failed is tried again from where it failed. With other
     hosts (a take-over), those that are half done stay in it: somebody has to bring them back."""
     roll = copy.deepcopy(old)
-    roll.run, roll.state, roll.written = ask.run, State.RUNNING, now
+    roll.run, roll.run_before = ask.run, old.run
+    roll.state, roll.written = State.RUNNING, now
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
     roll.options, roll.count_others = dict(ask.options), ask.count_others
     roll.max_unavailable, roll.max_failures = ask.max_unavailable, ask.max_failures
@@ -172,7 +173,8 @@ def abort(roll: Roll, run: str, requester: str, now: str) -> Roll:
     """Nothing of the roll goes on, and `run` gives back what is out. Its own playbook learns it
     with its next step."""
     new = copy.deepcopy(roll)
-    new.run, new.state, new.written = run, State.ABORTING, now
+    new.run, new.run_before = run, roll.run
+    new.state, new.written = State.ABORTING, now
     new.requester = requester or roll.requester
     return new
 

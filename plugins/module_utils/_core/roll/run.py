@@ -285,6 +285,8 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool)
     if roll is not None and roll.run == run:
         rules.check_run(roll, run, State.ABORTING)
         return
+    if roll is not None and run and roll.run_before == run:
+        raise RollTakenOver(words.is_taken_over(roll, run))
     if begun:
         if roll is not None and host in roll.out and rules.refusal(roll, host, run):
             raise RollTakenOver(words.is_taken_over(roll, run))

@@ -239,8 +239,9 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(
     admit(store, time, "a", "roll")
     found = run.abort(store, "abort", "bob", time.clock())
     assert (found["answer"], found["order"]) == ("go", ["a"])
-    with pytest.raises(RollTakenOver, match="aborted by bob"):
-        run.check_host(store, "a", "roll", time.clock(), True)
+    for begun in (True, False):
+        with pytest.raises(RollTakenOver, match="aborted by bob"):
+            run.check_host(store, "a", "roll", time.clock(), begun)
     run.check_host(store, "a", "abort", time.clock(), False)
     assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
     with pytest.raises(RollRefused, match="Run the playbook abort again"):
