@@ -9,6 +9,7 @@ Only what may tie it to a host is compared: libvirt fills much into the XML of w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -25,6 +26,7 @@ from .spec import (
 )
 
 Part = TypeVar("Part")
+_OVERLAY = re.compile(r"\.TRANSIENT(-.*)?$")
 
 
 def new_parts(live: DomainSpec, pending: DomainSpec) -> DomainSpec:
@@ -87,6 +89,8 @@ def _itself(part: FilesystemSpec | HostFile) -> Hashable:
 
 
 def _disk(disk: DiskSpec) -> Hashable:
+    if disk.transient:  # what runs has an overlay, which libvirt names after the image
+        return disk.dev, disk.type, _OVERLAY.sub("", disk.source)
     return disk.dev, disk.type, disk.source, disk.format if disk.source else ""
 
 

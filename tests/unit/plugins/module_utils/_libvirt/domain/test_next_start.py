@@ -53,6 +53,16 @@ def test_what_libvirt_fills_in_is_no_difference() -> None:
     assert of(DEFINED) == ()
 
 
+def test_a_disk_that_forgets_its_changes_runs_on_an_overlay() -> None:
+    """As libvirt 9.0 writes it: the overlay is a qcow2 file beside the image."""
+    mark = "<transient/><target dev='vda'"
+    live = LIVE.replace("/i/web'", "/i/web.TRANSIENT-web'").replace("<target dev='vda'", mark)
+    defined = DEFINED.replace("type='qcow2'", "type='raw'").replace("<target dev='vda'", mark)
+    assert changes(parse_domain(live), parse_domain(defined)) == ()
+    other = parse_domain(defined.replace("/i/web'", "/i/other'"))
+    assert changes(parse_domain(live), other) == ("disk vda (/i/other)",)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
