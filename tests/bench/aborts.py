@@ -2,14 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Seconds from the command `abort` until no migration runs, of a roll that lives, on the simulator.
+"""Seconds from the command `abort` until no migration runs, of a roll that lives.
 
-Three nodes, of which two are out, each with VMs whose migrations never end by themselves. Each
-round begins the roll, waits until migrations run and then a seeded time, and gives the command. The
-time counts from the start of ansible-playbook until the API shows no unfinished migration and no
-evacuation mark. The simulator runs in real time, in a process of its own.
+On the simulator or the lab: three hosts, of which two are out, each with VMs whose migrations never
+end by themselves. Each round begins the roll, waits until migrations run and then a seeded time,
+and gives the command. The time counts from the start of ansible-playbook until the API shows no
+unfinished migration and no evacuation mark, or no domain has a job. The simulator runs in real
+time, in a process of its own. On the lab the migrations are held; as root.
 
-    aborts.py [--count 20] [--vms 4] [--seed 1]
+    aborts.py [--on simulator|lab] [--count 20] [--vms 4] [--seed 1]
 """
 
 from __future__ import annotations
@@ -24,32 +25,58 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests")]
 
+from demo import plays, traces  # noqa: E402
+
 from kubesim.kinds import NODES, VMIMS  # noqa: E402
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote  # noqa: E402
+from lab import GuestSpec, Lab  # noqa: E402
+from lab.procs import wait_for  # noqa: E402
 
-HOSTS = ("n1", "n2", "n3")
-OUT = HOSTS[:2]
-ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
 PATIENCE = 180.0
+ROLL = {"maintenance_hosts": "all", "maintenance_max_unavailable": 2, "maintenance_reboot": False}
 
 
-class Bench:
-    """One simulated cluster. `late`: seconds after which migrations run, at most."""
+class Place(Protocol):
+    """Where the roll is."""
 
-    def __init__(self, directory: Path, remote: Remote, vms: int, late: float) -> None:
+    def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
+        """A playbook of the collection."""
+
+    def moving(self) -> None:
+        """Waits until migrations run on both hosts, which then never end."""
+
+    def over(self) -> None:
+        """Waits until none does."""
+
+    def wrong(self) -> list[str]:
+        """What is not as before the roll."""
+
+    def tidy(self) -> None:
+        """Before the next round."""
+
+
+class Simulator:
+    """One simulated cluster."""
+
+    HOSTS = ("n1", "n2", "n3")
+    ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
+
+    def __init__(self, directory: Path, remote: Remote, vms: int) -> None:
         self._directory = directory
         self._remote = remote
-        self._vms = [f"{node}-{number}" for node in OUT for number in range(vms)]
-        self._late = late
+        self._vms = [f"{node}-{number}" for node in self.HOSTS[:2] for number in range(vms)]
         inventory = {
             "all": {
-                "hosts": {name: {} for name in HOSTS},
+                "hosts": {name: {} for name in self.HOSTS},
                 "vars": {"maintenance_platform": "kubevirt"},
             }
         }
@@ -62,63 +89,23 @@ class Bench:
             "ANSIBLE_NOCOLOR": "1",
             "K8S_AUTH_KUBECONFIG": str(directory / "kubeconfig-maintenance"),
         }
-
-    def begin(self) -> None:
         migrations = {"parallelMigrationsPerCluster": 5, "parallelOutboundMigrationsPerNode": 2}
-        self._remote.configure(migrations=migrations)
-        for name in HOSTS:
-            self._remote.add_node(name)
+        remote.configure(migrations=migrations)
+        for name in self.HOSTS:
+            remote.add_node(name)
         for name in self._vms:
-            self._remote.add_vm(name, name.partition("-")[0], migrate_seconds="100000")
+            remote.add_vm(name, name.partition("-")[0], migrate_seconds="100000")
 
-    def round(self, number: int, chance: random.Random) -> float:
-        """Seconds until no migration runs. Raises RuntimeError for an abort that did not succeed"""
-        roll = self._start(
-            "rolling_maintenance",
-            maintenance_hosts=",".join(HOSTS),
-            maintenance_max_unavailable=2,
-            maintenance_reboot=False,
-        )
-        self._remote.until(lambda: self._running() >= len(OUT) * 2, PATIENCE)
-        time.sleep(chance.uniform(0.0, self._late))
-        log = self._directory / f"abort-{number}.log"
-        begun = time.monotonic()
-        abort = self._start("abort", log)
-        self._remote.until(lambda: not self._remote.leftovers(), PATIENCE)
-        found = time.monotonic() - begun
-        code, ended = abort.wait(PATIENCE), time.monotonic() - begun
-        rolls = roll.wait(PATIENCE)
-        moved = [name for name in self._vms if self._remote.node_of(name) != name[:2]]
-        cordoned = [
-            node["metadata"]["name"]
-            for node in self._remote.all(NODES)
-            if node["spec"].get("unschedulable")
-        ]
-        again = self._remote.leftovers()
-        print(
-            f"abort {number:3}: no migration runs after {found:5.2f} s, over after {ended:5.2f} s,"
-            f" exit {code}, roll's exit {rolls}",
-            flush=True,
-        )
-        if code or not rolls or moved or cordoned or again:
-            raise RuntimeError(f"{moved} {cordoned} {again}\n{log.read_text()}")
-        for migration in self._remote.all(VMIMS):  # history, which would grow from round to round
-            self._remote.request(
-                "DELETE",
-                self._remote.path_of(VMIMS, "default", migration["metadata"]["name"]),
-            )
-        return found
+    @classmethod
+    @contextmanager
+    def there(cls, directory: Path, vms: int) -> Iterator[Place]:
+        with Process(directory, {"maintenance": cls.ROLE}) as server:
+            yield cls(directory, Remote(server.kubeconfig()), vms)
 
-    def _running(self) -> int:
-        phases = [m.get("status", {}).get("phase") for m in self._remote.all(VMIMS)]
-        return phases.count("Running")
-
-    def _start(
-        self, name: str, log: Path | None = None, **extra: object
-    ) -> subprocess.Popen[bytes]:
+    def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
         tool = str(Path(sys.executable).with_name("ansible-playbook"))
         words = [tool, "-i", str(self._directory / "hosts.json"), f"virtops.maintenance.{name}"]
-        with open(log or self._directory / f"{name}.log", "wb") as stream:
+        with open(log, "wb") as stream:
             return subprocess.Popen(
                 [*words, "-e", json.dumps(extra)],
                 env=self._env,
@@ -128,34 +115,137 @@ class Bench:
                 stderr=subprocess.STDOUT,
             )
 
+    def moving(self) -> None:
+        self._remote.until(lambda: self._running() >= 4, PATIENCE)
+
+    def _running(self) -> int:
+        phases = [m.get("status", {}).get("phase") for m in self._remote.all(VMIMS)]
+        return phases.count("Running")
+
+    def over(self) -> None:
+        self._remote.until(lambda: not self._remote.leftovers(), PATIENCE)
+
+    def wrong(self) -> list[str]:
+        moved = [name for name in self._vms if self._remote.node_of(name) != name[:2]]
+        cordoned = [
+            node["metadata"]["name"]
+            for node in self._remote.all(NODES)
+            if node["spec"].get("unschedulable")
+        ]
+        return [*moved, *cordoned, *map(str, self._remote.leftovers())]
+
+    def tidy(self) -> None:
+        for migration in self._remote.all(VMIMS):  # history, which would grow from round to round
+            path = self._remote.path_of(VMIMS, "default", migration["metadata"]["name"])
+            self._remote.request("DELETE", path)
+
+
+class Hosts:
+    """Three hosts of the lab."""
+
+    MBIT = 8  # so slow that no migration ends before it is held
+
+    def __init__(self, lab: Lab, vms: int) -> None:
+        self._lab = lab
+        self._out = [*lab.hosts][:2]
+        self._vms = {host: [f"vm-{host[-1]}{n}" for n in range(vms)] for host in self._out}
+        for host, names in self._vms.items():
+            for name in names:
+                lab.run(host, GuestSpec(name, memory_mib=96, fill_mib=16))
+        lab.wait_ticking([name for names in self._vms.values() for name in names])
+
+    @classmethod
+    @contextmanager
+    def there(cls, _directory: Path, vms: int) -> Iterator[Place]:
+        lab = Lab.up("bench", 3)
+        try:
+            yield cls(lab, vms)
+        finally:
+            Lab.down("bench")
+
+    def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
+        if name != "abort":
+            for host in self._out:
+                self._lab.shape(host, self.MBIT)
+        play = plays.Play(self._lab, name, {**plays.UNMEASURED, **extra})
+        log.symlink_to(play.output)
+        return play.process
+
+    def _moves(self, host: str) -> bool:
+        return any(self._lab.moves(host, name) for name in self._vms[host])
+
+    def moving(self) -> None:
+        for host in self._out:
+            if not wait_for(lambda host=host: self._moves(host)):
+                raise RuntimeError(f"nothing moves away from {host}")
+            self._lab.hold(host)
+            self._lab.unshape(host)
+
+    def over(self) -> None:
+        if not wait_for(lambda: not any(map(self._moves, self._out)), pause=0.1):
+            raise RuntimeError("migrations run still")
+
+    def wrong(self) -> list[str]:
+        where = {host: traces.running(self._lab.host(host)) for host in self._out}
+        gone = [f"{host} runs {names}" for host, names in where.items() if names != self._vms[host]]
+        return [*gone, *traces.claims(self._lab), *traces.marked(self._lab)]
+
+    def tidy(self) -> None:
+        for host in self._out:
+            self._lab.let_go(host)
+
+
+def one(place: Place, directory: Path, number: int, pause: float) -> float:
+    """Seconds until no migration runs. Raises RuntimeError for an abort that did not succeed."""
+    log = directory / f"abort-{number}.log"
+    with ExitStack() as plays_end:
+        roll = place.start("rolling_maintenance", directory / f"roll-{number}.log", **ROLL)
+        plays_end.callback(roll.kill)
+        place.moving()
+        time.sleep(pause)
+        begun = time.monotonic()
+        abort = place.start("abort", log)
+        plays_end.callback(abort.kill)
+        place.over()
+        found = time.monotonic() - begun
+        code, ended = abort.wait(PATIENCE), time.monotonic() - begun
+        rolls, wrong = roll.wait(PATIENCE), place.wrong()
+    print(
+        f"abort {number:3}: no migration runs after {found:5.2f} s, over after {ended:5.2f} s,"
+        f" exit {code}, roll's exit {rolls}, load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+    if code or not rolls or wrong:
+        raise RuntimeError(f"{wrong}\n{log.read_text()}")
+    place.tidy()
+    return found
+
 
 def p95(found: list[float]) -> float:
     """The smallest measured one that 95 % are not above."""
     return sorted(found)[-(-len(found) * 95 // 100) - 1]
 
 
-def rounds(bench: Bench, count: int, seed: int) -> list[float]:
-    chance = random.Random(seed)
-
-    return [bench.round(number, chance) for number in range(1, count + 1)]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench-abort", description=__doc__.splitlines()[0])
+    parser.add_argument("--on", choices=["simulator", "lab"], default="simulator")
     parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--vms", type=int, default=4, help="on each of the two nodes (4)")
+    parser.add_argument("--vms", type=int, default=4, help="on each of the two hosts (4)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--late", type=float, default=20.0, help="seconds into the drain (20)")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
+    chance = random.Random(args.seed)
+    kind = Simulator if args.on == "simulator" else Hosts
     with tempfile.TemporaryDirectory(prefix="bench-abort-") as name:
         directory = Path(name)
-        with Process(directory, {"maintenance": ROLE}) as server:
-            bench = Bench(directory, Remote(server.kubeconfig()), args.vms, args.late)
-            bench.begin()
-            found = rounds(bench, args.count, args.seed)
+        with kind.there(directory, args.vms) as place:
+            found = [
+                one(place, directory, number, chance.uniform(0.0, args.late))
+                for number in range(1, args.count + 1)
+            ]
     print(
-        f"bench-abort: aborts={len(found)} median={statistics.median(found):.1f} "
+        f"bench-abort: on={args.on} aborts={len(found)} median={statistics.median(found):.1f} "
         f"p95={p95(found):.1f} max={max(found):.1f}"
     )
     return 0
