@@ -96,6 +96,7 @@ INTERNAL = frozenset(
         "maintenance_drained",
         "maintenance_hook",
         "maintenance_not_restored",
+        "maintenance_preflight",
         "maintenance_rebooted",
         "maintenance_restored",
         "maintenance_roll",

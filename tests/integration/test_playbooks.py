@@ -191,6 +191,22 @@ def test_a_vm_that_cannot_move(lab: Lab, stuck: str) -> None:
     assert not ended.last["certificate"]
 
 
+@pytest.mark.full
+def test_the_preflight_of_all_hosts_shows_all_blockers_at_once(lab: Lab, stuck: str) -> None:
+    """Of the hosts that answer; it changes nothing."""
+    before = traces.snapshot(lab)
+    ended = plays.run(lab, "preflight", {**plays.UNMEASURED})
+    assert ended.code == 2, ended.text
+    assert "host-a  blocked  2 VMs  1 blocker" in ended.text
+    assert f"host-a  BLOCKER InterfaceNotLiveMigratable VM {stuck}: " in ended.text
+    assert "\n1 of 2 hosts is not ready: host-a\n" in ended.text
+    policy = {"drain_allow_stop": True, "drain_on_not_migratable": "shutdown"}
+    allowed = plays.run(lab, "preflight", {**plays.UNMEASURED, **policy})
+    assert allowed.code == 0, allowed.text
+    assert "\nAll 2 hosts are ready\n" in allowed.text
+    assert traces.snapshot(lab) == before
+
+
 def test_the_roll_stops_at_the_first_failure(lab: Lab, stuck: str) -> None:
     boots = [host.boot_id for host in lab.hosts.values()]
     ended = plays.run(lab, "rolling_maintenance", {"maintenance_hosts": "all"})

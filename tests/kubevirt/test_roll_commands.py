@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The playbooks around a roll, abort and status: by ansible-playbook, against the simulator."""
+"""The playbooks around a roll, preflight, abort and status: by ansible-playbook, against the
+simulator."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.kinds import BY_PLURAL, NODES, VMIMS
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
 from kubesim.reading import clean
 
 LEASES = BY_PLURAL["leases"]
@@ -140,3 +141,25 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     shown = plays.own("status").stdout
     assert "n1  -  -  drained by another run; drained by bob since" in shown
     assert "n1: not of a roll; run the playbook drain again to carry it on" in shown
+
+
+def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> None:
+    """It changes nothing; a node that is not there is a row. Where all are ready it ends well."""
+    sim.add_vm("well", "n2")
+    ready = plays.own("preflight")
+    assert ready.returncode == 0 and "\nAll 3 hosts are ready\n" in ready.stdout, ready.stdout
+    for node in ("n1", "n3"):
+        sim.add_vm(f"stuck-{node}", node, not_migratable_reason="DisksNotLiveMigratable")
+    before = [*sim.all(NODES), *sim.all(VMIS), *sim.all(LEASES)]
+    done = plays.own("preflight")
+    assert done.returncode == 2, done.stdout
+    for node in ("n1", "n3"):
+        assert f"{node}  blocked  1 VM  1 blocker" in done.stdout
+        assert f"{node}   BLOCKER DisksNotLiveMigratable VM default/stuck-{node}:" in done.stdout
+    assert "\n2 of 3 hosts are not ready: n1, n3\n" in done.stdout
+    assert [*sim.all(NODES), *sim.all(VMIS), *sim.all(LEASES)] == before
+    one = plays.own("preflight", maintenance_hosts="n1,n2", preflight_node="n9")
+    assert one.returncode == 2
+    assert "n1  unknown  -  There is no node n9 in this cluster." in one.stdout
+    policy = {"maintenance_preflight_fail_on": "node_blockers"}
+    assert plays.own("preflight", **policy).returncode == 0

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..decision.placement import cpus
+from ..model.columns import columns
 
 _HEAD = ("VM", "what", "from", "to", "GiB", "start", "takes", "pause", "why")
-_LEFT = frozenset({0, 1, 2, 3, 8})
+_RIGHT = frozenset({4, 5, 6, 7})
 WHY_WIDTH = 60
 _NAMED = 5
 
@@ -88,15 +89,7 @@ def _rows(moves: Sequence[Mapping[str, Any]], predicted: bool) -> list[str]:
     rows = [head] + [_row(move) for move in moves]
     if len(rows) == 1:
         return []
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i in _LEFT else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
+    return [f"  {line}" for line in columns(rows, _RIGHT)]
 
 
 def _row(move: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..model.columns import columns
 from . import rules, words
 from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 from .rules import Answer, Fleet
@@ -120,17 +121,19 @@ def _table(hosts: Sequence[Row]) -> list[str]:
     """A line for each host of the roll or out of service, with its VMs below; one for the rest."""
     shown = [row for row in hosts if row["stage"] or row["out"]]
     rest = [row["name"] for row in hosts if not (row["stage"] or row["out"])]
-    cells = [(row["name"], row["stage"] or "-", row["since"] or "-") for row in shown]
-    widths = [max([len(cell[column]) for cell in cells], default=0) for column in range(3)]
+    cells = [(row["name"], row["stage"] or "-", row["since"] or "-", _about(row)) for row in shown]
     lines = []
-    for row, cell in zip(shown, cells):
-        text = "  ".join(part.ljust(width) for part, width in zip(cell, widths))
-        about = [row["error"], row["message"], _asked(row), _counts(row["vms"])]
-        lines.append(f"{text}  {'; '.join(part for part in about if part)}".rstrip())
+    for row, text in zip(shown, columns(cells)):
+        lines.append(text)
         lines += [f"  {line}" for line in _vm_lines(row["vms"] or ())]
     if rest:
         lines.append(f"in service: {', '.join(rest)}")
     return lines
+
+
+def _about(row: Row) -> str:
+    about = [row["error"], row["message"], _asked(row), _counts(row["vms"])]
+    return "; ".join(part for part in about if part)
 
 
 def _asked(row: Row) -> str:
