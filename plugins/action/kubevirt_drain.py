@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.unsupported import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import (
     lines,
 )
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid

@@ -577,10 +577,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
     plan,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
     Request,
     run_slice,
 )

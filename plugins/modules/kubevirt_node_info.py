@@ -359,13 +359,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     METRICS_SPEC,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.unsupported import (  # noqa: E501
-    lines,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
     read_node,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
+    Request,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import (
+    lines,
+)
 
 
 def main() -> None:

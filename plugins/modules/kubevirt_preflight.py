@@ -171,7 +171,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
+    Request,
+)
 
 
 def main() -> None:

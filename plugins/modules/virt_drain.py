@@ -411,12 +411,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     SPEEDS_SPEC,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import (
+    plan,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
     Request,
     run_slice,
 )

@@ -402,14 +402,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.check_mode import (
-    read_host,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
     Failed,
     as_failed,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import (
+    read_host,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 
 
 def main() -> None:

@@ -196,7 +196,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.prefl
     Measured,
     preflight,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 
 MEASURED_SPEC = {
     "name": {"type": "str", "required": True},

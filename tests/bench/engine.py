@@ -25,7 +25,7 @@ def load(name: str) -> Any:
 def main() -> None:
     collections, node, peers, numbers = sys.argv[1:5]
     sys.path.insert(0, collections)
-    host, service = load("_libvirt.observe.host"), load("_libvirt.service")
+    host, service = load("_libvirt.observe.host"), load("_libvirt.run.service")
     policy, record = load("_core.model.policy"), load("_core.model.record")
 
     def run(intent: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def main() -> None:
     collections, kubeconfig, state, *nodes = sys.argv[1:]
     sys.path.insert(0, collections)
     auth, options = load("_kubevirt.api.auth"), load("_kubevirt.options")
-    service, record = load("_kubevirt.service"), load("_core.model.record")
+    service, record = load("_kubevirt.run.service"), load("_core.model.record")
     specs = {**options.POLICY_SPEC, **options.STOP_SPEC, **options.RUN_LIMITS_SPEC}
     params = {key: spec.get("default") for key, spec in specs.items()}
     seconds = float(options.SLICE_SPEC["slice"]["default"])

@@ -12,7 +12,6 @@ from typing import Any
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
     PodOptions,
@@ -20,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from kubesim import Kubesim
 from kubesim.kinds import KINDS, KUBEVIRTS, NODES

@@ -20,16 +20,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     LockHeld,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
-    KubeVirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
     Lock,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
+    KubeVirtPlatform,
 )
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.reading import clean, evictions, row, take_slots

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, add_budget, clean, evictions, row
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, PODS, VMIS, VMS
 from kubesim.reading import clean, row, take_slots

@@ -25,12 +25,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.decl
     DeclareRequest,
     declare,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
-    control_node,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
     InfoRequest,
     waiting,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
+    control_node,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
     PodOptions,

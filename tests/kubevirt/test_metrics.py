@@ -17,20 +17,22 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     Source,
     source_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.check_mode import (
-    plan,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
     read_fleet,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
+    check_mode,
+    service,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
+    plan,
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
 from kubesim import Kubesim

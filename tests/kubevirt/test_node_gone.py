@@ -14,11 +14,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
+    platform,
+    service,
+)
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import BY_PLURAL, NODES, VMIS

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.act import Actor
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import clean, row
 from kubesim.words import annotations

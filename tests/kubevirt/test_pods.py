@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
     PodOptions,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PDBS, PODS
 from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row

@@ -16,20 +16,20 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     RecordError,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
     control_node,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
     PodOptions,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     preflight,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
 from kubesim.kinds import PODS, VMIS
 from kubesim.reading import add_budget, add_pod

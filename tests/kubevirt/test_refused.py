@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, VMIS
 from kubesim.patience import patience

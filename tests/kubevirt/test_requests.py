@@ -16,12 +16,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Intent,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
-    KubeVirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import (
     lease as lock,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
+    KubeVirtPlatform,
 )
 from kubesim import words
 from kubesim.kinds import BY_PLURAL, NODES

@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS
 from ansible_collections.virtops.maintenance.tests.unit.roles.test_rule_sets import ready
 from kubesim.kinds import NODES, VMIS, VMS

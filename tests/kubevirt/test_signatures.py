@@ -17,9 +17,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.watches import (
     Watches,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.platform import (
-    KubeVirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     run_migration,
 )
@@ -29,6 +26,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
     Signature,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
+    KubeVirtPlatform,
 )
 from kubesim import admission
 from kubesim.answers import ApiError

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cache import Cache
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
@@ -23,12 +22,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
     RunsTheMaintenance,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
-    act,
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
     control_node,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
+    act,
+    check_mode,
+    service,
+)
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod, evictions, row

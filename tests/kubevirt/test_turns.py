@@ -16,11 +16,11 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
     DRAINS,
     WAITING,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import (
     other_drains,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots

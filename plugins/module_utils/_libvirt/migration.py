@@ -18,12 +18,12 @@ from .._core.model.policy import PolicyError
 from .._core.model.record import Ending, Intent, VMRecord
 from .._core.run.engine import SliceEnd
 from .._core.run.rows import accounted, vm_row
-from .check_mode import plan
 from .host.connection import HostUnreachable, libvirt
 from .host.errors import VMNotHere
 from .observe.host import Host
-from .platform import record_prefix
-from .service import Request, run_slice
+from .run.check_mode import plan
+from .run.platform import record_prefix
+from .run.service import Request, run_slice
 
 # As libvirt takes it: with or without hyphens.
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}")

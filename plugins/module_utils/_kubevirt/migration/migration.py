@@ -16,9 +16,9 @@ from ..._core.model.record import Superseded
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
-from ..drain.act import failure
 from ..objects import facts
 from ..requests import migration_api
+from ..requests.eviction import failure
 from .decide import Do, Phase, Step, next_step
 from .model import (
     MigrationRequest,

@@ -16,8 +16,8 @@ from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.failures import VMNotHere
-from ..drain.migration_policies import MigrationPolicies
 from ..objects import facts, migration_policy, names
+from ..observe.migration_policies import MigrationPolicies
 from ..requests import migration_api
 from ..waiting.causes import Known
 from ..waiting.slots import Holder, with_sources

@@ -29,10 +29,10 @@ from ..objects import facts, names
 from ..objects.affinity import pod_affinity
 from ..objects.quotas import amount, budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
+from ..placement.targets import MIB, PodRequirements, Target, refusal, requirements_of
 from ..preflight.read import ClusterObjects, read
-from ..preflight.targets import MIB, PodRequirements, Target, refusal, requirements_of
 from ..preflight.vm import Around, vm_of
-from .check_mode import limits, settings
+from ..run.check_mode import limits, settings
 
 Obj = dict[str, Any]
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..._core.decision.actions import NodePhase
 from ..._core.model.policy import Policy
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Platform, Reason
+from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
-from ..drain.platform import KubeVirtPlatform
+from ..api.watches import Watches
 from ..objects import facts, names
+from ..records.node_record import Records
 from ..requests.eviction import Answer, evict, explain_budget
 from .filters import JudgedPod, PodDecision, PodOptions, Stage, attachments_left, finished_launchers
 from .read import PodReader, last_replica, terminating
@@ -43,19 +45,34 @@ class PodsResult:
     acted: bool = False
 
 
+class Run(Protocol):
+    """What it needs of the run that it is part of."""
+
+    @property
+    def client(self) -> Client: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def records(self) -> Records: ...
+    def save(self, record: NodeRecord) -> None: ...
+    def now(self) -> float: ...
+    def is_wanted(self) -> bool: ...
+
+
 class PodDrain:
     """For one slice."""
 
     def __init__(
         self,
-        platform: KubeVirtPlatform,
+        platform: Run,
+        watches: Watches,
         options: PodOptions,
         policy: Policy,
         ask_again: float = ASK_AGAIN,
     ) -> None:
         self._platform = platform
         self._client = platform.client
-        self._watches = platform.observer.watches
+        self._watches = watches
         self._options = options
         self._policy = policy
         self._ask_again = ask_again

@@ -21,17 +21,17 @@ from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.failures import RunsTheMaintenance
 from ..api.metrics import DirtyRates
-from ..drain import unsupported
-from ..drain.control_node import ControlNode, refuse_own_node
-from ..drain.migration_policies import MigrationPolicies, note_settings
 from ..objects import facts, names, tolerations
+from ..observe.control_node import ControlNode, refuse_own_node
+from ..observe.migration_policies import MigrationPolicies, note_settings
+from ..placement.targets import MIB, Target, targets
 from ..records.node_record import Instance, Records
-from ..service import Request
+from ..run import unsupported
+from ..run.service import Request
 from .cluster import cluster_seen, node_seen, stuck
 from .dry_runs import missing_rights, try_evictions, webhook_trouble
 from .pods import other_pods
 from .read import ClusterObjects, read
-from .targets import MIB, Target, targets
 from .vm import Around, vm_of, vm_seen
 
 Obj = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 from ..api.client import Client
 from ..api.errors import AccessDenied
 from ..objects import facts, names
-from .targets import claims
+from ..placement.targets import claims
 
 Obj = dict[str, Any]
 

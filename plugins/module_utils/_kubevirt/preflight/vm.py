@@ -17,8 +17,8 @@ from ..objects import facts
 from ..objects.affinity import pod_affinity
 from ..objects.document import vmi_document
 from ..objects.quotas import budgets_of, pod_needs, quotas_left, taken
+from ..placement.targets import MIB, Target, refusals, requirements_of
 from .read import ClusterObjects, Obj
-from .targets import MIB, Target, refusals, requirements_of
 
 _STARTING = ("Pending", "Scheduling", "Scheduled", "")
 _OF_A_MIGRATION = frozenset({Reason.NoTargetForCPUVendor, Reason.CPUModelNotLiveMigratable})

@@ -133,3 +133,12 @@ def _refusal(exc: KubeError) -> tuple[Answer, Finding | None]:
         return Answer.BUDGET, Finding(Reason.DisruptionBudget, "; ".join(causes))
     others = exc.admission and "kubevirt.io" not in text  # KubeVirt's own has said it above
     return Answer.LATER, Finding(Reason.AdmissionRefused if others else Reason.APIError, text)
+
+
+def failure(exc: KubeError) -> Finding:
+    """A refusal in the core's words."""
+    if isinstance(exc, AccessDenied):
+        return Finding(Reason.Forbidden, str(exc))
+    if "NodeDrainTaintKey" in exc.message:
+        return Finding(Reason.DrainTaint, exc.message)
+    return classify(exc)[1] or Finding(Reason.APIError, str(exc))

@@ -15,9 +15,9 @@ from ..._core.link.deadline import DeadlineAction, Deadlines, DeadlineVerdict
 from ..._core.link.rules import LinkJob
 from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
 from ..._core.reasons.reason import Reason
+from ..blockers.qemu_blockers import is_blocked
 from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
-from ..migratability.qemu_blockers import is_blocked
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
 from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from ..blockers.same_files import pool_at
 from ..domain.untrusted import parse_xml
 from ..host.connection import ERR_NO_SUPPORT, is_lost, libvirt
-from ..migratability.same_files import pool_at
 
 DEEPEST = 200  # as many images below each other as libvirt follows
 

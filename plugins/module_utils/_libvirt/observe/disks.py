@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
+from ..blockers.disk_chains import completed
+from ..blockers.disk_moves import disks_to_copy, shared_disks
+from ..blockers.same_files import same_file
+from ..blockers.shared_storage import FILE_POOLS, DiskView, path_shared
 from ..domain.spec import DomainSpec, SourceSpec
 from ..domain.xml import parse_domain
 from ..holder.disks import CopyDisk, DisksError, TargetVolumes
 from ..host.connection import libvirt
 from ..host.facts import HostFacts
-from ..migratability.disk_chains import completed
-from ..migratability.disk_moves import disks_to_copy, shared_disks
-from ..migratability.same_files import same_file
-from ..migratability.shared_storage import FILE_POOLS, DiskView, path_shared
 from ..store.volumes import StoreError
 from .host import Host
 

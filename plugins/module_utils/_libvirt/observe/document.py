@@ -15,9 +15,9 @@ from typing import Any
 
 from ..._core.model.observation import MigrationMethod
 from ..._core.reasons.reason import Finding
+from ..blockers.running import Runtime
+from ..blockers.shared_storage import DiskView
 from ..domain.spec import DiskSpec, DomainSpec
-from ..migratability.blockers import Runtime
-from ..migratability.shared_storage import DiskView
 
 
 def vm_document(

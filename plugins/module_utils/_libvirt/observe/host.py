@@ -18,6 +18,7 @@ from typing import Any
 from ..._core.model.constraints import Taint
 from ..._core.model.observation import Job, State, is_active
 from ..._core.reasons.reason import Finding
+from ..blockers.same_files import Shown
 from ..domain.device_xml import ports_in_use
 from ..domain.metadata import NAMESPACE, PREFIX, group_of, is_marked, without_marks
 from ..domain.state import is_crashed, is_idle, is_resumable, to_job, to_state
@@ -26,7 +27,6 @@ from ..domain.xml import most_memory_mib
 from ..holder.migrate import job_stats
 from ..host.connection import HostUnreachable, is_lost, libvirt, open_connection
 from ..host.facts import HostFacts, read_host_facts
-from ..migratability.same_files import Shown
 from ..store.names import CORDON, Reservation, Slot, parse_name
 from ..store.volumes import Store, StoreError
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
+from ..blockers.disk_moves import MediumMissing
+from ..blockers.shared_storage import DiskView, local_views
 from ..domain.next_start import changes, new_parts
 from ..domain.spec import DomainSpec
 from ..domain.xml import parse_domain
-from ..migratability.disk_moves import MediumMissing
-from ..migratability.shared_storage import DiskView, local_views
 from .disks import with_chains
 from .host import Host
 

@@ -14,6 +14,19 @@ from ..._core.model.constraints import NO_CONSTRAINTS, Constraints
 from ..._core.model.observation import VM, Job, MigrationMethod, State
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
+from ..blockers.disk_moves import disks_to_copy, migration_method, shared_disks
+from ..blockers.host_files import missing_files
+from ..blockers.off import cold_findings, tpm_state
+from ..blockers.qemu_blockers import qemu_blockers
+from ..blockers.running import (
+    Runtime,
+    save_findings,
+    shutdown_findings,
+    source_findings,
+    target_findings,
+)
+from ..blockers.shared_storage import DiskView, local_views, path_shared, target_views
+from ..blockers.target_devices import missing_devices
 from ..domain.metadata import is_marked, needs_of
 from ..domain.spec import DomainSpec
 from ..domain.untrusted import parse_xml
@@ -21,19 +34,6 @@ from ..domain.xml import parse_domain
 from ..host.connection import HostUnreachable, libvirt
 from ..host.facts import compare_cpu
 from ..host.mounts import path_is_shared_fs
-from ..migratability.blockers import (
-    Runtime,
-    save_findings,
-    shutdown_findings,
-    source_findings,
-    target_findings,
-)
-from ..migratability.cold import cold_findings, tpm_state
-from ..migratability.disk_moves import disks_to_copy, migration_method, shared_disks
-from ..migratability.host_files import missing_files
-from ..migratability.qemu_blockers import qemu_blockers
-from ..migratability.shared_storage import DiskView, local_views, path_shared, target_views
-from ..migratability.target_devices import missing_devices
 from .disks import nvram_elsewhere, with_chains, with_obstacles, with_same_files
 from .document import vm_document
 from .host import DomainNow, Host, HostNow, read_metadata

@@ -27,11 +27,11 @@ from ..._core.preflight.facts import (
     VMSeen,
 )
 from ..._core.reasons.reason import Platform, Reason, Severity
+from ..blockers.disk_moves import MediumMissing
 from ..host.connection import HostUnreachable, libvirt
-from ..migratability.disk_moves import MediumMissing
 from ..observe.host import Host, HostNow
-from ..platform import LibvirtPlatform
-from ..service import Request, platform_of
+from ..run.platform import LibvirtPlatform
+from ..run.service import Request, platform_of
 from ..store.cordon import by_others
 from ..store.names import Slot, format_name
 from .userfaultfd import own_userfaultfd, permits_userfaultfd, qemu_is_root

@@ -26,7 +26,7 @@ basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": args}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, msg, log_args=None: None
 service = import_module(
-    "ansible_collections.virtops.maintenance.plugins.module_utils." + sys.argv[3] + ".service"
+    "ansible_collections.virtops.maintenance.plugins.module_utils." + sys.argv[3] + ".run.service"
 )
 service.run_slice = lambda *args: {"changed": False, "warnings": ["host-c is not readable."]}
 runpy.run_path(sys.argv[1], run_name="__main__")

@@ -41,7 +41,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.prefl
     Measured,
     gather,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Slot
 
 UUID = "11111111-2222-3333-4444-55555555555{}".format

@@ -26,11 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import (
-    check_mode,
-    migration,
-    service,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
 )
@@ -38,7 +34,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostConfig,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import history
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import (
+    check_mode,
+    service,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeTorn,
 )
@@ -51,7 +53,7 @@ from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate
 from fleetsim.platform import ModelPlatform
 
-MODULES = Path(check_mode.__file__).parents[2] / "modules"
+MODULES = Path(check_mode.__file__).parents[3] / "modules"
 PACKAGE = "ansible_collections.virtops.maintenance.plugins.modules"
 # Those that tell what becomes, or has become, of VMs.
 EXPECTED = {

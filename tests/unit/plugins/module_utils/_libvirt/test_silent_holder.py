@@ -37,11 +37,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
     HolderSilent,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
     LibvirtPlatform,
 )
 

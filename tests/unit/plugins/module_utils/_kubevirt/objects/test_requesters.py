@@ -21,9 +21,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain.withdraw import (
-    Withdrawal,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
     Clocks,
     Migrator,
@@ -42,6 +39,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
     Signature,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.withdraw import (
+    Withdrawal,
 )
 
 RUNS = ["drain", "restore"]

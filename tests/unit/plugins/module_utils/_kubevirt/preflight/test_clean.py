@@ -23,11 +23,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
     DirtyRates,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.drain import (
-    control_node,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
     quotas as preflight_limits,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
+    control_node,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
     dry_runs,
@@ -35,7 +35,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pref
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
     gather,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
+    Request,
+)
 
 POLICY = Policy()
 

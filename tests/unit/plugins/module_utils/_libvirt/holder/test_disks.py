@@ -16,6 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
+    same_files,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     disks as holder_disks,
 )
@@ -26,9 +29,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     CopyDisk,
     DisksError,
     TargetVolumes,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
-    same_files,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (  # noqa: E501

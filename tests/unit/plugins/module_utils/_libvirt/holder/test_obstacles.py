@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
+    DiskView,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
     DiskSpec,
     DomainSpec,
@@ -29,9 +32,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
     PoolFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskView,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (

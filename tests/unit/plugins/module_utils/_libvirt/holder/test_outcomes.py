@@ -30,7 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
     Supervisor,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
     LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (

@@ -43,7 +43,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
     FinalPlace,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import _outcome
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
+    _outcome,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
     OutcomeName,
 )

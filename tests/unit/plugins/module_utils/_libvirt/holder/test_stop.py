@@ -31,8 +31,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
     stop as holder_stop,
 )
@@ -43,6 +41,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import (  # noqa: E501
     note_stops,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.act import Actor
 
 AGENT, ACPI = 2, 1
 CHANNEL = """<domain id='1'><devices><channel type='unix'>

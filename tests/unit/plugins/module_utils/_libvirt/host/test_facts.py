@@ -274,7 +274,7 @@ base = "ansible_collections.virtops.maintenance.plugins.module_utils._libvirt."
 from importlib import import_module
 connection, facts, domain_xml, disks = (
     import_module(base + n) for n in (
-    "host.connection", "host.facts", "domain.xml", "migratability.shared_storage"))
+    "host.connection", "host.facts", "domain.xml", "blockers.shared_storage"))
 conn = connection.open_connection("test:///default")
 host = facts.read_host_facts(conn)
 domain = conn.listAllDomains(0)[0]

@@ -18,7 +18,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     control_node,
     observe,
@@ -37,6 +36,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
     unreadable,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 if _spec is None or _spec.loader is None:

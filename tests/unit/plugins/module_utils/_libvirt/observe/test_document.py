@@ -15,18 +15,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Finding,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
+    Runtime,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
+    DiskView,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
     Declared,
     DiskSpec,
     DomainSpec,
     HostDeviceSpec,
     InterfaceSpec,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.blockers import (  # noqa: E501
-    Runtime,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.shared_storage import (  # noqa: E501
-    DiskView,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.document import (
     vm_document,

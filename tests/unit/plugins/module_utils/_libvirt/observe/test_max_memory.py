@@ -24,11 +24,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     Finding,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
+    shared_storage,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
-    shared_storage,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     host,

@@ -18,6 +18,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
+    shared_storage,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (  # noqa: E501
+    Shown,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
     NAMESPACE,
 )
@@ -26,12 +32,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host 
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
-    shared_storage,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.same_files import (  # noqa: E501
-    Shown,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     disks,

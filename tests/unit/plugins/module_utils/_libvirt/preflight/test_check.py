@@ -38,7 +38,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.prefl
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
     Measured,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
     CAPS,
     CLOCKS,

@@ -29,6 +29,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     check,
     result,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
+    shared_storage,
+    target_devices,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (  # noqa: E501
+    Shown,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
     facts as host_facts,
 )
@@ -36,13 +43,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     HostFacts,
     PoolFacts,
     SecretFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability import (
-    shared_storage,
-    target_devices,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.same_files import (  # noqa: E501
-    Shown,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
     control_node,
@@ -67,7 +67,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
     check as preflight,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+)
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None and _spec.loader is not None

@@ -35,11 +35,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Platform,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_moves import (  # noqa: E501
+    MediumMissing,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migratability.disk_moves import (  # noqa: E501
-    MediumMissing,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
     Measured,

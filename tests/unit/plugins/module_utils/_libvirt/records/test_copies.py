@@ -23,14 +23,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
-    LibvirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
     copies as module,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
     definitions,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
+    LibvirtPlatform,
 )
 
 

@@ -23,19 +23,19 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act, platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
-    LibvirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
     copies,
     definitions,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act, platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
+    LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     Store,

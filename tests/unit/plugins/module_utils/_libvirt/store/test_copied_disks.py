@@ -16,12 +16,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Observation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
     LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (

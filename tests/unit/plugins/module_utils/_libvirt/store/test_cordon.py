@@ -22,12 +22,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     NodeRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import act
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
     Observer,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.act import Actor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.cordon import (
     by_others,
     is_ours,

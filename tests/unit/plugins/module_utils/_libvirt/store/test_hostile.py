@@ -28,7 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     Host,
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
     LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks

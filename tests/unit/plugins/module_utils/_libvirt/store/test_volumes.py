@@ -20,15 +20,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     Host,
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.platform import (
-    LibvirtPlatform,
-)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.copies import (
     Copies,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.definitions import (  # noqa: E501
     Definitions,
     Written,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
+    LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
     volumes as module,

@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One slice of a run on one host: lock, record, loop, result. What the modules call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..._core.claims.admission import are_majority
+from ..._core.decision import hooks
+from ..._core.decision.actions import Do, NodePhase
+from ..._core.model.policy import Policy
+from ..._core.model.record import Ending, Intent, NodeRecord, RecordError
+from ..._core.reasons.reason import Platform
+from ..._core.roll.record import Stage
+from ..._core.run import report
+from ..._core.run.engine import Engine, Slice, SliceEnd
+from ..._core.run.start import check_owner, start
+from ..host.errors import PeerUnreachable
+from ..host.slice_lock import one_at_a_time
+from ..observe.host import Host, HostConfig, HostNow
+from ..records import roll
+from ..store.cordon import by_others
+from .platform import LibvirtPlatform
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
+
+    `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
+    links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
+    `controller_uuid`: of the machine that Ansible runs on. `roll_run`: the ansible-playbook that
+    asks, as the record of a roll names it.
+    """
+
+    own: HostConfig
+    peers: Sequence[HostConfig]
+    policy: Policy
+    intent: Intent
+    run_id: str
+    slots_on: str = ""
+    requester: str = ""
+    reason: str = ""
+    seconds: float = 8.0
+    begun: bool = False
+    only: str = ""
+    to: str = ""
+    speeds: Mapping[str, Any] = field(default_factory=dict)
+    hooks_done: Sequence[Mapping[str, Any]] = ()
+    controller_uuid: str = ""
+    roll_run: str = ""
+
+    @property
+    def node(self) -> str:
+        return self.own.name
+
+
+def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
+    """`acts` False: to look only."""
+    return LibvirtPlatform(
+        request.own,
+        request.peers,
+        request.slots_on,
+        request.only,
+        acts=acts,
+        controller_uuid=request.controller_uuid,
+        owner_note={"run": request.run_id, "by": request.requester},
+    )
+
+
+def run_slice(request: Request) -> dict[str, Any]:
+    """Work for about `request.seconds`, then say how far it is.
+
+    Raises HostUnreachable, PeerUnreachable, RecordError, Superseded, RollRefused and RollTakenOver
+    for a host of another roll, and PolicyError for an answer to no hook; libvirt errors of single
+    VMs are results.
+    """
+    with one_at_a_time():
+        platform = platform_of(request)
+        try:
+            if request.only:
+                return _slice(platform, request)
+            where = check_roll(platform, request)
+            if request.intent is Intent.ACTIVE and not request.begun:
+                roll.note_seen(*where, Stage.RESTORING)
+            found = _slice(platform, request)
+            if found["phase"] == NodePhase.DRAINED.value:
+                roll.note_seen(*where, Stage.EMPTY)
+            return found
+        finally:
+            platform.close()
+
+
+def check_roll(
+    platform: LibvirtPlatform, request: Request
+) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
+    """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
+    RecordError."""
+    where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
+    roll.check_host(*where, begun=request.begun)
+    return where
+
+
+def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    old = platform.load()
+    check_owner(old, request)
+    if old is None and request.intent is Intent.ACTIVE and (request.begun or not request.only):
+        return _nothing_to_restore(platform, request)
+    if old is None:
+        peers_answer(platform, request, platform.observer.read_hosts())
+    record = start(platform, request, old)
+    hooks.record_answers(record, request.hooks_done)  # its first step writes them
+    drains = request.intent is Intent.DRAINED and not request.only
+    platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
+    engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
+    outcome = engine.run(platform.now() + request.seconds)
+    warnings = platform.warnings  # before they go with the record
+    if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
+        platform.keep_history(outcome.record)
+        platform.forget(outcome.record)
+    elif _endings(outcome.record) != _endings(old) and not any(
+        action.do is Do.FORGET for action in outcome.actions_done
+    ):
+        platform.renew_copies(outcome.record)
+    if drains and outcome.ended is not SliceEnd.FINAL:
+        platform.few.end(outcome.observation, outcome.record)
+    return _reported(outcome, request).to_dict(**({"warnings": warnings} if warnings else {}))
+
+
+def _endings(record: NodeRecord | None) -> dict[str, str]:
+    return {} if record is None else {uuid: vm.ending for uuid, vm in record.vms.items()}
+
+
+def nothing_to_restore(outcome: Slice) -> bool:
+    """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
+    obs, entries = outcome.observation, outcome.record.vms.values()
+    stopped = (
+        (e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries
+    )
+    mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
+    return not (mine or any(stopped))
+
+
+def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:
+    """Before anything is changed: the hosts without which no VM can move answer.
+
+    They are the target that was asked for, most of those that count the slots, and any peer at all.
+    One other peer that is off is no target, and holds up nothing. Raises PeerUnreachable.
+    """
+    mine = reads.get(request.own.name)
+    if request.intent not in {Intent.DRAINED, Intent.MIGRATED} or mine is None:
+        return
+    if not request.only and not any(domain.active for domain in mine.domains.values()):
+        return
+    needed: dict[str, str] = {}
+    counting = [name for name in platform.quorum_hosts if name in reads and not reads[name].error]
+    if not are_majority(counting, platform.quorum_hosts):
+        text = f"Most of {', '.join(platform.quorum_hosts)}, which count the slots, do not answer"
+        needed = dict.fromkeys(platform.quorum_hosts, text)
+    if request.to:
+        needed[request.to] = f"{request.to} is the target"
+    peers = [peer.name for peer in request.peers]
+    if peers and all(name in reads and reads[name].error for name in peers):
+        needed.update(dict.fromkeys(peers, "No peer answers"))
+    dead = {name: why for name, why in needed.items() if name in reads and reads[name].error}
+    if dead:
+        raise PeerUnreachable(
+            f"{', '.join(dead)} cannot be read. {'; '.join(dict.fromkeys(dead.values()))}, so no"
+            f" VM can move. Nothing was changed. Repair the connection, then run again. "
+            f"{'; '.join(f'{name}: {reads[name].error}' for name in dead)}"
+        )
+
+
+def _nothing_to_restore(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    if not request.only:
+        platform.release_left()
+    foreign = platform.source.read(False).cordoned
+    found = replace(report.nothing(Platform.LIBVIRT, request), cordoned_by_others=foreign)
+    warnings = platform.warnings
+    return found.to_dict(**({"warnings": warnings} if warnings else {}))
+
+
+def _reported(outcome: Slice, request: Request) -> report.Report:
+    found = report.of_slice(outcome, request)
+    return replace(
+        found,
+        changed=found.changed or bool(request.hooks_done),
+        needs=hooks.pending_rows(outcome.decision, outcome.record),
+        cordoned_by_others=by_others(outcome.observation.nodes[request.node], outcome.record),
+    )
+
+
+__all__ = ["RecordError", "Request", "platform_of", "run_slice"]

@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A slice that finds no record: which run's doing is that?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Intent,
+    NodeRecord,
+    Superseded,
+    VMRecord,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    PeerUnreachable,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
+    DomainNow,
+    HostConfig,
+    HostNow,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
+    Request,
+    _slice,
+)
+
+
+def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[str, Any]:
+    """A slice of a run that has begun."""
+    read = SimpleNamespace(cordoned=False)
+    said: list[str] = []
+    platform: Any = SimpleNamespace(
+        load=lambda: old,
+        source=SimpleNamespace(read=lambda _jobs: read),
+        release_left=lambda: said.append("Removed the claim"),
+        warnings=said,
+    )
+    own = HostConfig("host-a", "x")
+    return _slice(platform, Request(own, [], Policy(), intent, "run-1", begun=True, **more))
+
+
+@pytest.mark.parametrize("only", ["", "u1"])
+def test_a_restore_whose_last_answer_was_lost_is_done(only: str) -> None:
+    result = again(Intent.ACTIVE, only=only)
+    assert (result["ended"], result["phase"], result["changed"]) == ("final", "Active", True)
+    # Without a record the host's claims are nobody's; those of one VM alone are a drain's business.
+    assert result.get("warnings") == (None if only else ["Removed the claim"])
+
+
+def test_a_drain_without_its_record_was_taken_over() -> None:
+    with pytest.raises(Superseded, match=r"record of this run .* was removed"):
+        again(Intent.DRAINED)
+
+
+@pytest.mark.parametrize("intent", [Intent.ACTIVE, Intent.DRAINED])
+def test_the_record_of_another_run_is_the_end_of_this_one(intent: Intent) -> None:
+    with pytest.raises(Superseded, match=r"Run run-2 .* took over"):
+        again(intent, NodeRecord("host-a", "run-2"))
+
+
+class Slice(SimpleNamespace):
+    """What `_slice` needs of a platform, and what it was told to copy, keep and forget."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda record: self.told.append((name, _endings_of(record)))
+
+
+def _endings_of(record: NodeRecord) -> set[str]:
+    return {vm.ending for vm in record.vms.values()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "done", "only", "told"),
+    [
+        (None, "", (), "", []),
+        (None, "", (), "u1", ["keep_history", "forget"]),
+        ("", "stopped", (), "", ["renew_copies"]),
+        ("stopped", "stopped", (), "", []),
+        ("stopped", "restored", (Do.FORGET,), "", []),
+    ],
+)
+def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
+    monkeypatch: pytest.MonkeyPatch, before: Any, after: str, done: Any, only: str, told: Any
+) -> None:
+    def record(ending: str) -> NodeRecord:
+        vms = {"u1": VMRecord("u1", "web", ending=ending)} if ending else {}
+        return NodeRecord("host-a", "run-1", vms=vms)
+
+    acts = [SimpleNamespace(do=do) for do in done]
+    obs = SimpleNamespace(claims={}, held=())
+    outcome = SimpleNamespace(
+        ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs
+    )
+    engine = SimpleNamespace(run=lambda _until: outcome)
+    monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
+    monkeypatch.setattr(service, "start", lambda *_args, **_more: None)
+    reported = SimpleNamespace(to_dict=lambda **more: more)
+    monkeypatch.setattr(service, "_reported", lambda *_args: reported)
+    old = None if before is None else record(before)
+    platform: Any = Slice(
+        load=lambda: old,
+        now=lambda: 0.0,
+        wall=lambda: "",
+        boot_id="boot",
+        told=[],
+        observer=SimpleNamespace(read_hosts=dict),
+        few=SimpleNamespace(begin=lambda *_of: None, read_all=None, end=lambda *_of: None),
+        warnings=["web has 0 of 2 copies"],
+        forget=lambda kept: (platform.told.append(("forget", _endings_of(kept))), forgot()),
+    )
+
+    def forgot() -> None:
+        platform.warnings = []  # of a record that is gone there is nothing to copy
+
+    request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
+    assert _slice(platform, request) == {"warnings": ["web has 0 of 2 copies"]}
+    assert [name for name, _endings in platform.told] == told
+    assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
+
+
+class Began(Exception):
+    """The engine was asked for."""
+
+
+RUNS = {"u": DomainNow("u", "web", State.RUNNING, 1024)}
+ALL = ("host-b", "host-c")
+
+
+@pytest.mark.parametrize(
+    ("intent", "to", "dead", "refused"),
+    [
+        (Intent.DRAINED, "", ["host-c"], ""),  # host-b takes its VMs
+        (Intent.DRAINED, "", ["host-b"], "Most of host-b, which count the slots, do not"),
+        (Intent.DRAINED, "", ALL, "No peer answers"),
+        (Intent.CORDONED, "", ALL, ""),  # asks nothing of a peer
+        (Intent.MIGRATED, "", ["host-c"], ""),
+        (Intent.MIGRATED, "host-c", ["host-c"], "host-c is the target"),
+        (Intent.MIGRATED, "host-b", ["host-c"], ""),
+        (Intent.MIGRATED, "host-c", ["host-b"], "Most of host-b, which count the slots, do not"),
+    ],
+)
+@pytest.mark.parametrize("carried_on", [False, True])  # then what can move still moves
+@pytest.mark.parametrize("active", [False, True])  # of an empty host nothing depends on peers
+def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+    intent: Intent,
+    to: str,
+    dead: list[str],
+    refused: str,
+    carried_on: bool,
+    active: bool,
+) -> None:
+    def begins(*unused_args: Any, **unused_more: Any) -> None:
+        raise Began
+
+    monkeypatch.setattr(service, "start", begins)
+    reads = {name: HostNow(name, error="no route" if name in dead else "") for name in ALL}
+    reads["host-a"] = HostNow("host-a", RUNS if active else {})
+    platform: Any = SimpleNamespace(
+        load=lambda: NodeRecord("host-a", "run-0") if carried_on else None,
+        now=lambda: 0.0,
+        wall=lambda: "",
+        boot_id="boot",
+        quorum_hosts=("host-b",),
+        observer=SimpleNamespace(read_hosts=lambda: reads),
+    )
+    peers = [HostConfig("host-b", "b"), HostConfig("host-c", "c")]
+    only = "u" if intent is Intent.MIGRATED else ""
+    request = Request(HostConfig("host-a", "a"), peers, Policy(), intent, "run-1", only=only, to=to)
+    begun = carried_on or not (active or only) or not refused
+    with pytest.raises(Began if begun else PeerUnreachable) as told:
+        _slice(platform, request)
+    assert begun or refused in str(told.value)
+    assert begun or "Nothing was changed" in str(told.value)
