@@ -106,3 +106,22 @@ def test_a_guest_that_restarts_when_it_powers_off_is_not_asked(lab: Lab) -> None
     source.virsh("shutdown", "stubborn", "--mode", "acpi")
     assert wait_for(lambda: (now := lab.last_tick("stubborn")) and now[1] != after[1])
     lab.remove_guest("stubborn")
+
+
+@pytest.mark.full
+def test_a_record_whose_pool_somebody_undefined_is_found(lab: Lab) -> None:
+    """The restore said that there was nothing to restore, and the VM stayed off."""
+    host = lab.host("host-a")
+    lab.run("host-a", GuestSpec("off", strategy="None"))
+    lab.wait_ticking(["off"])
+    drained = plays.run(lab, "drain", {**HERE, "drain_allow_stop": True})
+    assert drained.code == 0, drained.text
+    assert traces.running(host) == []
+    host.virsh("pool-destroy", "virtops")
+    host.virsh("pool-undefine", "virtops")
+    back = plays.run(lab, "restore", HERE)
+    assert back.code == 0, back.text
+    assert back.vm("off")["verdict"] == "restored"
+    lab.wait_ticking(["off"])
+    assert traces.running(host) == ["off"] and traces.volumes(host) == []
+    lab.destroy_guest("host-a", "off")

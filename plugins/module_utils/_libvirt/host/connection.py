@@ -88,6 +88,11 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "The user may not manage libvirt: use root, or the group libvirt (docs/security.md).",
     ),
     (
+        ("storage pool 'virtops' is not active",),
+        "The storage pool in which drains keep their records was stopped: virsh pool-start virtops"
+        " on that host, then run again.",
+    ),
+    (
         ("keepalive", "socket is closed", "end of file", "broken pipe", "reset by peer"),
         "The connection broke: did the host go down, or was libvirtd restarted?",
     ),

@@ -19,15 +19,14 @@ unless this host wrote it down itself (see `definitions`).
 from __future__ import annotations
 
 import hashlib
-import stat
 import time
 from collections.abc import Callable
 from html import escape  # xml.sax would bring urllib and http along
 from typing import Any, NamedTuple
 
-from ..domain.untrusted import parse_xml
 from ..host.connection import libvirt
 from .names import CORDON, OutcomeName, Reservation, Slot, format_name, parse_name, split_generation
+from .pool import PAUSE, POOL, POOL_PATH, RETRIES, RecordPool, StoreError
 
 __all__ = [
     "CORDON",
@@ -43,32 +42,20 @@ __all__ = [
     "parse_name",
 ]
 
-POOL = "virtops"
-POOL_PATH = "/var/lib/libvirt/virtops"
 MAGIC = b"virtops1"
 SMALLEST = len(MAGIC) + 3 + 64 + 2  # bytes of a header and one byte of content
 HEADER = SMALLEST + 18  # no header is longer
 CHUNK = 262000  # a stream message of libvirt carries at most 256 KiB less a header
-# A reader may meet a writer half-way: how often and how long it looks again (seconds).
-RETRIES, PAUSE = 20, 0.05
 # What a volume can make a reader do. The records of a host with 2,000 VMs have some 20 MiB.
 LARGEST = 64 << 20  # bytes of content
 LONGEST = 60.0  # seconds for one volume
 NEWEST = 8  # generations that are tried; a writer that dies leaves two
 LAST = 10**12  # of the generations: no run comes near it
 
-_POOL_XML = (
-    "<pool type='dir'><name>{name}</name><target><path>{path}</path>"
-    "<permissions><mode>0700</mode></permissions></target></pool>"
-)
 _VOLUME_XML = (
     "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity>"
     "<target><format type='raw'/><permissions><mode>0600</mode></permissions></target></volume>"
 )
-
-
-class StoreError(Exception):
-    """A volume of the store is not as it should be. The text names it."""
 
 
 class VolumeMissing(StoreError):
@@ -128,10 +115,7 @@ def _header(raw: bytes | bytearray) -> tuple[int, int, bytes] | None:
 class Store:
     """The volumes of one host. libvirt's errors pass through as they are.
 
-    Looking makes nothing: where there is no pool there are no volumes. `create` makes it.
-
-    `conn`: an open virConnect. `path`: where a missing pool is made. `acts` False: it is only
-    looked at, and a pool that is off is not started, but an error.
+    `conn`, `pool`, `path`, `acts`: of RecordPool.
     """
 
     def __init__(
@@ -142,80 +126,20 @@ class Store:
         sleep: Callable[[float], None] = time.sleep,
         acts: bool = True,
     ) -> None:
-        self._acts = acts
         self._conn = conn
         self._name = pool
-        self._path = path
         self._sleep = sleep
-        self._handle: Any = None
-
-    # The pool
+        self._pool = RecordPool(conn, pool, path, sleep, acts)
 
     def ensure(self) -> None:
         """Define, start and autostart the pool where that is missing. Safe against others."""
-        if not self._acts:
-            raise StoreError(f"the storage pool {self._name} is only read")
-        for left in reversed(range(RETRIES)):
-            try:
-                self._handle = self._ensure_once()
-                return
-            except libvirt.libvirtError:
-                # Another one did a step between our look and ours: look again.
-                if not left:
-                    raise
-                self._sleep(PAUSE)
-
-    def _ensure_once(self) -> Any:
-        try:
-            pool = self._conn.storagePoolLookupByName(self._name)
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
-                raise
-            xml = _POOL_XML.format(name=escape(self._name), path=escape(self._path))
-            pool = self._conn.storagePoolDefineXML(xml, 0)
-        if not pool.isActive():
-            pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
-        if not pool.autostart():
-            pool.setAutostart(1)
-        return self._closed(pool)
-
-    def _closed(self, pool: Any) -> Any:
-        """The pool. Raises StoreError when any user of its host may put files into it, and so
-        records of his own: it was made by somebody else. libvirt read the mode at its start."""
-        mode = parse_xml(pool.XMLDesc(0)).findtext("target/permissions/mode") or "0"
-        if int(mode, 8) & stat.S_IWOTH:
-            raise StoreError(
-                f"the directory of the storage pool {self._name} may be written by every user (mode"
-                f" {mode}), so what it holds cannot be trusted. Check what is in it, then: chmod"
-                f" 0700 on its path, virsh pool-refresh {self._name}"
-            )
-        return pool
-
-    def _found(self) -> Any:
-        """The pool; None if there is none. One that is off is started: it may hold a record."""
-        if self._handle is None:
-            try:
-                pool = self._conn.storagePoolLookupByName(self._name)
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
-                    raise
-                return None
-            if self._acts:
-                self.ensure()
-            elif pool.isActive():
-                self._handle = self._closed(pool)
-            else:
-                raise StoreError(
-                    f"the storage pool {self._name} is off, so what it holds is not known. A run"
-                    f" starts it, but this only looks: virsh pool-start {self._name}"
-                )
-        return self._handle
+        self._pool.ensure()
 
     # Volumes
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        pool = self._found()
+        pool = self._pool.found()
         return [] if pool is None else sorted(pool.listVolumes())
 
     def create(self, name: str, data: bytes = b"") -> bool:
@@ -225,10 +149,8 @@ class Store:
         """
         raw = pack(data)
         xml = _VOLUME_XML.format(name=escape(name), size=len(raw))
-        if self._handle is None:
-            self.ensure()
         try:
-            volume = self._handle.createXML(xml, 0)
+            volume = self._pool.made().createXML(xml, 0)
         except libvirt.libvirtError as exc:
             if not _exists(exc):
                 raise
@@ -285,7 +207,7 @@ class Store:
 
     def volume(self, name: str) -> Any:
         """The virStorageVol. Raises VolumeMissing."""
-        pool = self._found()
+        pool = self._pool.found()
         if pool is None:
             raise VolumeMissing(f"no volume {name}")
         try:

@@ -31,6 +31,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.p
     LibvirtPlatform,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
+    pool as pools,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
     volumes as module,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
@@ -151,18 +154,16 @@ class Pool:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
-    monkeypatch.setattr(
-        module,
-        "libvirt",
-        SimpleNamespace(
-            libvirtError=Refused,
-            VIR_ERR_NO_STORAGE_POOL=NO_POOL,
-            VIR_ERR_NO_STORAGE_VOL=NO_VOL,
-            VIR_ERR_STORAGE_VOL_EXIST=EXIST,
-            VIR_ERR_SYSTEM_ERROR=38,
-            VIR_STORAGE_POOL_CREATE_WITH_BUILD=1,
-        ),
+    binding = SimpleNamespace(
+        libvirtError=Refused,
+        VIR_ERR_NO_STORAGE_POOL=NO_POOL,
+        VIR_ERR_NO_STORAGE_VOL=NO_VOL,
+        VIR_ERR_STORAGE_VOL_EXIST=EXIST,
+        VIR_ERR_SYSTEM_ERROR=38,
+        VIR_STORAGE_POOL_CREATE_WITH_BUILD=1,
     )
+    for one in (module, pools):
+        monkeypatch.setattr(one, "libvirt", binding)
     return Pool()
 
 
@@ -172,6 +173,62 @@ def store(pool: Pool) -> Store:
         storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream()
     )
     return Store(conn, sleep=lambda _seconds: None)
+
+
+class Undefined:
+    """A host whose pool somebody has undefined. `refusals`: of the look, one after the other."""
+
+    def __init__(self, pool: Pool, refusals: tuple[Exception, ...] = ()) -> None:
+        self.pool, self.defined, self.looks, self.refusals = pool, False, 0, list(refusals)
+
+    def storagePoolLookupByName(self, _name: str) -> Pool:  # noqa: N802
+        if not self.defined:
+            raise Refused(NO_POOL)
+        return self.pool
+
+    def storagePoolDefineXML(self, xml: str, _flags: int) -> Pool:  # noqa: N802
+        assert "<name>virtops</name><target><path>/var/lib/libvirt/virtops</path>" in xml
+        self.defined = True
+        return self.pool
+
+    def storagePoolCreateXML(self, xml: str, _flags: int) -> Any:  # noqa: N802
+        assert "<name>virtops-look-" in xml
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.looks += 1
+        return SimpleNamespace(listVolumes=self.pool.listVolumes, destroy=self.end_look)
+
+    def end_look(self) -> None:
+        self.looks -= 1
+
+    def newStream(self, _flags: int) -> Stream:  # noqa: N802
+        return Stream()
+
+
+class Conflict(Refused):
+    def __str__(self) -> str:
+        return "operation failed: Storage source conflict with pool: 'virtops-look-1'"
+
+
+@pytest.mark.parametrize("refusals", [(), (Conflict(9), Conflict(9))])
+def test_the_records_of_a_pool_that_was_undefined_are_found(
+    pool: Pool, refusals: tuple[Exception, ...]
+) -> None:
+    """A restore that did not see them said that there was nothing to restore."""
+    host = Undefined(pool, refusals)
+    store = Store(host, sleep=lambda _seconds: None)
+    pool.files["record.3"] = pack(b"text")
+    assert store.read_record("record") == "text"
+    assert host.defined and host.looks == 0
+
+
+@pytest.mark.parametrize("refusals", [(), (Refused(38),)])
+def test_a_look_at_a_host_without_a_pool_makes_none(
+    pool: Pool, refusals: tuple[Exception, ...]
+) -> None:
+    host = Undefined(pool, refusals)
+    assert Store(host, sleep=lambda _seconds: None).names() == []
+    assert not host.defined and host.looks == 0
 
 
 @given(NAMES)
