@@ -250,7 +250,7 @@ def test_what_waits_for_a_slot_never_begins_while_the_node_is_aborted(sim, opera
     for name in ("a", "b", "c", "d", "e"):
         sim.add_vm(name, "n1", migrate_seconds="600", abort_seconds="0")
     operator.slice(Intent.DRAINED, 1.0, run_id="one")
-    queued = {m["metadata"]["name"] for m in sim.until(lambda: waiting(sim), 60.0)}
+    queued = {m["metadata"]["name"] for m in sim.until(lambda: waiting(sim))}
     begun: set[str] = set()
 
     def look(change) -> None:

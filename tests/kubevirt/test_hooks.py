@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import LONGEST
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import DISKS, clean
@@ -87,7 +88,7 @@ class Plays:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=180,
+            timeout=LONGEST,
             check=False,
         )
 

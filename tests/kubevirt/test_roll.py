@@ -43,7 +43,7 @@ def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     process = plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
     try:
-        sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"), 120.0)
+        sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"))
         second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
         assert second.returncode != 0
         assert "There is a roll of this fleet already" in second.stdout
@@ -73,7 +73,7 @@ def test_the_next_host_begins_when_the_budget_allows(sim, plays) -> None:
         return seen[-1].get("n3", "waiting") != "waiting"
 
     try:
-        sim.until(third_is_begun, 120.0)
+        sim.until(third_is_begun)
         rest = {"waiting", "done"}
         assert [seen[-1]["n1"], seen[-1]["n2"]].count("done") == 1
         assert max(len([s for s in stages.values() if s not in rest]) for stages in seen) == 2
@@ -99,7 +99,7 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="100")
     words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
-    sim.until(lambda: is_at(sim, "n1", "draining"), 120.0)
+    sim.until(lambda: is_at(sim, "n1", "draining"))
     other = plays.start("rolling_maintenance", maintenance_take_over=True, **words)
     assert process.wait() != 0
     assert other.wait() == 0
@@ -111,7 +111,7 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     sim.add_vm("other", "n1", migrate_seconds="1")
     words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
-    sim.until(lambda: sim.node_of("other") != "n1", 120.0)
+    sim.until(lambda: sim.node_of("other") != "n1")
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
     assert process.wait() != 0

@@ -45,7 +45,7 @@ def test_an_abort_says_what_became_of_each_vm(sim, plays) -> None:
     sim.add_vm("moves", "n1", migrate_seconds="3000")
     sim.add_vm("late", "n1", migrate_seconds="300", abort="fail")
     with roll(plays) as process:
-        sim.until(lambda: runs(sim, 2), 120.0)
+        sim.until(lambda: runs(sim, 2))
         done = plays.own("abort")
         assert process.wait() == 2
     assert done.returncode == 0, done.stdout
@@ -64,7 +64,7 @@ def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays) -> None:
     sim.add_vm("first", "n1", migrate_seconds="300")
     sim.add_vm("second", "n1", migrate_seconds="300")
     with roll(plays) as process:
-        sim.until(lambda: runs(sim, 1), 120.0)
+        sim.until(lambda: runs(sim, 1))
         done = plays.own("abort", maintenance_abort="finish")
         assert process.wait() == 2
     assert done.returncode == 0, done.stdout
@@ -77,7 +77,7 @@ def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays) -> None:
 def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     with roll(plays) as process:
-        sim.until(lambda: runs(sim, 1), 120.0)
+        sim.until(lambda: runs(sim, 1))
         process.kill()
         process.wait()
         words = {"restore_node": "n9"}
@@ -100,7 +100,7 @@ def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> N
     assert "there is no roll\nin service: n1, n2, n3\n" in none.stdout
     words = {"maintenance_requester": "alice", "maintenance_reason": "kernel"}
     with roll(plays, **words):
-        sim.until(lambda: runs(sim, 1), 120.0)
+        sim.until(lambda: runs(sim, 1))
         file = tmp_path / "status.json"
         shown = plays.own("status", maintenance_status_file=str(file))
         assert shown.returncode == 0, shown.stdout
@@ -125,10 +125,10 @@ def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> N
 def test_the_status_of_a_roll_that_was_interrupted_says_what_to_type(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     with roll(plays) as process:
-        sim.until(lambda: runs(sim, 1), 120.0)
+        sim.until(lambda: runs(sim, 1))
         process.terminate()
         process.wait()
-        sim.until(lambda: '"state":"stopped"' in str(sim.all(LEASES)), 60.0)
+        sim.until(lambda: '"state":"stopped"' in str(sim.all(LEASES)))
         shown = plays.own("status").stdout
         assert "Give the same command again to carry it on, or run the playbook abort.\n" in shown
         assert plays.own("abort").returncode == 0
