@@ -19,6 +19,7 @@ import kubernetes
 
 from . import templates, words
 from .kinds import BY_PLURAL, NAMESPACES, NODES, PODS, VMIMS, VMIS, VMS, Kind
+from .patience import patience
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -91,7 +92,8 @@ class Remote:
             return ""
         return str(vmi["status"].get("nodeName", ""))
 
-    def until(self, what: Callable[[], Any], seconds: float = 60.0) -> Any:
+    def until(self, what: Callable[[], Any], seconds: float | None = None) -> Any:
+        seconds = patience() if seconds is None else seconds
         end = time.monotonic() + seconds
         while True:
             found = what()

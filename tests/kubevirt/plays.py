@@ -18,8 +18,8 @@ from kubesim import Kubesim
 from kubesim.patience import patience
 
 ROOT = Path(__file__).resolve().parents[2]
-# Seconds that a playbook may take: for a hang alone. A roll of 35 s takes over 180 with an eighth of
-# a core. With a fault planted, where patience is short, it is not given up before either.
+# Seconds that a playbook may take: for a hang alone. A roll of 35 s takes over 180 with an eighth
+# of a core. With a fault planted, where patience is short, it is not given up before either.
 LONGEST = max(180.0, patience())
 _TOOL = str(Path(sys.executable).with_name("ansible-playbook"))
 
