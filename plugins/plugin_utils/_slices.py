@@ -49,7 +49,7 @@ def run_slices(
     """
     display = Display()
     playbook = os.getppid()  # ansible-playbook forks a worker for each host's task: this process
-    # What an earlier drain moved is no news to a restore; that it is not there any more is.
+    # What an earlier drain moved is no news to a restore. What is gone is: it stays off.
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
     progress = Progress(display.display, time.monotonic, old_news)
     module_args = dict(args)

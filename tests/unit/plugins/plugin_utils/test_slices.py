@@ -78,6 +78,20 @@ def test_another_phase_than_the_wanted_one_fails() -> None:
     assert Host(slice_of("Blocked")).run()["failed"] is True
 
 
+def test_a_restore_names_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drain stopped it, its owner undefined it: it stays off, and only the restore sees it."""
+    lines: list[str] = []
+    monkeypatch.setattr(_slices.Display, "display", lambda _self, text: lines.append(text))
+    text = "Someone else undefined or destroyed the VM, or a transient VM ended."
+    row = dict.fromkeys(("phase", "target", "mode", "reason", "message", "remedy", "at"), "")
+    row |= {"duration": 0.0, "pause_ms": None, "way": "shutdown"}
+    gone = {"uuid": "u1", "name": "db", "verdict": "gone", "reason": "VMVanished", "message": text}
+    moved = {"uuid": "u2", "name": "web", "verdict": "moved", "at": "host-b"}
+    host = Host({**slice_of("Active", changed=True), "vms": [row | gone, row | moved]})
+    run_slices(host.call, {"state": "active"}, GOOD, False)
+    assert lines == [f"db  gone  VMVanished: {text}"]
+
+
 NEED = {"kind": "hook", "hook": "before", "tasks": "out.yml", "name": "web", "uuid": "u1"}
 
 
