@@ -57,6 +57,11 @@ def fresh_clone() -> None:
     git("-C", str(CLONE), "checkout", "--quiet", "--detach", git("rev-parse", "HEAD"))
 
 
+def clones_head() -> str:
+    """What was run: commits may have been made meanwhile."""
+    return git("-C", str(CLONE), "rev-parse", "HEAD")
+
+
 def run() -> Run:
     """.ci/run in a fresh clone, its output passed on."""
     fresh_clone()
@@ -100,7 +105,7 @@ def node_id(case: ET.Element) -> str:
 
 def write(outcome: Run) -> None:
     found = {
-        "head": git("rev-parse", "HEAD"),
+        "head": clones_head(),
         "ok": outcome.ok,
         "failed": outcome.failed,
         "wall_s": round(outcome.seconds),
@@ -138,7 +143,7 @@ def main() -> int:
         if not beside:
             slowest_quiet = max(slowest_quiet, outcome.seconds)
         print(
-            f"gate: head={git('rev-parse', '--short', 'HEAD')} ok={str(outcome.ok).lower()} "
+            f"gate: head={clones_head()[:7]} ok={str(outcome.ok).lower()} "
             f"tests={outcome.tests} failed={len(outcome.failed)} wall_s={outcome.seconds:.0f}"
             + (" (one core was kept busy)" if beside else ""),
             flush=True,
