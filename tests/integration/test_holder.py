@@ -272,6 +272,7 @@ def test_a_deadline_is_enforced(
     lab.wait_ticking(["late"])
 
 
+@pytest.mark.full
 def test_killed_holder_is_followed_by_one_that_watches(
     lab: Lab, guest: Callable[..., dict[str, Any]]
 ) -> None:

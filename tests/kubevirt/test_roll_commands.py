@@ -40,6 +40,7 @@ def runs(sim, count: int) -> bool:
     return phases.count("Running") >= count
 
 
+@pytest.mark.full
 def test_an_abort_says_what_became_of_each_vm(sim, plays) -> None:
     """Beside the living roll, which says that it was aborted; and in the middle of a slice."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
@@ -90,6 +91,7 @@ def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> N
     assert clean(sim)
 
 
+@pytest.mark.full
 def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> None:
     """Of a roll that lives, and of none; it changes nothing."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
