@@ -17,12 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile(
-    "quick", settings.get_profile("any machine"), derandomize=True, database=None
-)
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("any machine"), derandomize=True, database=None)
 settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")
 
 REPO = Path(__file__).resolve().parents[1]

@@ -8,16 +8,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import (
-    lines,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import own_run
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
-    check_hooks,
-    check_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 
 MODULE = "virtops.maintenance.kubevirt_drain"
@@ -41,11 +36,6 @@ class ActionModule(ActionBase):
             return found
 
         # The cursor: each slice hands one to the next.
-        args = {
-            "controller_uuid": own_uuid(),
-            "roll_run": own_run(),
-            **given(self._task.args),
-            "cursor": "",
-        }
+        args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args), "cursor": ""}
         result = run_slices(call, args, GOOD, bool(self._task.check_mode))
         return {**base, **result}

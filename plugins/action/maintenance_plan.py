@@ -10,10 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
-    plain,
-    plain_diff,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, plain_diff
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.maintenance_plan"
@@ -27,9 +24,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         check_rules(self._task.args)
-        result = self._execute_module(
-            module_name=MODULE, module_args=given(self._task.args), task_vars=task_vars
-        )
+        result = self._execute_module(module_name=MODULE, module_args=given(self._task.args), task_vars=task_vars)
         display = Display()
         for line in result.get("table", []):
             display.display(plain(line))

@@ -15,12 +15,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
-    keep_alive,
-    others_work,
-    own_run,
-    waits,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, others_work, own_run, waits
 
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
@@ -55,19 +50,13 @@ class ActionModule(ActionBase):
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
         # How the API is reached comes from the defaults of a group, whatever the platform is.
-        args = {
-            key: value
-            for key, value in args.items()
-            if key in _ROLL or (key in _LIBVIRT) is not kubevirt
-        }
+        args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
         args["roll_run"] = own_run()
         if args.get("state") == "begun" and not args.get("roll_id"):
             args["roll_id"] = secrets.token_hex(3)
 
         def call(module_args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(
-                module_name=module, module_args=module_args, task_vars=task_vars
-            )
+            return self._execute_module(module_name=module, module_args=module_args, task_vars=task_vars)
 
         name = waits() if args.get("state") == "admitted" else ""
         try:
@@ -75,9 +64,7 @@ class ActionModule(ActionBase):
         finally:
             if name:
                 waits(name)
-        begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (
-            *("aborting", "go"),
-        )
+        begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
         if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
         return {**base, **result}

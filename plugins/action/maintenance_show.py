@@ -19,9 +19,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
-        _result, args = self.validate_argument_spec(
-            {"lines": {"type": "list", "elements": "str", "required": True}}
-        )
+        _result, args = self.validate_argument_spec({"lines": {"type": "list", "elements": "str", "required": True}})
         for line in args["lines"]:
             Display().display(plain(line))
         return {**base, "changed": False}

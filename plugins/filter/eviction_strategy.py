@@ -14,12 +14,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     OnNotMigratable,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.choice import (
-    choice_for,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
-    compile_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.choice import choice_for
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 
 DOCUMENTATION = r"""
 name: eviction_strategy
@@ -112,8 +108,7 @@ def eviction_strategy(
     documents = found.get("documents") if isinstance(found, Mapping) else found
     if not isinstance(documents, (list, tuple)):
         raise AnsibleFilterError(
-            "eviction_strategy: give it what virt_host_info or kubevirt_node_info returned, or its "
-            "list of documents"
+            "eviction_strategy: give it what virt_host_info or kubevirt_node_info returned, or its list of documents"
         )
     undeclared = _undeclared(found, documents, strategy)
     try:
@@ -138,11 +133,7 @@ def _undeclared(found: Any, documents: Iterable[Any], strategy: str | None) -> s
         )
     if kubevirt is None and strategy is None:
         for document in documents:
-            if (
-                isinstance(document, Mapping)
-                and document.get("namespace")
-                and not document.get("eviction_strategy")
-            ):
+            if isinstance(document, Mapping) and document.get("namespace") and not document.get("eviction_strategy"):
                 raise AnsibleFilterError(
                     f"eviction_strategy: {document['namespace']}/{document.get('name')} names no "
                     "strategy, and KubeVirt's default is in no document: give the whole result of "

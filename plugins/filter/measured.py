@@ -71,9 +71,7 @@ _value:
 """
 
 
-def measured(
-    results: Iterable[Mapping[str, Any]], ended: float | None = None
-) -> list[dict[str, Any]]:
+def measured(results: Iterable[Mapping[str, Any]], ended: float | None = None) -> list[dict[str, Any]]:
     """`clock`: of the host less that of whoever asked, right to `clock_within`."""
     found: list[dict[str, Any]] = []
     # From the last one back: the next one's question comes after the answer of this one.

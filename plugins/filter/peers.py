@@ -59,10 +59,7 @@ _value:
 
 
 def peers(
-    fleet: Iterable[str],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    node: str,
-    roll: Iterable[str] = (),
+    fleet: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], node: str, roll: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
     """Raises AnsibleFilterError for a host without variables or without a URI."""
     if isinstance(fleet, str):
@@ -101,9 +98,7 @@ def _mib(host: str, facts: Mapping[str, Any], variable: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise AnsibleFilterError(
-            f"peers: {variable} of {host} is '{value}': a number of MiB is expected"
-        ) from None
+        raise AnsibleFilterError(f"peers: {variable} of {host} is '{value}': a number of MiB is expected") from None
 
 
 class FilterModule:

@@ -63,9 +63,7 @@ _OF_NODES = ("maintenance_reserve", "maintenance_link_mib_s")
 
 
 def plan_cluster(
-    found: Mapping[str, Any],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    limits: Mapping[str, int] | None = None,
+    found: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], limits: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Raises AnsibleFilterError for what is not the result of kubevirt_fleet_info."""
     if not isinstance(found, Mapping) or "hosts" not in found or "limits" not in found:
@@ -77,10 +75,7 @@ def plan_cluster(
         fleet["hosts"].append(row)
         fleet["vms"] += vms
     outbound = (limits or {}).get("outbound") or found["limits"]["outbound"]
-    fleet["limits"] = {
-        **found["limits"],
-        "outbound": min(int(outbound), found["limits"]["outbound"]),
-    }
+    fleet["limits"] = {**found["limits"], "outbound": min(int(outbound), found["limits"]["outbound"])}
     fleet["quotas"] = found.get("quotas", [])  # an older result, from a file, has none
     return {**fleet, **{key: found[key] for key in ("budgets", "migration")}}
 

@@ -62,10 +62,7 @@ _FROM_INVENTORY = {
     "maintenance_taints": "taints",
 }
 # The same for VMs: name of a VM -> value
-_OF_VMS = {
-    "maintenance_dirty_rates": "dirty_rate",
-    "maintenance_working_sets": "working_set_mib",
-}
+_OF_VMS = {"maintenance_dirty_rates": "dirty_rate", "maintenance_working_sets": "working_set_mib"}
 
 
 def plan_fleet(
@@ -76,9 +73,7 @@ def plan_fleet(
     vms: list[dict[str, Any]] = []
     for one in found:
         if not isinstance(one, Mapping) or "host" not in one or "vms" not in one:
-            raise AnsibleFilterError(
-                "plan_fleet: a list of what virt_host_info returns as fleet is expected"
-            )
+            raise AnsibleFilterError("plan_fleet: a list of what virt_host_info returns as fleet is expected")
         host, rows = from_inventory(one["host"], one["vms"], hostvars)
         hosts.append(host)
         vms += rows

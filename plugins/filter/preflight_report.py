@@ -53,9 +53,7 @@ _value:
 
 
 def preflight_report(
-    names: Sequence[str],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    fail_on: str = "blockers",
+    names: Sequence[str], hostvars: Mapping[str, Mapping[str, Any]], fail_on: str = "blockers"
 ) -> dict[str, Any]:
     """As the core has it."""
     results = {name: hostvars[name].get("preflight_result") for name in names}

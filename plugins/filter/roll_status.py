@@ -44,9 +44,7 @@ _value:
 """
 
 
-def roll_status(
-    found: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def roll_status(found: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """As the core has it."""
     names = [row["name"] for row in found["hosts"] if row["name"] in hostvars]
     infos = {name: hostvars[name].get("drain_info") for name in names}

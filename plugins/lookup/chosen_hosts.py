@@ -61,9 +61,7 @@ from ansible.plugins.lookup import LookupBase
 class LookupModule(LookupBase):
     """Raises AnsibleLookupError if no host is meant, or none matches."""
 
-    def run(
-        self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any
-    ) -> list[str]:
+    def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
         known = variables or {}
         names = [name for term in terms for name in (term if isinstance(term, list) else [term])]
@@ -76,9 +74,7 @@ class LookupModule(LookupBase):
         # Each plain name by itself: the others would go on without a host that has a typo.
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
-                raise AnsibleLookupError(
-                    f"No host of the inventory matches maintenance_hosts: {part}"
-                )
+                raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
         fact = self.get_option("fact")
         return [self._listed(pattern, fact, known) if fact else pattern]
 
@@ -92,8 +88,7 @@ class LookupModule(LookupBase):
             listed = []
         if not listed:
             raise AnsibleLookupError(
-                "None of the hosts that keep the record of the roll could be reached. Nothing was "
-                "done."
+                "None of the hosts that keep the record of the roll could be reached. Nothing was done."
             )
         return ",".join(listed)
 
@@ -112,7 +107,5 @@ class LookupModule(LookupBase):
         return bool(self._hosts(pattern, known))
 
     def _hosts(self, pattern: str, known: dict[str, Any]) -> list[str]:
-        lookup = lookup_loader.get(
-            "ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar
-        )
+        lookup = lookup_loader.get("ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar)
         return list(lookup.run([pattern], variables=known))

@@ -53,9 +53,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file imp
 class LookupModule(LookupBase):
     """Raises AnsibleLookupError for the first file that cannot be run."""
 
-    def run(
-        self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any
-    ) -> list[str]:
+    def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
         for path in terms:
             fault = why_not(str(path), self._loader, bool(self.get_option("role")))

@@ -51,9 +51,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables imp
 class LookupModule(LookupBase):
     """Returns sentences; decides nothing."""
 
-    def run(
-        self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any
-    ) -> list[str]:
+    def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
         given = variables or {}
 

@@ -557,44 +557,22 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    slice_seconds,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
-    SPEEDS_SPEC,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import SPEEDS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    METRICS_SPEC,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
-    plan,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
-    Request,
-    run_slice,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request, run_slice
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},
-            "state": {
-                "type": "str",
-                "choices": ["drained", "cordoned", "active"],
-                "default": "drained",
-            },
+            "state": {"type": "str", "choices": ["drained", "cordoned", "active"], "default": "drained"},
             "lock_namespace": {"type": "str", "default": "default"},
             **options.ABORT_SPEC,
             "hooks_done": {"type": "list", "elements": "dict", "default": []},

@@ -148,16 +148,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    EvictionStrategy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,

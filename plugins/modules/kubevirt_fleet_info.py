@@ -113,25 +113,14 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    METRICS_SPEC,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
-    read_fleet,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={"metrics": METRICS_SPEC, **AUTH_SPEC}, supports_check_mode=True
-    )
+    module = AnsibleModule(argument_spec={"metrics": METRICS_SPEC, **AUTH_SPEC}, supports_check_mode=True)
     try:
         metrics = options.metrics(module.params, always=True)
         result = read_fleet(auth_of(module), metrics)

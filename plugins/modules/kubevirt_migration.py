@@ -304,18 +304,11 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    slice_seconds,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (
     plan_migration,
     run_migration,
 )

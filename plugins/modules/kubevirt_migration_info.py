@@ -142,14 +142,9 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
     InfoRequest,
     waiting,
 )
@@ -157,12 +152,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str"},
-            "namespace": {"type": "str"},
-            "node": {"type": "str"},
-            **AUTH_SPEC,
-        },
+        argument_spec={"name": {"type": "str"}, "namespace": {"type": "str"}, "node": {"type": "str"}, **AUTH_SPEC},
         required_one_of=[("name", "namespace", "node")],
         mutually_exclusive=[("name", "node"), ("namespace", "node")],
         supports_check_mode=True,
@@ -171,12 +161,7 @@ def main() -> None:
     namespace = params["namespace"] or ("default" if params["name"] else "")
     try:
         result = waiting(
-            InfoRequest(
-                auth=auth_of(module),
-                name=params["name"] or "",
-                namespace=namespace,
-                node=params["node"] or "",
-            )
+            InfoRequest(auth=auth_of(module), name=params["name"] or "", namespace=namespace, node=params["node"] or "")
         )
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

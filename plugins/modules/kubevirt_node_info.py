@@ -345,29 +345,14 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    METRICS_SPEC,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
-    read_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
-    Request,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import (
-    lines,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import read_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import lines
 
 
 def main() -> None:

@@ -66,18 +66,10 @@ import functools
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
-    ROLL_SPEC,
-    answer_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-    auth_of,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    FAILURES,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
     RollLease,
     boot_id,
@@ -87,11 +79,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "lock_namespace": {"type": "str", "default": "default"},
-            **AUTH_SPEC,
-            **ROLL_SPEC,
-        },
+        argument_spec={"lock_namespace": {"type": "str", "default": "default"}, **AUTH_SPEC, **ROLL_SPEC},
         supports_check_mode=True,
     )
     params = module.params

@@ -383,12 +383,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
-    text as plan_text,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
@@ -396,20 +392,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     SPEEDS_SPEC,
     speeds_of,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Platform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
-    most_unavailable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import budget
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
-    options as plan_options,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
-    JMESPathMissing,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import JMESPathMissing
 
 QUOTA = {
     "name": {"type": "str", "required": True},
@@ -474,9 +462,7 @@ def main() -> None:
     changed = write(module, plan) if params["dest"] else False
     if module._diff:
         result["diff"] = plan_text.diff(params["vms"], plan)
-    module.exit_json(
-        changed=changed, summary=plan_text.summary(plan), table=plan_text.table(plan), **result
-    )
+    module.exit_json(changed=changed, summary=plan_text.summary(plan), table=plan_text.table(plan), **result)
 
 
 def write(module: AnsibleModule, plan: dict) -> bool:

@@ -403,35 +403,19 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    slice_seconds,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
-    SPEEDS_SPEC,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import SPEEDS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import (
-    plan,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-    run_slice,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, run_slice
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {
-                "type": "str",
-                "choices": ["drained", "cordoned", "active"],
-                "default": "drained",
-            },
+            "state": {"type": "str", "choices": ["drained", "cordoned", "active"], "default": "drained"},
             "begun": {"type": "bool", "default": False},
             **options.ABORT_SPEC,
             "hooks_done": {"type": "list", "elements": "dict", "default": []},

@@ -140,12 +140,8 @@ import socket
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    EvictionStrategy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.declare import (
     DeclareError,
@@ -156,12 +152,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     HostUnreachable,
     LibvirtMissing,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    VMNotHere,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import VMNotHere
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
 
 
 def main() -> None:

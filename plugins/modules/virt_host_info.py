@@ -402,25 +402,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import (
-    read_host,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import read_host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            **options.HOSTS_SPEC,
-            **options.POLICY_SPEC,
-            "controller_uuid": {"type": "str", "default": ""},
-        },
+        argument_spec={**options.HOSTS_SPEC, **options.POLICY_SPEC, "controller_uuid": {"type": "str", "default": ""}},
         supports_check_mode=True,
     )
     params = options.params_of(module)

@@ -267,15 +267,10 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    slice_seconds,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
     run_migration,

@@ -158,16 +158,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import (
-    migrations,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import migrations
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 
 
 def main() -> None:

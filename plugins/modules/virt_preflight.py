@@ -184,21 +184,11 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    parse_severity,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
-    Measured,
-    preflight,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import Measured, preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 
 MEASURED_SPEC = {
     "name": {"type": "str", "required": True},
@@ -217,12 +207,7 @@ def main() -> None:
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             "severity": {"type": "dict", "default": {}},
-            "measured": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": MEASURED_SPEC,
-            },
+            "measured": {"type": "list", "elements": "dict", "default": [], "options": MEASURED_SPEC},
             "controller_uuid": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

@@ -64,21 +64,11 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import (
-    quorum_hosts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
-    ROLL_SPEC,
-    answer_of,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import quorum_hosts
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import (
-    own_boot_id,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import own_boot_id
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
     RollVolumes,
     fleet_of,
@@ -87,9 +77,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recor
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC}, supports_check_mode=True
-    )
+    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC}, supports_check_mode=True)
     params = module.params
     try:
         with as_failed():

@@ -91,12 +91,7 @@ def _code(char: str) -> str:
 class Progress:
     """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
 
-    def __init__(
-        self,
-        show: Callable[[str], None],
-        clock: Callable[[], float],
-        old_news: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, show: Callable[[str], None], clock: Callable[[], float], old_news: Iterable[str] = ()) -> None:
         """`old_news`: verdicts that are not worth a line when a VM is first seen with them."""
         self._old_news = frozenset(old_news)
         self._show = show

@@ -16,12 +16,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     MigrationSettings,
     PolicyError,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import (
-    JMESPathMissing,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
-    compile_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import JMESPathMissing
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 
 

@@ -12,23 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import (
-    AnsibleActionFail,
-    AnsibleAuthenticationFailure,
-    AnsibleConnectionFailure,
-)
+from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import (
-    Progress,
-    duration,
-    plain,
-    plain_diff,
-    predicted_lines,
-    summary,
-    unanswered,
-    would_not,
-)
+from ._progress import Progress, duration, plain, plain_diff, predicted_lines, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -37,9 +24,7 @@ Call = Callable[[dict[str, Any]], dict[str, Any]]
 PAUSES = (1.0, 5.0, 15.0, 30.0, 60.0)
 
 
-def run_slices(
-    call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool
-) -> dict[str, Any]:
+def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool) -> dict[str, Any]:
     """Call the module until it is final or needs an answer.
 
     `good`: wanted state -> the phase that reaches it.
@@ -53,9 +38,7 @@ def run_slices(
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
     progress = Progress(display.display, time.monotonic, old_news)
     module_args = dict(args)
-    module_args["run_id"] = (
-        module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
-    )
+    module_args["run_id"] = module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
     changed = False
     before: str | None = None
     waiting = False
@@ -80,9 +63,7 @@ def run_slices(
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:
-            _report_forecast(
-                display, result, good[str(module_args.get("state") or next(iter(good)))]
-            )
+            _report_forecast(display, result, good[str(module_args.get("state") or next(iter(good)))])
             return result
         progress.update(result)
         if result.get("ended") in ("final", "needs"):

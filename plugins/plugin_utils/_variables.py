@@ -19,17 +19,9 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Policy,
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
-    most_unavailable,
-)
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
-    check_hooks,
-    check_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 OURS = re.compile(r"(maintenance|drain|preflight|restore|plan|rules)_")
@@ -62,10 +54,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_plan_file": {"type": "str"},
     "maintenance_platform": {"type": "str", "choices": ["libvirt", "kubevirt"]},
     "maintenance_pods": {"type": "dict"},
-    "maintenance_preflight_fail_on": {
-        "type": "str",
-        "choices": ["blockers", "node_blockers", "nothing"],
-    },
+    "maintenance_preflight_fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"]},
     "maintenance_preflight_severity": {"type": "dict"},
     "maintenance_reason": {"type": "str"},
     "maintenance_reboot": {"type": "bool"},
@@ -191,11 +180,7 @@ def _unknown(name: str, specs: Iterable[str]) -> str:
 
 
 def _fault(
-    name: str,
-    value: Any,
-    spec: Mapping[str, Any],
-    hosts: Collection[str] | None,
-    loader: DataLoader | None,
+    name: str, value: Any, spec: Mapping[str, Any], hosts: Collection[str] | None, loader: DataLoader | None
 ) -> str:
     """The sentence, or ''. An empty text, as surveys give it, is as good as not given."""
     if value is None:

@@ -74,12 +74,7 @@ class Simulator:
         self._directory = directory
         self._remote = remote
         self._vms = [f"{node}-{number}" for node in self.HOSTS[:2] for number in range(vms)]
-        inventory = {
-            "all": {
-                "hosts": {name: {} for name in self.HOSTS},
-                "vars": {"maintenance_platform": "kubevirt"},
-            }
-        }
+        inventory = {"all": {"hosts": {name: {} for name in self.HOSTS}, "vars": {"maintenance_platform": "kubevirt"}}}
         (directory / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONP"))}
         self._env = {
@@ -127,11 +122,7 @@ class Simulator:
 
     def wrong(self) -> list[str]:
         moved = [name for name in self._vms if self._remote.node_of(name) != name[:2]]
-        cordoned = [
-            node["metadata"]["name"]
-            for node in self._remote.all(NODES)
-            if node["spec"].get("unschedulable")
-        ]
+        cordoned = [node["metadata"]["name"] for node in self._remote.all(NODES) if node["spec"].get("unschedulable")]
         return [*moved, *cordoned, *map(str, self._remote.leftovers())]
 
     def tidy(self) -> None:
@@ -242,8 +233,7 @@ def main() -> int:
         directory = Path(name)
         with kind.there(directory, args.vms) as place:
             found = [
-                one(place, directory, number, chance.uniform(0.0, args.late))
-                for number in range(1, args.count + 1)
+                one(place, directory, number, chance.uniform(0.0, args.late)) for number in range(1, args.count + 1)
             ]
     print(
         f"bench-abort: on={args.on} aborts={len(found)} median={statistics.median(found):.1f} "

@@ -32,10 +32,7 @@ def main() -> None:
         limits = policy.Limits(*(int(number) for number in numbers.split(",")))
         request = service.Request(
             own=host.HostConfig(node, "qemu:///system", 20000),
-            peers=[
-                host.HostConfig(peer, f"qemu+tls://{peer}/system", 20000)
-                for peer in peers.split(",")
-            ],
+            peers=[host.HostConfig(peer, f"qemu+tls://{peer}/system", 20000) for peer in peers.split(",")],
             policy=policy.Policy(limits=limits),
             intent=record.Intent(intent),
             run_id=f"bench-{time.time()}",

@@ -67,10 +67,7 @@ class Bench:
     figures: dict[str, list[Figure]] = field(default_factory=dict)
 
     def prepare(self, count: int, nodes: tuple[str, ...], cluster: int, outbound: int) -> None:
-        limits = {
-            "parallelMigrationsPerCluster": cluster,
-            "parallelOutboundMigrationsPerNode": outbound,
-        }
+        limits = {"parallelMigrationsPerCluster": cluster, "parallelOutboundMigrationsPerNode": outbound}
         self.remote.configure(migrations=limits)
         for node in nodes:
             for number in range(count):
@@ -210,9 +207,7 @@ class Bench:
         return f"{max(f.requests_per_vm for f in found):.1f}" if found else "-"
 
 
-def _run(
-    command: list[str], environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
     try:
         return subprocess.run(
@@ -241,9 +236,7 @@ def kubectl() -> Path:
 
 
 def versions() -> None:
-    print(
-        f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}"
-    )
+    print(f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
     client = _run([str(kubectl()), "version", "--client", "-o", "json"]).stdout
     print(f"kubectl: {json.loads(client)['clientVersion']['gitVersion']}")
     listed = _run([str(PEERS / "ansible-galaxy"), "collection", "list", "kubernetes.core"])
@@ -273,9 +266,7 @@ def run(bench: Bench, parts: list[str], vms: int, each: int) -> float | None:
         if "k8s_drain" in parts:
             bench.measure("k8s_drain", "k8s_drain", lambda n: bench.k8s_drain(n, True), setting)
     if "k8s_drain" in parts:
-        bench.measure(
-            "k8s_drain alone", "k8s_drain", lambda n: bench.k8s_drain(n, False), (vms, one, 5, 2)
-        )
+        bench.measure("k8s_drain alone", "k8s_drain", lambda n: bench.k8s_drain(n, False), (vms, one, 5, 2))
     for cluster in (5, 6) if "three" in parts else ():
         setting = (each, SOURCES, cluster, 2)
         bench.measure("three ours", "maintenance", bench.engine, setting)

@@ -110,9 +110,7 @@ def scenarios() -> list[Scenario]:
         return [GuestSpec(name=f"g{i:02}", **spec) for i in range(count)]  # type: ignore[arg-type]
 
     big = GuestSpec(name="big", memory_mib=1024, fill_mib=580, dirty_mib_s=20, dirty_region_mib=20)
-    dirtying = [
-        GuestSpec(name=f"d{i}", memory_mib=256, fill_mib=112, dirty_mib_s=4) for i in range(3)
-    ]
+    dirtying = [GuestSpec(name=f"d{i}", memory_mib=256, fill_mib=112, dirty_mib_s=4) for i in range(3)]
     return [
         Scenario("idle", many(12, memory_mib=96, fill_mib=16), (2, 4, 12), True, None),
         Scenario(
@@ -122,12 +120,8 @@ def scenarios() -> list[Scenario]:
             False,
             LINK_MBIT,
         ),
-        Scenario(
-            "mixed", [big, *many(11, memory_mib=256, fill_mib=128)], (2, 4, 12), False, LINK_MBIT
-        ),
-        Scenario(
-            "main", [*dirtying, *many(9, memory_mib=256, fill_mib=128)], (2, 4, 12), True, LINK_MBIT
-        ),
+        Scenario("mixed", [big, *many(11, memory_mib=256, fill_mib=128)], (2, 4, 12), False, LINK_MBIT),
+        Scenario("main", [*dirtying, *many(9, memory_mib=256, fill_mib=128)], (2, 4, 12), True, LINK_MBIT),
     ]
 
 
@@ -189,11 +183,7 @@ class Bench:
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if result["phase"] != "Drained":
             raise SystemExit(f"bench-libvirt: the engine ended {result['phase']}: {done.stdout}")
-        again = (
-            f", {result['attempts']} attempts"
-            if result["attempts"] > len(self.scenario.guests)
-            else ""
-        )
+        again = f", {result['attempts']} attempts" if result["attempts"] > len(self.scenario.guests) else ""
         known = [pause for pause in result["pauses"] if pause is not None]
         unknown = "" if len(known) == len(result["pauses"]) else ", some not known"
         print(f"  engine: longest pause {max(known)} ms{unknown}{again}", flush=True)
@@ -233,9 +223,7 @@ class Bench:
         deadline = time.monotonic() + 60
         while (
             "Outgoing"
-            in host.exec(
-                "for d in $(virsh -q list --name); do virsh domjobinfo $d; done", check=False
-            ).stdout
+            in host.exec("for d in $(virsh -q list --name); do virsh domjobinfo $d; done", check=False).stdout
             and time.monotonic() < deadline
         ):
             time.sleep(0.5)
@@ -331,10 +319,7 @@ def line(name: str, figures: Figures) -> str:
     engine = figures.median("engine")
     link = fewest / (LINK_MBIT * 1e6 / 8)
     overhead = figures.median("playbook") - engine
-    return (
-        f"bench-libvirt: {serial} {ratio} "
-        f"engine_vs_link={engine / link:.2f} playbook_overhead_s={overhead:.1f}"
-    )
+    return f"bench-libvirt: {serial} {ratio} engine_vs_link={engine / link:.2f} playbook_overhead_s={overhead:.1f}"
 
 
 def main() -> int:

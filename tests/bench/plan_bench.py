@@ -17,19 +17,14 @@ from bench.plan_fleets import Instance, make
 from bench.plan_replay import violations
 from bench.plan_rivals import Fifo, bound
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Node,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     PlacementPolicy,
     Policy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
-    model as plan_model,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import model as plan_model
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.transfers import Speeds
 
@@ -40,8 +35,7 @@ SEED = 20260121
 def request(instance: Instance) -> plan_model.RollRequest:
     """The fleet in the core's words."""
     nodes = {
-        h.name: Node(h.name, capacity_mib=h.capacity, reserve_mib=h.reserve, version=h.version)
-        for h in instance.hosts
+        h.name: Node(h.name, capacity_mib=h.capacity, reserve_mib=h.reserve, version=h.version) for h in instance.hosts
     }
     vms = {}
     for g in instance.guests:
@@ -90,9 +84,7 @@ def measure(name: str, instance: Instance, fifo: bool) -> dict[str, Any]:
         took = {width: run.run() for width, run in runs.items()}
         best = min(took, key=lambda w: took[w])
         row["below_fifo"] = 1 - plan.duration / took[best]
-        line += "; FIFO " + ", ".join(
-            f"{w}: {took[w]:.0f} s ({runs[w].moves} moves)" for w in WIDTHS
-        )
+        line += "; FIFO " + ", ".join(f"{w}: {took[w]:.0f} s ({runs[w].moves} moves)" for w in WIDTHS)
     print(line, flush=True)
     return row
 

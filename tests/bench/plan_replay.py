@@ -52,17 +52,11 @@ def _limits(instance: Instance, moves: list[dict[str, Any]], broken: Counter[str
         total += sign
         outbound[move["source"]] += sign
         inbound[move["target"]] += sign
-        if sign > 0 and (
-            total > cluster
-            or outbound[move["source"]] > most_out
-            or inbound[move["target"]] > most_in
-        ):
+        if sign > 0 and (total > cluster or outbound[move["source"]] > most_out or inbound[move["target"]] > most_in):
             broken["limits"] += 1
 
 
-def _links(
-    instance: Instance, moves: list[dict[str, Any]], guests: dict[str, Any], broken: Counter[str]
-) -> None:
+def _links(instance: Instance, moves: list[dict[str, Any]], guests: dict[str, Any], broken: Counter[str]) -> None:
     """No link carries more than it can: for every span between a start and an end, the bytes of
     the migrations that lie in it, with what is written meanwhile, fit through the link."""
     by_link: dict[tuple[str, str], list[tuple[float, float, float]]] = {}

@@ -132,9 +132,7 @@ class Fifo:
         links, each = self._instance.links, self._instance.each
         soonest = float("inf")
         for flow in self._flows:
-            rate = min(
-                links[flow.source] / out[flow.source], links[flow.target] / into[flow.target]
-            )
+            rate = min(links[flow.source] / out[flow.source], links[flow.target] / into[flow.target])
             flow.rate = max(1.0, min(rate, each or rate) - flow.guest.dirty)
             soonest = min(soonest, flow.left / flow.rate)
         self.seconds += soonest

@@ -106,12 +106,7 @@ class Predict:
         inventory = self.lab.paths.state / "inventory.yml"
         command = ["ansible-playbook", "-i", str(inventory), "virtops.maintenance.plan", "-e"]
         done = subprocess.run(
-            [*command, json.dumps(extra)],
-            check=False,
-            env=environment,
-            cwd=ROOT,
-            text=True,
-            capture_output=True,
+            [*command, json.dumps(extra)], check=False, env=environment, cwd=ROOT, text=True, capture_output=True
         )
         if done.returncode:
             raise SystemExit(f"test-predict: no plan: {done.stdout}{done.stderr}")
@@ -202,8 +197,7 @@ def main() -> int:
         Lab.down(NAME)
     report = OUT / "report.json"
     report.write_text(
-        json.dumps({"speeds": predict.speeds, "limits": LIMITS, "drains": rows}, indent=2) + "\n",
-        encoding="utf-8",
+        json.dumps({"speeds": predict.speeds, "limits": LIMITS, "drains": rows}, indent=2) + "\n", encoding="utf-8"
     )
     print(f"report: {report.relative_to(ROOT)}")
     line, code = verdict(rows)

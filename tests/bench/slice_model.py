@@ -20,9 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build" / "collections"))
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin

@@ -131,11 +131,7 @@ def measure(lab: Lab, dead: int, rounds: int) -> list[Row]:
         if here != VMS:
             raise LabError(f"{here} of {VMS} VMs are on {SOURCE} after the restore")
     found = []
-    for kind, rows, how in (
-        ("look", looks, look_is),
-        ("first", firsts, drain_is),
-        ("slice", others, drain_is),
-    ):
+    for kind, rows, how in (("look", looks, look_is), ("first", firsts, drain_is), ("slice", others, drain_is)):
         found.append({"dead": dead, "kind": kind, "calls": len(rows), "ended": how, **middle(rows)})
         print(line_of(found[-1]), flush=True)
     return found
@@ -177,10 +173,7 @@ def on_model(dead: list[int]) -> list[Row]:
     found = []
     for number in dead:
         done = subprocess.run(
-            [sys.executable, slice_model.__file__, str(number)],
-            check=True,
-            capture_output=True,
-            text=True,
+            [sys.executable, slice_model.__file__, str(number)], check=True, capture_output=True, text=True
         )
         row = json.loads(done.stdout)
         print(
@@ -223,10 +216,7 @@ def last_line(hosts: int, rows: list[Row], model: list[Row]) -> str:
         if what in row
     ]
     first = model[0]
-    words += [
-        f"model_s={first['observe_s'] + first['decide_s']:.2f}",
-        f"model_mb={first['mb']:.0f}",
-    ]
+    words += [f"model_s={first['observe_s'] + first['decide_s']:.2f}", f"model_mb={first['mb']:.0f}"]
     return f"bench-slice: hosts={hosts} " + " ".join(words)
 
 

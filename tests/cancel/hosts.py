@@ -41,14 +41,7 @@ SPECS = [spec for specs in GUESTS.values() for spec in specs]
 NAMES = sorted(spec.name for spec in SPECS)
 MAY_STOP = {spec.name for spec in SPECS if spec.strategy == "None"}
 # Events of a stage, at most: lines that the playbook prints, where nobody cancels it.
-MOST = {
-    "draining": 45,
-    "empty": 4,
-    "at work": 20,
-    "rebooting": 6,
-    "checking": 20,
-    "restoring": 8,
-}
+MOST = {"draining": 45, "empty": 4, "at work": 20, "rebooting": 6, "checking": 20, "restoring": 8}
 WORKED = "/root/worked"
 WORK = f"""---
 # What a user would do on an empty host: here, note that.
@@ -157,11 +150,7 @@ class Bed:
 
     def foreign(self) -> list[str]:
         """Modules at work on the hosts."""
-        return [
-            f"a module on {host.name}, process {pid}"
-            for host in self.lab.hosts.values()
-            for pid in modules(host)
-        ]
+        return [f"a module on {host.name}, process {pid}" for host in self.lab.hosts.values() for pid in modules(host)]
 
     def close(self) -> None:
         self._watcher.end()
@@ -172,10 +161,7 @@ class Bed:
         seen = self._watcher
         silent = [name for name in NAMES if not ticks(lab, name)]
         after = guests(lab)
-        where = {
-            name: [host.name for host in traces.up(lab) if name in traces.running(host)]
-            for name in NAMES
-        }
+        where = {name: [host.name for host in traces.up(lab) if name in traces.running(host)] for name in NAMES}
         panicked = grown(self._before, after, "panics")
         twice = [guest["name"] for guest in after["guests"] if guest["verdict"] == "twice"]
         faults["lost"] += [text for text in checked(after, MAY_STOP) if "twice" not in text]
@@ -185,9 +171,7 @@ class Bed:
         faults["twice"] += [f"{n} runs on {hosts}" for n, hosts in where.items() if len(hosts) > 1]
         faults["leftovers"] += leftovers(lab, self._roll())
         faults["rebooted_twice"] += [
-            f"{name} was rebooted {len(boots) - 1} times"
-            for name, boots in seen.boots.items()
-            if len(boots) > 2
+            f"{name} was rebooted {len(boots) - 1} times" for name, boots in seen.boots.items() if len(boots) > 2
         ]
         faults["redone"] += seen.redone
         if seen.most_out > 1:

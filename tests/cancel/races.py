@@ -22,19 +22,11 @@ from typing import Any
 from demo.plays import Command, watch
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run as rolls
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
-    ROLL_SPEC,
-    answer_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    RollRefused,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
-    RollLease,
-    system_clock,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
 from kubesim import Kubesim
 from kubesim.store import Change
 

@@ -97,10 +97,7 @@ def work(args: argparse.Namespace, name: str) -> int:
     if args.platform in ("", "lab"):
         outcomes += on_lab(name, cases(args, "lab", hosts.MOST))
     good = sum(outcome.judgement.ok for outcome in outcomes)
-    faults = " ".join(
-        f"{word}={sum(len(outcome.judgement.faults[word]) for outcome in outcomes)}"
-        for word in WORDS
-    )
+    faults = " ".join(f"{word}={sum(len(outcome.judgement.faults[word]) for outcome in outcomes)}" for word in WORDS)
     say(f"{PROG}: cases={len(outcomes)} ok={good} {faults}")
     return 0 if good == len(outcomes) else 1
 

@@ -31,14 +31,7 @@ HERE = Path(__file__).with_name("node")
 # How many times faster than real time: a migration of the second node takes some seconds.
 SCALE = 10
 # Events of a stage, at most: requests, where nobody cancels the roll.
-MOST = {
-    "draining": 180,
-    "empty": 3,
-    "at work": 30,
-    "rebooting": 10,
-    "checking": 50,
-    "restoring": 40,
-}
+MOST = {"draining": 180, "empty": 3, "at work": 30, "rebooting": 10, "checking": 50, "restoring": 40}
 ROLL = "virtops.maintenance/roll"
 # What may happen to each VM (see the counter), and how it is made.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -127,10 +120,7 @@ class Bed:
             "drain_allow_stop": True,
         }
         self._hosts = directory / "hosts.json"
-        found = plays.inventory(
-            ansible_connection="simulated_node",
-            ansible_python_interpreter=sys.executable,
-        )
+        found = plays.inventory(ansible_connection="simulated_node", ansible_python_interpreter=sys.executable)
         self._hosts.write_text(json.dumps(found), encoding="utf-8")
         self._work = directory / "work"
         self._env = {
@@ -178,16 +168,13 @@ class Bed:
         faults["twice"] += found.twice
         faults["leftovers"] += found.leftovers()
         faults["rebooted_twice"] += [
-            f"{node} was rebooted {len(boots) - 1} times"
-            for node, boots in found.boots.items()
-            if len(boots) > 2
+            f"{node} was rebooted {len(boots) - 1} times" for node, boots in found.boots.items() if len(boots) > 2
         ]
         faults["redone"] += found.redone
         work = self._work.read_text().split() if self._work.exists() else []
         if case.then == "again":
             judgement.wrong += [
-                f"{node} was rebooted {len(found.boots[node]) - 1} times, worked on "
-                f"{work.count(node)} times"
+                f"{node} was rebooted {len(found.boots[node]) - 1} times, worked on {work.count(node)} times"
                 for node in NODES
                 if len(found.boots[node]) < 2 or not work.count(node)
             ]

@@ -29,9 +29,7 @@ def _own() -> str:
     return f"{os.getpid()}/"
 
 
-def start(
-    way: str, mark: str, argv: Sequence[str], env: Mapping[str, str], folder: Path
-) -> Command:
+def start(way: str, mark: str, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> Command:
     """Start the command so that it can be cancelled that way. `mark`: its processes have it."""
     folder.mkdir(parents=True)
     if way == "container":

@@ -32,11 +32,7 @@ class Clean(Nodes):
     def _vm(self, name: str, node: str, **more: Any) -> Obj:
         space = self.dice.choice(SPACES)
         labels = {"app": name, "tier": "web", "kubevirt.io/nodeName": node}
-        spec, status, selector = (
-            self._spec(),
-            self._status(node),
-            {"kubevirt.io/schedulable": "true"},
-        )
+        spec, status, selector = (self._spec(), self._status(node), {"kubevirt.io/schedulable": "true"})
         if more.get("strategy"):
             spec["evictionStrategy"] = more["strategy"]
         self._wishes(spec, selector)
@@ -50,9 +46,7 @@ class Clean(Nodes):
             made = self.add("virtualmachines", name, space, vm)
             owner = [{"kind": "VirtualMachine", "name": name, "uid": made["metadata"]["uid"]}]
         body = {"spec": spec, "status": status}
-        vmi = self.add(
-            "virtualmachineinstances", name, space, body, labels=labels, ownerReferences=owner
-        )
+        vmi = self.add("virtualmachineinstances", name, space, body, labels=labels, ownerReferences=owner)
         self._pod(vmi, selector, node, "Running")
         if self.some(0.3):  # where it came from
             self._pod(vmi, selector, self.dice.choice(["n1", "n2"]), "Succeeded", migration="m-old")
@@ -62,9 +56,7 @@ class Clean(Nodes):
     def _spec(self) -> Obj:
         memory = self.dice.choice(["1Gi", "1536Mi", "2G", "1073741824"])
         cpu = self.dice.choice([{}, {"model": "host-model"}, {"model": "Haswell"}])
-        spec: Obj = {
-            "domain": {"memory": {"guest": memory}, "cpu": {"cores": 1, **cpu}, "resources": {}}
-        }
+        spec: Obj = {"domain": {"memory": {"guest": memory}, "cpu": {"cores": 1, **cpu}, "resources": {}}}
         if self.default_strategy and self.some(0.5):
             return spec  # the cluster's
         spec["evictionStrategy"] = self.dice.choice(["LiveMigrate", "LiveMigrateIfPossible"])
@@ -81,11 +73,7 @@ class Clean(Nodes):
             done = {"backupName": "nightly", "completed": True, "endTimestamp": STAMP.format(1)}
             status["changedBlockTracking"] = {"state": "Enabled", "backupStatus": done}
         if self.some(0.3):  # it has moved before
-            status["migrationState"] = {
-                "migrationUid": "gone",
-                "completed": True,
-                "endTimestamp": STAMP.format(1),
-            }
+            status["migrationState"] = {"migrationUid": "gone", "completed": True, "endTimestamp": STAMP.format(1)}
         return status
 
     def _wishes(self, spec: Obj, selector: dict[str, str]) -> None:
@@ -129,39 +117,21 @@ class Clean(Nodes):
         """Claims that are shared; with a small disk of no claim, KubeVirt says BlockMigration."""
         spec["volumes"] = [{"name": "root", "dataVolume": {"name": f"{name}-root"}}]
         modes = self.dice.choice([["ReadWriteMany"], ["ReadWriteOnce", "ReadWriteMany"]])
-        told = [
-            {
-                "name": "root",
-                "persistentVolumeClaimInfo": {"claimName": f"{name}-root", "accessModes": modes},
-            }
-        ]
+        told = [{"name": "root", "persistentVolumeClaimInfo": {"claimName": f"{name}-root", "accessModes": modes}}]
         if self.some(0.4):
             spec["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
-            told.append(
-                {
-                    "name": "data",
-                    "persistentVolumeClaimInfo": {"claimName": "data", "accessModes": modes},
-                }
-            )
+            told.append({"name": "data", "persistentVolumeClaimInfo": {"claimName": "data", "accessModes": modes}})
         status["migrationMethod"] = "LiveMigration"
         if self.some(0.5):
-            small = self.dice.choice(
-                [{"cloudInitNoCloud": {"userData": "x"}}, {"containerDisk": {"image": "i"}}]
-            )
+            small = self.dice.choice([{"cloudInitNoCloud": {"userData": "x"}}, {"containerDisk": {"image": "i"}}])
             spec["volumes"].append({"name": "small", **small})
             told.append({"name": "small"})
             status["migrationMethod"] = "BlockMigration"
         status["volumeStatus"] = told
 
-    def _pod(
-        self, vmi: Obj, selector: dict[str, str], node: str, phase: str, migration: str = ""
-    ) -> None:
+    def _pod(self, vmi: Obj, selector: dict[str, str], node: str, phase: str, migration: str = "") -> None:
         meta = vmi["metadata"]
-        labels = {
-            **meta["labels"],
-            "kubevirt.io": "virt-launcher",
-            "kubevirt.io/created-by": meta["uid"],
-        }
+        labels = {**meta["labels"], "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": meta["uid"]}
         if migration:
             labels["kubevirt.io/migrationJobUID"] = migration
         requests = {"cpu": "100m", "memory": self.dice.choice(["1400Mi", "2254857830"]), **KVM}
@@ -170,28 +140,14 @@ class Clean(Nodes):
             "nodeName": node,
             "nodeSelector": dict(selector),
             "tolerations": list(vmi["spec"]["tolerations"]),
-            "containers": [
-                {"name": "compute", "resources": {"requests": requests, "limits": dict(KVM)}}
-            ],
-            "initContainers": [
-                {"name": "log", "restartPolicy": "Always", "resources": {"requests": log}}
-            ],
+            "containers": [{"name": "compute", "resources": {"requests": requests, "limits": dict(KVM)}}],
+            "initContainers": [{"name": "log", "restartPolicy": "Always", "resources": {"requests": log}}],
         }
-        status = {
-            "phase": phase,
-            "conditions": [cond("Ready", "True" if phase == "Running" else "False")],
-        }
+        status = {"phase": phase, "conditions": [cond("Ready", "True" if phase == "Running" else "False")]}
         self.uids += 1
         name = f"virt-launcher-{meta['name']}-{self.uids}"
         body = {"spec": spec, "status": status}
-        self.add(
-            "pods",
-            name,
-            meta["namespace"],
-            body,
-            labels=labels,
-            annotations={"kubevirt.io/domain": meta["name"]},
-        )
+        self.add("pods", name, meta["namespace"], body, labels=labels, annotations={"kubevirt.io/domain": meta["name"]})
 
     def _migration(self, name: str, vmi: Obj, phase: str) -> None:
         entered = [{"phase": phase, "phaseTransitionTimestamp": STAMP.format(1)}]
@@ -206,10 +162,7 @@ class Clean(Nodes):
         kind = self.dice.choice(["stays", "moves", "ended", "pod"])
         name = f"other{number}"
         if kind == "pod":
-            pod = {
-                "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
-                "status": {"phase": "Running"},
-            }
+            pod = {"spec": {"nodeName": "n1", "containers": [{"name": "c"}]}, "status": {"phase": "Running"}}
             made = self.add("pods", name, "kube-system", pod, labels={"app": "dns"})
             owner = {"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
             made["metadata"]["ownerReferences"] = [owner]  # else the drain refuses it
@@ -221,33 +174,20 @@ class Clean(Nodes):
             vmi["status"]["phase"] = "Succeeded"
             vmi["status"]["nodeName"] = "n1"
             for pod in self.objects["pods"]:
-                if (
-                    pod["metadata"]["labels"].get("kubevirt.io/created-by")
-                    == vmi["metadata"]["uid"]
-                ):
+                if pod["metadata"]["labels"].get("kubevirt.io/created-by") == vmi["metadata"]["uid"]:
                     pod["status"]["phase"] = "Succeeded"
 
     # Quotas and budgets
 
     def _quotas(self, space: str) -> None:
         if self.some(0.5):
-            hard = {
-                "pods": "100",
-                "count/pods": "1k",
-                "requests.memory": "500Gi",
-                "limits.memory": "1Gi",
-            }
-            hard.update(
-                {"requests.cpu": "50", "requests.storage": "0", "persistentvolumeclaims": "0"}
-            )
+            hard = {"pods": "100", "count/pods": "1k", "requests.memory": "500Gi", "limits.memory": "1Gi"}
+            hard.update({"requests.cpu": "50", "requests.storage": "0", "persistentvolumeclaims": "0"})
             hard["requests.devices.kubevirt.io/kvm"] = self.dice.choice(["50", "1e2"])
             quota: Obj = {"spec": {"hard": hard}}
             if self.some(0.7):
                 used = dict.fromkeys(hard, "0")
-                quota["status"] = {
-                    "hard": dict(hard),
-                    "used": {**used, "pods": "20", "limits.memory": "1Gi"},
-                }
+                quota["status"] = {"hard": dict(hard), "used": {**used, "pods": "20", "limits.memory": "1Gi"}}
             self.add("resourcequotas", "roomy", space, quota)
         for name, scope in (
             ("jobs", {"scopes": ["Terminating"]}),
@@ -269,12 +209,7 @@ class Clean(Nodes):
             self.add("poddisruptionbudgets", "web", space, body)
         if self.some(0.5):
             spec = {"selector": {"matchLabels": {"app": "dns"}}, "maxUnavailable": 1}
-            self.add(
-                "poddisruptionbudgets",
-                "dns",
-                space,
-                {"spec": spec, "status": {"disruptionsAllowed": 0}},
-            )
+            self.add("poddisruptionbudgets", "dns", space, {"spec": spec, "status": {"disruptionsAllowed": 0}})
         if self.some(0.3):
             self.add("poddisruptionbudgets", "nothing", space, {"spec": {"minAvailable": "100%"}})
 
@@ -284,9 +219,5 @@ def expr(key: str, operator: str, *values: str) -> Obj:
 
 
 def selected(scope: str, operator: str, *values: str) -> Obj:
-    found = {
-        "scopeName": scope,
-        "operator": operator,
-        **({"values": list(values)} if values else {}),
-    }
+    found = {"scopeName": scope, "operator": operator, **({"values": list(values)} if values else {})}
     return {"scopeSelector": {"matchExpressions": [found]}}

@@ -114,9 +114,7 @@ class Fleet:
         dice = self.dice
         says = dice.choice(["", "<evictionStrategy>LiveMigrate</evictionStrategy>"])
         if dice.random() < 0.3:
-            says += dice.choice(
-                ["<nodeSelector>zone=a</nodeSelector>", "<affinity>zone In a|b</affinity>"]
-            )
+            says += dice.choice(["<nodeSelector>zone=a</nodeSelector>", "<affinity>zone In a|b</affinity>"])
         if self.tainted:
             says += "<tolerations>dedicated=db:NoSchedule</tolerations>"
         self._ours = f"<vm xmlns='{NAMESPACE}'>{says}</vm>"

@@ -56,12 +56,7 @@ class Nodes:
             "targetDeploymentID": "d1",
             "conditions": [cond("Available", "True"), cond("Degraded", "False")],
         }
-        self.add(
-            "kubevirts",
-            "kubevirt",
-            "kubevirt",
-            {"spec": {"configuration": config}, "status": status},
-        )
+        self.add("kubevirts", "kubevirt", "kubevirt", {"spec": {"configuration": config}, "status": status})
 
     def _nodes(self) -> None:
         self._node("n1")
@@ -90,24 +85,13 @@ class Nodes:
             taints.append({"key": "busy", "effect": "PreferNoSchedule"})
         room = self.dice.choice(["64Gi", "67108864Ki", "68719476736", "64e9", "70G"])
         cpu = self.dice.choice(["64", "63500m"])
-        allocatable = {
-            "cpu": cpu,
-            "memory": room,
-            "pods": "110",
-            "ephemeral-storage": "95551679124",
-        }
+        allocatable = {"cpu": cpu, "memory": room, "pods": "110", "ephemeral-storage": "95551679124"}
         allocatable.update(dict.fromkeys(KVM, "1k"), **{"hugepages-2Mi": "0"})
         notes = {"kubevirt.io/heartbeat": STAMP.format(self.dice.randint(0, 59))}
         if self.some(0.2):  # another tool has been here, and is done
             done = "drain-rendered-1"
             mco = "machineconfiguration.openshift.io"
-            notes.update(
-                {
-                    f"{mco}/desiredDrain": done,
-                    f"{mco}/lastAppliedDrain": done,
-                    f"{mco}/state": "Done",
-                }
-            )
+            notes.update({f"{mco}/desiredDrain": done, f"{mco}/lastAppliedDrain": done, f"{mco}/state": "Done"})
         obj = {
             "spec": {"taints": taints, **spec},
             "status": {
@@ -124,16 +108,12 @@ class Nodes:
         kind = self.dice.choice(ODD)
         if kind == "cordoned":
             spec["unschedulable"] = True
-            spec["taints"].append(
-                {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-            )
+            spec["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
         elif kind == "down":
             status["conditions"] = [cond("Ready", "Unknown")]
             node["metadata"]["annotations"]["kubevirt.io/heartbeat"] = "2025-12-31T00:00:00Z"
         elif kind == "tainted":
-            spec["taints"].append(
-                {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
-            )
+            spec["taints"].append({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
         elif kind == "old":
             for label in [key for key in labels if key.startswith(("cpu-", "host-model"))]:
                 del labels[label]

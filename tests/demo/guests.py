@@ -12,8 +12,7 @@ from lab import GuestSpec, Lab
 
 # A directory of the host in the guest: such a VM cannot migrate, but it can start elsewhere.
 SHARED_FOLDER = (
-    "<filesystem type='mount' accessmode='passthrough'>"
-    "<source dir='/var/tmp'/><target dir='share'/></filesystem>"
+    "<filesystem type='mount' accessmode='passthrough'><source dir='/var/tmp'/><target dir='share'/></filesystem>"
 )
 
 

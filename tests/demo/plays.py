@@ -94,9 +94,7 @@ class Command:
                     self.kill()
                     raise TimeoutError(f"{self.argv[-1]}: not over after {timeout:.0f} s")
                 time.sleep(0.05)
-        return Ended(
-            self.process.returncode, self.text, time.monotonic() - self.began, self._read()
-        )
+        return Ended(self.process.returncode, self.text, time.monotonic() - self.began, self._read())
 
     def _read(self) -> list[dict[str, Any]]:
         """What its drains returned, where something noted that."""
@@ -182,9 +180,7 @@ def run(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> E
     return watch(Play(lab, playbook, variables, *words))
 
 
-def watch(
-    play: Command, show: Callable[[str], None] | None = None, timeout: float = PATIENCE
-) -> Ended:
+def watch(play: Command, show: Callable[[str], None] | None = None, timeout: float = PATIENCE) -> Ended:
     """Wait for it; whatever ends the waiting ends the play too."""
     try:
         return play.wait(timeout, show)

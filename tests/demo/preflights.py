@@ -29,16 +29,10 @@ class Seen:
 
     def of(self, code: str) -> list[tuple[str, str, str]]:
         """(subject, severity, message) of each finding with this code."""
-        return [
-            (row["subject"], row["severity"], row["message"])
-            for row in self.findings
-            if row["code"] == code
-        ]
+        return [(row["subject"], row["severity"], row["message"]) for row in self.findings if row["code"] == code]
 
 
-def look(
-    lab: Lab, node: str, asked: Mapping[str, Mapping[str, Any]], state: str = ""
-) -> dict[str, Seen]:
+def look(lab: Lab, node: str, asked: Mapping[str, Mapping[str, Any]], state: str = "") -> dict[str, Seen]:
     """A name -> options, for each. `state`: virt_drain brings the host there before, and back
     to active afterwards."""
     folder = lab.paths.logs / "preflights"
@@ -53,10 +47,7 @@ def look(
         told = "{{ found.findings | to_json }}"
         tasks += [
             {"virtops.maintenance.virt_preflight": {**where, **options}, "register": "found"},
-            {
-                "ansible.builtin.copy": {"content": told, "dest": str(found), "mode": "0600"},
-                "delegate_to": "localhost",
-            },
+            {"ansible.builtin.copy": {"content": told, "dest": str(found), "mode": "0600"}, "delegate_to": "localhost"},
         ]
     if state:
         tasks.append({"virtops.maintenance.virt_drain": {**where, "state": "active"}})
@@ -70,12 +61,7 @@ def look(
 
 def _hosts(lab: Lab, node: str) -> dict[str, Any]:
     others = peers(lab, node)
-    return {
-        "node": node,
-        "memory": lab.host(node).memory_mib,
-        "peers": others,
-        "slots_on": others[0]["name"],
-    }
+    return {"node": node, "memory": lab.host(node).memory_mib, "peers": others, "slots_on": others[0]["name"]}
 
 
 def peers(lab: Lab, node: str, memory: int = 0) -> list[dict[str, Any]]:

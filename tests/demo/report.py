@@ -61,15 +61,11 @@ def said(runs: Mapping[str, Ended]) -> dict[str, list[dict[str, Any]]]:
             for row in result.get("vms", []):
                 words = {key: row.get(key) for key in WORDS}
                 phase = result.get("phase")
-                out.setdefault(row["name"], []).append(
-                    {"run": name, "host": result["host"], "host_is": phase, **words}
-                )
+                out.setdefault(row["name"], []).append({"run": name, "host": result["host"], "host_is": phase, **words})
     return out
 
 
-def disagreements(
-    report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]]
-) -> list[str]:
+def disagreements(report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     """Where the playbooks' word is not what the raw log shows."""
     out = []
     for guest in report["guests"]:
@@ -95,9 +91,7 @@ def announced_stops(words: Mapping[str, list[dict[str, Any]]]) -> set[str]:
     return {name for name, rows in words.items() if any(r["verdict"] in STOPPED for r in rows)}
 
 
-def write(
-    report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]], **more: Any
-) -> None:
+def write(report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]], **more: Any) -> None:
     """Each VM: the checker's verdict and what was said of it."""
     FILE.parent.mkdir(parents=True, exist_ok=True)
     vms = [{**guest, "said": words.get(guest["name"], [])} for guest in report["guests"]]

@@ -75,11 +75,7 @@ def _interrupted(number: int, _frame: FrameType | None) -> None:
 
 def _play(lab: Lab, playbook: str, variables: Mapping[str, Any], kill_in: str = "") -> plays.Ended:
     """`kill_in`: ansible-playbook is killed while the VMs of this host move."""
-    play, screen, middle = (
-        plays.Play(lab, playbook, variables),
-        Screen(),
-        plays.MiddleOfDrain(kill_in),
-    )
+    play, screen, middle = (plays.Play(lab, playbook, variables), Screen(), plays.MiddleOfDrain(kill_in))
 
     def show(line: str) -> None:
         screen.show(line)
@@ -141,16 +137,9 @@ def roll(lab: Lab) -> tuple[dict[str, plays.Ended], list[str]]:
 def left_behind(lab: Lab) -> list[str]:
     """What must be as it was before: definitions, autostart; and nothing of ours stays."""
     wrong = [f"left behind: {name}" for name in traces.claims(lab) + traces.marked(lab)]
-    wrong += [
-        f"{host.name} is still cordoned"
-        for host in lab.hosts.values()
-        if "cordon" in traces.volumes(host)
-    ]
+    wrong += [f"{host.name} is still cordoned" for host in lab.hosts.values() if "cordon" in traces.volumes(host)]
     specs = [spec for specs in guests.guests().values() for spec in specs]
-    places = {
-        spec.name: [h for h in lab.hosts.values() if spec.name in traces.defined(h)]
-        for spec in specs
-    }
+    places = {spec.name: [h for h in lab.hosts.values() if spec.name in traces.defined(h)] for spec in specs}
     for spec in specs:
         hosts = places[spec.name]
         if len(hosts) != 1:

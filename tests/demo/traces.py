@@ -34,12 +34,7 @@ def volumes(host: Host) -> list[str]:
 
 def claims(lab: Lab) -> list[str]:
     """Reservations and slots that stand, as host:name."""
-    return [
-        f"{host.name}:{name}"
-        for host in up(lab)
-        for name in volumes(host)
-        if name.startswith(("resv.", "slot."))
-    ]
+    return [f"{host.name}:{name}" for host in up(lab) for name in volumes(host) if name.startswith(("resv.", "slot."))]
 
 
 def running(host: Host) -> list[str]:

@@ -100,11 +100,7 @@ class Counter:
     def end(self) -> None:
         """What must hold when all is over."""
         for name in self.declared:
-            here = [
-                o
-                for (k, _space, n), o in self.objects.items()
-                if k == "VirtualMachineInstance" and n == name
-            ]
+            here = [o for (k, _space, n), o in self.objects.items() if k == "VirtualMachineInstance" and n == name]
             if not here or here[0].get("status", {}).get("phase") != "Running":
                 self.surprises.append(f"{name} does not run at the end")
 

@@ -135,11 +135,7 @@ class Plays:
         extra = json.dumps(variables)
         command = [tool, "-i", str(self._inventory), f"virtops.maintenance.{name}", "-e", extra]
         process = subprocess.Popen(
-            command,
-            env=self._environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            command, env=self._environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         lines, middle = [], MiddleOfDrain(kill_in)
         for line in process.stdout or ():
@@ -172,11 +168,7 @@ def blocked_first(plays: Plays, cluster: Remote) -> list[str]:
 
 def roll(plays: Plays) -> list[str]:
     say("-- the roll over n1, n2 and n3; stops are allowed where needed")
-    words = {
-        "maintenance_hosts": ",".join(ROLL),
-        "maintenance_reboot": False,
-        "drain_allow_stop": True,
-    }
+    words = {"maintenance_hosts": ",".join(ROLL), "maintenance_reboot": False, "drain_allow_stop": True}
     code, _text = plays.run("rolling_maintenance", kill_in="n2", **words)
     wrong = [] if code == -signal.SIGKILL else ["the roll was over before it was killed"]
     say("-- ansible-playbook was killed while n2 was drained; the same command again")
@@ -188,10 +180,7 @@ def count(directory: Path, declaration: Path) -> dict[str, Any]:
     """By a program of its own, from the log alone."""
     tool, log = HERE / "counter.py", directory / "changes.jsonl"
     done = subprocess.run(
-        [sys.executable, "-I", str(tool), str(log), str(declaration)],
-        text=True,
-        stdout=subprocess.PIPE,
-        check=False,
+        [sys.executable, "-I", str(tool), str(log), str(declaration)], text=True, stdout=subprocess.PIPE, check=False
     )
     *said, last = done.stdout.splitlines()
     for text in said:

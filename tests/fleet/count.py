@@ -65,9 +65,7 @@ class Count:
         numbers = " ".join(f"{key}={len(getattr(self, key))}" for key in keys)
         return f"test-fleet: {numbers} wall_s={wall_s:.0f}"
 
-    def wrong(
-        self, hosts: int, dead: Iterable[str], drained: Iterable[str], doomed: Mapping[str, str]
-    ) -> list[str]:
+    def wrong(self, hosts: int, dead: Iterable[str], drained: Iterable[str], doomed: Mapping[str, str]) -> list[str]:
         """Where a number, or what it is made of, is not as it has to be."""
         out = [f"lost: {text}" for text in self.lost] + [f"twice: {text}" for text in self.twice]
         out += [f"left behind: {text}" for text in self.leftovers] + self.hurt
@@ -130,9 +128,7 @@ def _drained(records: list[Record]) -> list[str]:
     return sorted(host for host, word in state.items() if word == RESTORED)
 
 
-def _judge(
-    out: Count, guest: Mapping[str, Any], records: list[Record], ends: Mapping[str, float]
-) -> None:
+def _judge(out: Count, guest: Mapping[str, Any], records: list[Record], ends: Mapping[str, float]) -> None:
     name, verdict = guest["name"], guest["verdict"]
     if verdict == "twice":
         out.twice.append(f"{name}: {guest['reasons']}")
@@ -150,9 +146,7 @@ def _judge(
         out.panicked.append(f"{name}: {guest['panics'][0]}")
 
 
-def _died_with(
-    guest: Mapping[str, Any], records: list[Record], ends: Mapping[str, float]
-) -> str | None:
+def _died_with(guest: Mapping[str, Any], records: list[Record], ends: Mapping[str, float]) -> str | None:
     """The host with which the guest died; None if it was lost otherwise."""
     if guest["ticks"] == 0 or len(guest["reasons"]) != 1 or guest["panics"]:
         return None

@@ -76,9 +76,7 @@ def _die_amid(lab: Lab, which: Scene, say: Say) -> tuple[plays.Play, plays.Play]
     return first, dying
 
 
-def _until_under_way(
-    lab: Lab, guest: tuple[str, GuestSpec], play: plays.Play, target: str = ""
-) -> None:
+def _until_under_way(lab: Lab, guest: tuple[str, GuestSpec], play: plays.Play, target: str = "") -> None:
     """Wait until the guest's memory goes to another host (to `target`, if given)."""
     source, spec = guest
 

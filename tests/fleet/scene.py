@@ -79,10 +79,7 @@ LARGE = Scene(
     ),
 )
 SMALL = Scene(
-    6,
-    "host-b",
-    ("host-c",),
-    (LEAVING, STUCK, BIG, ("host-c", GuestSpec("shared-c", disks=[("shared", 16)]))),
+    6, "host-b", ("host-c",), (LEAVING, STUCK, BIG, ("host-c", GuestSpec("shared-c", disks=[("shared", 16)])))
 )
 
 

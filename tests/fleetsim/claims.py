@@ -13,26 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims import (
-    admission,
-    owners,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Reservation,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims import admission, owners
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 from .fleet import Fleet
 from .machines import Machine

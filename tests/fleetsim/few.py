@@ -8,32 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.which_hosts import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.which_hosts import (
     LastRead,
     last_read,
     to_read,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Observation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    Policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    Slice,
-    SliceEnd,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 from .fleet import Fleet

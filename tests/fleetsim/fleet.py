@@ -20,10 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Outcome,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 from .machines import Domain, Fate, Machine, Move, Stage
 
@@ -243,9 +240,7 @@ class Fleet:
         here, there = source.domains[move.vm], target.domains[move.vm]
         there.state, there.persistent, there.off_at = State.RUNNING, here.persistent, None
         if move.fate.leftover and here.persistent:
-            source.domains[move.vm] = replace(
-                here, state=State.SHUTOFF, autostart=False, off_at=None
-            )
+            source.domains[move.vm] = replace(here, state=State.SHUTOFF, autostart=False, off_at=None)
         else:
             del source.domains[move.vm]
         self._end(move, None)

@@ -20,14 +20,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Reservation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 
 class Stage(str, Enum):

@@ -15,28 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Node,
     Observation,
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    MigrationSettings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Attempt,
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt, NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import WALL
 
 from .claims import ModelClaims
@@ -159,9 +147,7 @@ class ModelPlatform:
             obs.nodes[name] = read_node(self.fleet, machine, OURS)
             seen[name] = self._read_domains(machine, obs)
         wanted.update(obs.vms)
-        taken = {
-            s for name in self.quorum_hosts if name in seen for s in self.fleet.machines[name].slots
-        }
+        taken = {s for name in self.quorum_hosts if name in seen for s in self.fleet.machines[name].slots}
         obs.cluster_in_flight = len({vm for vm, _owner in taken})
         obs.slots_of = Counter(owner for _vm, owner in taken)
         for name, domains in seen.items():
@@ -186,9 +172,7 @@ class ModelPlatform:
             for uuid, copy in copies.items():
                 copy.spec = replace(copy.spec, job=jobs[uuid])
             return copies
-        obs.unsent = frozenset(
-            u for u, d in machine.domains.items() if (d.asked_at or 0.0) > self.fleet.clock
-        )
+        obs.unsent = frozenset(u for u, d in machine.domains.items() if (d.asked_at or 0.0) > self.fleet.clock)
         for uuid, domain in machine.domains.items():
             obs.vms[uuid] = replace(
                 domain.spec,
@@ -255,9 +239,7 @@ class ModelPlatform:
         if not self.can_reach(action.target):
             return Finding(Reason.PeerUnreachable, action.target)
         if not self._claims.stands(action):
-            return Finding(
-                Reason.NoTargetWithCapacity, f"The claim on {action.target} was taken away."
-            )
+            return Finding(Reason.NoTargetWithCapacity, f"The claim on {action.target} was taken away.")
         fate = self.fleet.fate(action.vm, action.attempt)
         settings = action.settings or MigrationSettings()
         move = Move(action.vm, self.node, action.target, action.attempt, settings, fate)

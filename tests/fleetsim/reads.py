@@ -7,10 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims import admission
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Node,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node, State
 
 from .fleet import Fleet
 from .machines import Machine

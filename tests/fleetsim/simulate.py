@@ -13,27 +13,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    NodePhase,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Node,
     Observation,
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Platform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    Slice,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 from .fleet import MIB, Fleet
@@ -139,14 +128,10 @@ def _forecast(outcome: Slice, times: _Times, duration: float) -> Forecast:
                 finding=entry.finding,
             )
         )
-    return Forecast(
-        outcome.record.node, outcome.phase, duration, tuple(rows), tuple(outcome.findings)
-    )
+    return Forecast(outcome.record.node, outcome.phase, duration, tuple(rows), tuple(outcome.findings))
 
 
-def build(
-    obs: Observation, node: str, policy: Policy, link: float, dirty: Mapping[str, float]
-) -> Fleet:
+def build(obs: Observation, node: str, policy: Policy, link: float, dirty: Mapping[str, float]) -> Fleet:
     """A fleet as it was observed: the VMs of `node` one by one, all others as sums."""
     fleet = Fleet([_machine(n, link) for n in obs.nodes.values()])
     fleet.clock = max(1.0, obs.now)

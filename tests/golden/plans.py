@@ -18,9 +18,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    OnNotMigratable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
@@ -28,9 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Policy,
     Profile,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
-    text as plan_text,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.transfers import Speeds
@@ -73,17 +69,14 @@ def mib(text: str) -> int:
 
 def request(raw: dict[str, Any]) -> Any:
     """The cluster in the core's words."""
-    hosts = [
-        {**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]
-    ]
+    hosts = [{**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]]
     vms = [{**v, "memory_mib": mib(v["memory"])} for v in raw["vms"]]
     policy = Policy(
         on_not_migratable=OnNotMigratable(raw.get("on_not_migratable", "block")),
         allow_stop=raw.get("allow_stop", False),
         limits=Limits(**raw.get("limits", {})),
         placement_policy=PlacementPolicy(
-            Profile(raw.get("placement_profile", "LowNodeUtilization")),
-            raw.get("anti_affinity") == "required",
+            Profile(raw.get("placement_profile", "LowNodeUtilization")), raw.get("anti_affinity") == "required"
         ),
         migration=MigrationSettings(**raw.get("migration", {})),
     )
@@ -110,11 +103,7 @@ def render(raw: dict[str, Any]) -> str:
                 "spare_gib": step["spare_mib"] // 1024,
                 "largest": f"{step['largest_mib'] // 1024} GiB on {step['largest_on']}",
                 "moves": [_line(move) for move in step["moves"]],
-                **(
-                    {"fits_if": [_owned(move) for move in step["fits_if"]]}
-                    if step["fits_if"]
-                    else {}
-                ),
+                **({"fits_if": [_owned(move) for move in step["fits_if"]]} if step["fits_if"] else {}),
             }
             for step in plan["steps"]
         ],

@@ -18,9 +18,7 @@ SLOW = 8  # Mbit/s: there is a minute in which to see that a migration has begun
 
 
 @contextmanager
-def held(
-    lab: Lab, source: str, names: list[str], begin: Callable[[], plays.Play]
-) -> Iterator[plays.Play]:
+def held(lab: Lab, source: str, names: list[str], begin: Callable[[], plays.Play]) -> Iterator[plays.Play]:
     """Begin a play, and hold its migrations once the memory of each of these VMs goes over.
 
     The links are as they were then. `lab.let_go` before its end is waited for; at the end of the

@@ -38,9 +38,7 @@ def until(client, uuids):
 
 def on(lab: Lab, host: str, code: str, **values: Any) -> Any:
     """Run Python on a host; what it leaves in `result`."""
-    text = PRELUDE + "".join(
-        f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items()
-    )
+    text = PRELUDE + "".join(f"{k} = json.loads({json.dumps(json.dumps(v))})\n" for k, v in values.items())
     text += code + "\nprint(json.dumps(result))\n"
     done = lab.host(host).exec(["/usr/bin/python3", "-"], stdin=text)
     return json.loads(done.stdout.splitlines()[-1])

@@ -41,9 +41,7 @@ def lab() -> Iterator[Lab]:
 def test_without_the_binding_of_libvirt(lab: Lab) -> None:
     """A Python that does not look where the distribution puts its packages."""
     python = "/run/python-without-packages"
-    lab.host("host-a").exec(
-        f"printf '#!/bin/sh\\nexec /usr/bin/python3 -S \"$@\"\\n' > {python}; chmod +x {python}"
-    )
+    lab.host("host-a").exec(f"printf '#!/bin/sh\\nexec /usr/bin/python3 -S \"$@\"\\n' > {python}; chmod +x {python}")
     said = refused(lab, "drain", {"ansible_python_interpreter": python})
     assert "LibvirtMissing" in said or "python3-libvirt" in said, said
 
@@ -59,12 +57,8 @@ def alone(lab: Lab, folder: Path, module: str, **options: Any) -> str:
     return str(book)
 
 
-@pytest.mark.parametrize(
-    ("module", "options"), [("virt_drain", {}), ("virt_migration", {"name": "web"})]
-)
-def test_a_peer_that_does_not_answer(
-    lab: Lab, tmp_path: Path, module: str, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("module", "options"), [("virt_drain", {}), ("virt_migration", {"name": "web"})])
+def test_a_peer_that_does_not_answer(lab: Lab, tmp_path: Path, module: str, options: dict[str, Any]) -> None:
     """The module alone: no preflight has looked before."""
     gone = [{"name": "host-b", "uri": "qemu+tls://no-such-host/system"}]
     said = refused(lab, alone(lab, tmp_path, module, peers=gone, **options), {})

@@ -101,9 +101,7 @@ def test_a_restore_removes_what_its_host_holds_when_the_record_is_gone(lab: Lab)
     assert traces.running(source) == NAMES
 
 
-def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there(
-    lab: Lab,
-) -> None:
+def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there(lab: Lab) -> None:
     die(lab)
     left = traces.claims(lab)
     targets = {place.split(":")[0] for place in left if ":resv." in place}

@@ -32,9 +32,7 @@ def lab(shared: Callable[[int], Lab]) -> Lab:
     return lab
 
 
-def module(
-    lab: Lab, folder: Path, called: str, *, check: bool = False, **options: Any
-) -> dict[str, Any]:
+def module(lab: Lab, folder: Path, called: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
     """Call a module on host-a, without the roles; what it returned."""
     hosts = [lab.host(f"host-{letter}") for letter in "bc"]
     peers = [{"name": h.name, "uri": h.peer_uri, "memory": h.memory_mib} for h in hosts]
@@ -72,9 +70,7 @@ def test_the_dead_host_as_the_named_target_is_refused_at_once(lab: Lab, tmp_path
     assert traces.running(lab.host("host-a")) == sorted(GUESTS)
 
 
-def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(lab: Lab, tmp_path: Path) -> None:
     check = module(lab, tmp_path, "virt_drain", check=True)
     assert {act["target"] for act in check["planned"] if act["do"] == "migrate"} == {"host-b"}
     told = module(lab, tmp_path, "virt_drain")
@@ -84,9 +80,7 @@ def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(
     assert traces.running(lab.host("host-b")) == sorted(GUESTS)
 
 
-def test_what_moved_to_a_host_that_dies_then_is_named_and_never_certified(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_what_moved_to_a_host_that_dies_then_is_named_and_never_certified(lab: Lab, tmp_path: Path) -> None:
     """host-b loses its cable: its guests run on, and nobody can say so."""
     lab.unplug("host-b")
     try:

@@ -99,21 +99,13 @@ def test_what_is_missing_on_either_end_is_named_before_anything_moves(lab: Lab) 
     assert traces.snapshot(lab) == before
     text = " ".join(ended.text.split())
     assert "QEMUCertificatesMissing host host-a: Not in /etc/pki/qemu: client-key.pem." in text
-    assert (
-        "QEMUCertificatesMissing host host-b: Not in /etc/pki/other: server-cert.pem,"
-        " server-key.pem." in text
-    )
+    assert "QEMUCertificatesMissing host host-b: Not in /etc/pki/other: server-cert.pem, server-key.pem." in text
 
 
 def test_memory_in_the_clear_is_reported_and_encrypted_memory_is_not(lab: Lab) -> None:
     agree = [{"name": h, "clock": 0.1, "tls_dir": PKI} for h in lab.hosts]
     found = preflights.look(
-        lab,
-        "host-a",
-        {
-            "clear": {"measured": agree},
-            "encrypted": {"measured": agree, "migration": {"tls": True}},
-        },
+        lab, "host-a", {"clear": {"measured": agree}, "encrypted": {"measured": agree, "migration": {"tls": True}}}
     )
     ((subject, severity, message),) = found["clear"].of("MigrationInTheClear")
     assert (subject, severity) == ("node host-a", "warning")

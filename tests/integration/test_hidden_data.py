@@ -84,23 +84,11 @@ class Place:
         outside = f"name='{gate}' port='{PORT}'"
         chain = base(f"{IMAGES}/based.raw")
         named = file(f"{IMAGES}/named.qcow2", "qcow2", base(f"{IMAGES}/named.raw"))
-        copied = file(f"{IMAGES}/copied.qcow2", "qcow2") + volume(
-            "default", "copied-b.qcow2", "vdb"
-        )
+        copied = file(f"{IMAGES}/copied.qcow2", "qcow2") + volume("default", "copied-b.qcow2", "vdb")
         return [
-            GuestSpec(
-                "based",
-                disks=GIVEN,
-                disk_ms=SLOWLY,
-                devices_xml=nbd(outside, "vda", "based", "qcow2", chain),
-            ),
+            GuestSpec("based", disks=GIVEN, disk_ms=SLOWLY, devices_xml=nbd(outside, "vda", "based", "qcow2", chain)),
             GuestSpec("served", disks=GIVEN * 4, devices_xml=served),
-            GuestSpec(
-                "pooled",
-                disks=GIVEN,
-                disk_ms=SLOWLY,
-                devices_xml=volume("both", "pooled.qcow2", "vda"),
-            ),
+            GuestSpec("pooled", disks=GIVEN, disk_ms=SLOWLY, devices_xml=volume("both", "pooled.qcow2", "vda")),
             GuestSpec("named", disks=GIVEN, devices_xml=named),
             GuestSpec("inway", disks=[("local", 1)]),
             GuestSpec("declared", disks=GIVEN, devices_xml=file(f"{self.shared}/declared.raw")),
@@ -119,9 +107,7 @@ def _images(place: Place) -> None:
         _serve(host, f"{IMAGES}/ip.raw", "-b 127.0.0.2 -p 10900")
         _serve(host, f"{IMAGES}/alias.raw", "-b 127.0.0.3 -p 10900")
         _serve(host, f"{IMAGES}/socket.raw", "-k /run/nbd.sock")
-        pool = (
-            f"<pool type='dir'><name>both</name><target><path>{place.shared}</path></target></pool>"
-        )
+        pool = f"<pool type='dir'><name>both</name><target><path>{place.shared}</path></target></pool>"
         host.virsh("pool-create", "/dev/stdin", stdin=pool)
     a = lab.host("host-a")
     _serve(a, f"{IMAGES}/own.raw", f"-b {a.address} -p 10902")
@@ -210,13 +196,7 @@ CASES = (
         (r"127\.0\.0\.2", ALIAS, "which is this host itself", "/run/nbd.sock"),
         foreign=("vda", "vdb", "vdd"),
     ),
-    Case(
-        "pooled",
-        DISKS,
-        (r"pooled.raw, which is on this host alone",),
-        foreign=("vda",),
-        flags=("UNSAFE",),
-    ),
+    Case("pooled", DISKS, (r"pooled.raw, which is on this host alone",), foreign=("vda",), flags=("UNSAFE",)),
     Case(
         "named",
         DISKS,
@@ -244,9 +224,7 @@ def test_it_is_known_before_anything_moves(place: Place, seen: Seen, case: Case)
         assert case.guest in traces.running(lab.host("host-a"))
         return
     assert answer == ""
-    wrong = [
-        disk for disk in case.foreign if not wait_for(lambda d=disk: _foreign(lab, case.guest, d))
-    ]
+    wrong = [disk for disk in case.foreign if not wait_for(lambda d=disk: _foreign(lab, case.guest, d))]
     assert wrong == []
 
 

@@ -97,9 +97,7 @@ def test_moves_and_writes_the_outcome(lab: Lab, guest: Callable[..., dict[str, A
     lab.wait_ticking(["keeps", "passing"])
 
 
-def test_the_unsafe_flag_is_never_set_and_the_refusal_told(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_the_unsafe_flag_is_never_set_and_the_refusal_told(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     order = guest("local", disks=[("local", 16)])
     told = on(lab, "host-a", MOVE, orders=[order])[0]
     assert not told["ok"]
@@ -126,9 +124,7 @@ def test_a_local_disk_is_copied_and_nothing_is_left_when_that_fails(
     lab.wait_ticking(["copied"])
 
 
-def test_a_strangers_file_is_not_written_over(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_strangers_file_is_not_written_over(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     order = {**guest("clash", disks=[("local", 16)]), "method": "BlockMigration"}
     lab.host("host-b").virsh("vol-create-as", "default", "clash-vda.qcow2", "1M")
     try:
@@ -140,9 +136,7 @@ def test_a_strangers_file_is_not_written_over(
 
 
 @pytest.mark.full
-def test_what_a_killed_holder_did_not_note_is_noted_later(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_what_a_killed_holder_did_not_note_is_noted_later(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     """Killed as the VM left: the file that stays. Killed as it made a volume: that volume."""
     there = {**guest("orphan", disks=[("local", 16)]), "method": "BlockMigration"}
     back = {**there, "node": "host-b", "target": "host-a", "target_uri": "qemu+tls://host-a/system"}
@@ -161,11 +155,7 @@ def test_what_a_killed_holder_did_not_note_is_noted_later(
     )
     told = on(lab, "host-a", MOVE, orders=[there])[0]
     assert told["ok"], told["message"]
-    unnoted = (
-        "conn = open_connection('qemu:///system')\n"
-        "copied_disks.note_copies_left(conn, uuid, [path])\n"
-        "result = 0"
-    )
+    unnoted = "conn = open_connection('qemu:///system')\ncopied_disks.note_copies_left(conn, uuid, [path])\nresult = 0"
     on(lab, "host-a", unnoted, **notes)
     told = on(lab, "host-b", MOVE, orders=[back])[0]
     assert told["reason"] == "DisksNotLiveMigratable", told
@@ -203,9 +193,7 @@ def test_a_disk_that_was_left_is_replaced_unless_it_is_another_one_by_now(
     lab.wait_ticking(["returns"])
 
 
-def test_an_abort_leaves_the_vm_at_the_source(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_an_abort_leaves_the_vm_at_the_source(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     order = guest("stays", memory_mib=256, fill_mib=160)
     for host in lab.hosts:
         lab.shape(host, 60)
@@ -248,16 +236,10 @@ result = until(client, [order["uuid"]])[order["uuid"]]
 
 @pytest.mark.full
 @pytest.mark.parametrize("measure", ["abort", "pause", "post_copy"])
-def test_a_deadline_is_enforced(
-    lab: Lab, guest: Callable[..., dict[str, Any]], measure: str
-) -> None:
+def test_a_deadline_is_enforced(lab: Lab, guest: Callable[..., dict[str, Any]], measure: str) -> None:
     """Its migration is held until the policy's measure comes, which the deadline brings."""
     order = guest("late", memory_mib=256, fill_mib=64)
-    order["settings"] = {
-        "completion_timeout_per_gib": 15,
-        "on_timeout": measure,
-        "post_copy": measure == "post_copy",
-    }
+    order["settings"] = {"completion_timeout_per_gib": 15, "on_timeout": measure, "post_copy": measure == "post_copy"}
     for host in lab.hosts:
         lab.shape(host, 80)
     mode = {"pause": "Paused", "post_copy": "PostCopy"}.get(measure, "")
@@ -273,9 +255,7 @@ def test_a_deadline_is_enforced(
 
 
 @pytest.mark.full
-def test_killed_holder_is_followed_by_one_that_watches(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_killed_holder_is_followed_by_one_that_watches(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     orders = [guest(f"orphan{i}", memory_mib=192, fill_mib=100) for i in range(3)]
     for host in lab.hosts:
         lab.shape(host, 200)
@@ -321,10 +301,7 @@ def test_a_vm_that_a_killed_holder_suspended_runs_on(
         lab.shape(host, 20)
     source = lab.host("host-a")
     pid = on(
-        lab,
-        "host-a",
-        "c = ensure_holder(); c.order(order); result = c._ask({'order': 'status'})['pid']",
-        order=order,
+        lab, "host-a", "c = ensure_holder(); c.order(order); result = c._ask({'order': 'status'})['pid']", order=order
     )
     assert wait_for(lambda: source.virsh("domstate", "asleep") == "paused")
     source.exec(f"kill -KILL {pid}")
@@ -340,9 +317,7 @@ def test_a_vm_that_a_killed_holder_suspended_runs_on(
 
 
 @pytest.mark.full
-def test_a_migrate_order_for_a_job_under_way_adopts_it(
-    lab: Lab, guest: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_migrate_order_for_a_job_under_way_adopts_it(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     order = guest("adopted", memory_mib=192, fill_mib=100)
     lab.shape("host-a", SLOW)
     source = lab.host("host-a")

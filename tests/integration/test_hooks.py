@@ -43,17 +43,11 @@ def lab() -> Iterator[Lab]:
         assert not any(report.check(lab.paths.raw, set())["totals"][key] for key in report.HURT)
 
 
-def test_hooks_are_run_around_the_move_and_again_where_they_failed(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_hooks_are_run_around_the_move_and_again_where_they_failed(lab: Lab, tmp_path: Path) -> None:
     told, out, back = tmp_path / "told", tmp_path / "out.yml", tmp_path / "back.yml"
     hooks = {"before": str(out), "after": str(back)}
     rule = {"name": "web", "when": "labels.tier == 'web'", "hooks": hooks}
-    drain: dict[str, Any] = {
-        "maintenance_hosts": "host-a",
-        "drain_rules": [rule],
-        "told": str(told),
-    }
+    drain: dict[str, Any] = {"maintenance_hosts": "host-a", "drain_rules": [rule], "told": str(told)}
     before = traces.snapshot(lab)
     ended = plays.run(lab, "drain", drain)
     assert ended.code != 0 and "there is no file" in ended.text

@@ -31,8 +31,7 @@ EVIL = {
     "emulator": ("<emulator>.*?</emulator>", "<emulator>/tmp/evil</emulator>"),
     "disk": (
         "</devices>",
-        "<disk type='file' device='disk'><source file='/etc/shadow'/>"
-        "<target dev='vdz' bus='virtio'/></disk></devices>",
+        "<disk type='file' device='disk'><source file='/etc/shadow'/><target dev='vdz' bus='virtio'/></disk></devices>",
     ),
     "commandline": (
         "</domain>",
@@ -122,11 +121,7 @@ def restore(lab: Lab) -> plays.Ended:
         "max_attempts": 1,
         "backoff": 0.1,
     }
-    play = {
-        "hosts": "host-a",
-        "gather_facts": False,
-        "tasks": [{"virtops.maintenance.virt_drain": options}],
-    }
+    play = {"hosts": "host-a", "gather_facts": False, "tasks": [{"virtops.maintenance.virt_drain": options}]}
     book = lab.paths.logs / "restore.yml"
     book.write_text(json.dumps([play]), encoding="utf-8")
     return plays.run(lab, str(book), {})
@@ -138,10 +133,7 @@ def _nothing_ran(lab: Lab) -> None:
         assert host.exec(f"test -e {RAN}", check=False).returncode == 1
 
 
-@pytest.mark.parametrize(
-    "way",
-    ["emulator", "commandline", "bomb", pytest.param("disk", marks=pytest.mark.full)],
-)
+@pytest.mark.parametrize("way", ["emulator", "commandline", "bomb", pytest.param("disk", marks=pytest.mark.full)])
 def test_what_a_peer_made_up_is_not_started(lab: Lab, damaged: Path, way: str) -> None:
     assert on(lab, "host-b", FORGE, evil=EVIL[way])
     ended = restore(lab)
@@ -153,9 +145,7 @@ def test_what_a_peer_made_up_is_not_started(lab: Lab, damaged: Path, way: str) -
     _nothing_ran(lab)
 
 
-def test_what_lies_about_in_the_pools_costs_no_time_and_changes_nothing(
-    lab: Lab, damaged: Path
-) -> None:
+def test_what_lies_about_in_the_pools_costs_no_time_and_changes_nothing(lab: Lab, damaged: Path) -> None:
     """Huge, nested, newer, and links to other files, on both hosts."""
     record = next(n for n in traces.volumes(lab.host("host-a")) if n.startswith("record."))
     vms = on(

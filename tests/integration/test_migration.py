@@ -101,9 +101,7 @@ def info(start: Start, name: str) -> dict[str, Any]:
     return dict(row)
 
 
-def test_a_migration_is_told_while_it_runs_and_after(
-    lab: Lab, start: Start, migration: Start
-) -> None:
+def test_a_migration_is_told_while_it_runs_and_after(lab: Lab, start: Start, migration: Start) -> None:
     order = {"name": "web", "target": "host-b", "requester": "alice@ctl"}
     with held(lab, "host-a", ["web"], lambda: migration(**order)) as play:
         row = info(start, "web")
@@ -155,9 +153,7 @@ def test_an_abort_in_post_copy_says_that_the_vm_moves(lab: Lab, migration: Start
     lab.shape("host-a", SLOW)
     source = lab.host("host-a")
     play = migration(name="late", migration=POST_COPY)
-    switched = wait_for(
-        lambda: "post-copy" in source.virsh("domstate", "--reason", "late", check=False), pause=0.2
-    )
+    switched = wait_for(lambda: "post-copy" in source.virsh("domstate", "--reason", "late", check=False), pause=0.2)
     assert switched, play.text
     lab.hold("host-a")
     lab.unshape("host-a")
@@ -176,9 +172,7 @@ def test_an_abort_in_post_copy_says_that_the_vm_moves(lab: Lab, migration: Start
     lab.wait_ticking(["late"])
 
 
-def test_a_cordon_alone_moves_nothing_and_keeps_others_away(
-    lab: Lab, start: Start, migration: Start
-) -> None:
+def test_a_cordon_alone_moves_nothing_and_keeps_others_away(lab: Lab, start: Start, migration: Start) -> None:
     ended = start("virt_drain", state="cordoned").wait()
     assert ended.code == 0, ended.text
     assert (ended.last["phase"], ended.last["changed"]) == ("Cordoned", True)

@@ -21,15 +21,8 @@ from lab.procs import wait_for
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 # Keeps a running guest where it is. Every host has this directory, so off it may go.
-SHARE = (
-    "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/>"
-    "</filesystem>"
-)
-COLD = {
-    "maintenance_hosts": "host-a",
-    "drain_allow_stop": True,
-    "drain_on_not_migratable": "cold_migrate",
-}
+SHARE = "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/></filesystem>"
+COLD = {"maintenance_hosts": "host-a", "drain_allow_stop": True, "drain_on_not_migratable": "cold_migrate"}
 KERNEL = "/var/lib/libvirt/kernel-of-a"
 DISK = "/var/lib/libvirt/images/later.raw"
 MINE, OTHERS = 0xA, 0xB  # whose disk it is: what host-a has at that path, and what host-b has
@@ -95,9 +88,7 @@ def _write(host: Host, path: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("share", [SHARE, ""], ids=["cold", "live"])
-def test_a_disk_that_it_starts_with_next_is_known_before_anything_moves(
-    lab: Lab, share: str
-) -> None:
+def test_a_disk_that_it_starts_with_next_is_known_before_anything_moves(lab: Lab, share: str) -> None:
     """It runs on shared storage, and is defined with a file that host-b has of another VM."""
     source, target = lab.host("host-a"), lab.host("host-b")
     _write(source, DISK, ring(MINE))

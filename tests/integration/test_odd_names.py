@@ -43,11 +43,7 @@ result = json.loads(store.read(name))
 """
 TELL = {
     "name": "Tell of it",
-    "ansible.builtin.copy": {
-        "dest": "{{ told }}",
-        "content": "{{ maintenance_hook | to_json }}",
-        "mode": "0600",
-    },
+    "ansible.builtin.copy": {"dest": "{{ told }}", "content": "{{ maintenance_hook | to_json }}", "mode": "0600"},
     "delegate_to": "localhost",
     "vars": {"ansible_become": False},
 }
@@ -136,11 +132,7 @@ def test_they_are_checked_planned_drained_and_restored(lab: Lab, tmp_path: Path)
     assert ended.code == 0, ended.text
     assert_shown(ended)
     assert {row["name"] for row in ended.last["vms"]} == ALL
-    assert {name: ended.vm(name)["verdict"] for name in ALL} == {
-        QUOTED: "moved",
-        LONG: "moved",
-        UNICODE: "stopped",
-    }
+    assert {name: ended.vm(name)["verdict"] for name in ALL} == {QUOTED: "moved", LONG: "moved", UNICODE: "stopped"}
     assert names(lab, "host-b") == {QUOTED, LONG} and names(lab, "host-a") == set()
     assert json.loads(told.read_text(encoding="utf-8"))["name"] == LONG
     record = on(lab, "host-a", RECORD)
@@ -175,9 +167,7 @@ READS = """
 """
 
 
-def test_one_of_them_is_read_moved_by_its_name_and_named_by_the_preflight(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_one_of_them_is_read_moved_by_its_name_and_named_by_the_preflight(lab: Lab, tmp_path: Path) -> None:
     """It leaves the host where the others stay. The role fails for these: nobody may stop them."""
     here, there = sorted(lab.hosts, key=lambda host: LONG not in names(lab, host))
     before = names(lab, here)

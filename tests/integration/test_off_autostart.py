@@ -38,9 +38,7 @@ def test_a_drained_host_starts_nothing_and_its_restore_gives_autostart_back(lab:
     lab.announce_stop("asleep")
     source.virsh("managedsave", "asleep")
     seen = preflights.look(lab, "host-a", {"off": {}})["off"]
-    assert sorted(who for who, _kind, _text in seen.of("StartsWithHost")) == [
-        f"VM {name}" for name in NAMES
-    ]
+    assert sorted(who for who, _kind, _text in seen.of("StartsWithHost")) == [f"VM {name}" for name in NAMES]
     would = plays.run(lab, "drain", HERE, "--check")
     assert "idle  would have its autostart disabled" in would.text
     assert traces.autostarted(source) == sorted([*NAMES, "batch"])

@@ -176,11 +176,7 @@ def test_a_vm_that_cannot_move(lab: Lab, stuck: str) -> None:
     ended = plays.run(lab, "drain", HERE)
     assert ended.code != 0
     row = ended.vm(stuck)
-    assert (row["verdict"], row["reason"], row["plane"]) == (
-        "blocked",
-        "InterfaceNotLiveMigratable",
-        "control",
-    )
+    assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", "InterfaceNotLiveMigratable", "control")
     message = ended.last["msg"]
     for word in (stuck, "InterfaceNotLiveMigratable", "dmz", row["remedy"]):
         assert word in message
@@ -243,10 +239,7 @@ def test_check_mode_tells_how_long_and_names_what_would_stay(lab: Lab, stuck: st
     assert 1 + 20 / 40 < row["predicted_duration"] <= 1 + 96 / 40
     assert row["predicted_pause_ms"] == 40
     said = " ".join(ended.text.split())
-    assert (
-        f"web would be migrated -> host-b about {row['predicted_duration']:.1f} s, pause 40 ms"
-        in said
-    )
+    assert f"web would be migrated -> host-b about {row['predicted_duration']:.1f} s, pause 40 ms" in said
     assert f"host-a would not become Drained. What stands in the way: {stuck} (" in said
     assert ended.last["would_stay"] == [stuck]
     assert traces.snapshot(lab) == before
@@ -375,9 +368,7 @@ def test_a_rule_stops_what_it_says_and_nothing_else(lab: Lab) -> None:
 
 
 @pytest.mark.full
-def test_the_plan_of_a_roll_changes_nothing_and_the_drain_is_told_beside_it(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_the_plan_of_a_roll_changes_nothing_and_the_drain_is_told_beside_it(lab: Lab, tmp_path: Path) -> None:
     before = traces.snapshot(lab)
     told = {"maintenance_plan_file": str(tmp_path / "plan.json")}
     # The inventory has others than the fleet, too.

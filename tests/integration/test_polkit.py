@@ -70,22 +70,14 @@ def _ask_polkit(host: Host) -> None:
         for names, answer in ((ANYBODY, "yes"), (GRANTED, "no"))
         for name in names
     ]
-    host.exec(
-        "mkdir -p /run/actions /run/dbus && chmod 755 /etc/polkit-1 && chown polkitd " + RULES
-    )
-    host.exec(
-        ["tee", "/run/actions/org.libvirt.api.policy"],
-        stdin=f"<policyconfig>{''.join(actions)}</policyconfig>",
-    )
+    host.exec("mkdir -p /run/actions /run/dbus && chmod 755 /etc/polkit-1 && chown polkitd " + RULES)
+    host.exec(["tee", "/run/actions/org.libvirt.api.policy"], stdin=f"<policyconfig>{''.join(actions)}</policyconfig>")
     host.exec(
         "mount --bind /run/actions /usr/share/polkit-1/actions && dbus-daemon --system --fork"
         " && (setsid /usr/lib/polkit-1/polkitd >/var/log/polkitd.log 2>&1 </dev/null &)"
     )
     before = host.exec("pgrep -x libvirtd").stdout
-    host.exec(
-        "echo 'access_drivers = [ \"polkit\" ]' >>/etc/libvirt/libvirtd.conf"
-        f" && kill {before.strip()}"
-    )
+    host.exec(f"echo 'access_drivers = [ \"polkit\" ]' >>/etc/libvirt/libvirtd.conf && kill {before.strip()}")
     assert wait_for(lambda: host.exec("pgrep -x libvirtd", check=False).stdout not in ("", before))
     assert wait_for(lambda: host.exec("virsh uri", check=False).returncode == 0)
 
@@ -95,11 +87,7 @@ def _run(lab: Lab, state: str = "drained") -> plays.Ended:
     options = {"node": "host-a", "peers": [peer], "state": state}
     if state == "drained":
         options["rules"] = STOP
-    play = {
-        "hosts": "host-a",
-        "gather_facts": False,
-        "tasks": [{"virtops.maintenance.virt_drain": options}],
-    }
+    play = {"hosts": "host-a", "gather_facts": False, "tasks": [{"virtops.maintenance.virt_drain": options}]}
     book = lab.paths.logs / f"{state}.yml"
     book.write_text(json.dumps([play]), encoding="utf-8")
     return plays.run(lab, str(book), AS_USER)

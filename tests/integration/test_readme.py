@@ -39,7 +39,7 @@ def test_the_commands_of_readme(shared: Callable[[int], Lab], tmp_path: Path) ->
     (tmp_path / "ssh.json").write_text(ssh_only(lab), encoding="utf-8")
     typed = readme.commands("kvm.yml")
     assert [line.partition("maintenance.")[2].split()[0] for line in typed] == [
-        *("drain", "drain", "restore", "rolling_maintenance"),
+        *("drain", "drain", "restore", "rolling_maintenance")
     ]
     for line in typed:
         done = subprocess.run(

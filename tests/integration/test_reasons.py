@@ -36,17 +36,11 @@ CDROM = (
     "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
     "<source file='/var/lib/libvirt/images/tools.iso'/><target dev='sda' bus='sata'/></disk>"
 )
-SHARE = (
-    "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/>"
-    "</filesystem>"
-)
+SHARE = "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/></filesystem>"
 IVSHMEM = "<shmem name='pad'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>"
 DMZ = "<interface type='network'><source network='dmz'/><model type='virtio'/></interface>"
 # Any character device will do. No third serial port: the guest does not tick with one.
-DEVICE = (
-    "<channel type='dev'><source path='/dev/null'/><target type='virtio' name='host.null'/>"
-    "</channel>"
-)
+DEVICE = "<channel type='dev'><source path='/dev/null'/><target type='virtio' name='host.null'/></channel>"
 LUKS = "sealed-luks"
 SECRET = "11111111-2222-3333-4444-555555555504"
 SECRET_XML = f"<secret><uuid>{SECRET}</uuid></secret>"
@@ -118,12 +112,7 @@ KINDS = (
     Kind(GuestSpec("shmem", devices_xml=IVSHMEM), "SharedMemoryNotLiveMigratable", "shmem|master"),
     Kind(GuestSpec("device", devices_xml=DEVICE), "HostDeviceNotLiveMigratable", MOVES),
     Kind(GuestSpec("sealed"), "SecretMissing", "secret not found|no secret", _sealed),
-    Kind(
-        GuestSpec("passing", persistent=False, devices_xml=DMZ),
-        "TransientDomain",
-        "transient domain",
-        saved=True,
-    ),
+    Kind(GuestSpec("passing", persistent=False, devices_xml=DMZ), "TransientDomain", "transient domain", saved=True),
     Kind(
         GuestSpec("snapped", disks=[("local", 8)]),
         "SnapshotsPresent",
@@ -167,9 +156,7 @@ def lab() -> Iterator[Lab]:
         host.add_network("dmz")
         host.exec("mkdir -p /srv && truncate -s 1M /var/lib/libvirt/images/tools.iso")
         _seal(lab)
-        specs = [
-            replace(spec, tick_ms=SELDOM) for spec in (*(kind.spec for kind in KINDS), *OTHERS)
-        ]
+        specs = [replace(spec, tick_ms=SELDOM) for spec in (*(kind.spec for kind in KINDS), *OTHERS)]
         for spec in specs:
             lab.run("host-a", spec)
         lab.wait_ticking([spec.name for spec in specs])
@@ -310,9 +297,7 @@ def told(lab: Lab) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.spec.name)
-def test_the_reason_is_known_in_advance(
-    lab: Lab, told: dict[str, dict[str, object]], kind: Kind
-) -> None:
+def test_the_reason_is_known_in_advance(lab: Lab, told: dict[str, dict[str, object]], kind: Kind) -> None:
     row = told[kind.spec.name]
     assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", kind.reason, "control")
     assert row["message"]

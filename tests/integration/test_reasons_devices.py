@@ -31,8 +31,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 QEMU = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"
 PORTABLE = (
-    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
-    "<v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
+    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'><v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
 )
 EXTRA = "/srv/extra.img"  # another file at this path on each host
 OWN_QEMU = "/var/lib/own-qemu"
@@ -51,8 +50,7 @@ def _vnc(more: str) -> str:
 
 
 FILE = _past_libvirt(
-    *("-drive", f"file={EXTRA},if=none,format=raw,id=extra"),
-    *("-device", "virtio-blk-pci,drive=extra,addr=0x1e"),
+    *("-drive", f"file={EXTRA},if=none,format=raw,id=extra"), *("-device", "virtio-blk-pci,drive=extra,addr=0x1e")
 )
 SAME = _past_libvirt("-fw_cfg", "name=opt/org.example/role,string=web")
 # QEMU marks this device as one that does not migrate, and libvirt does not know of it.
@@ -61,9 +59,7 @@ AUDIO = _past_libvirt(
     *("-device", "usb-audio,bus=more.0,audiodev=mute"),
 )
 VARIABLE = "<qemu:env name='QEMU_AUDIO_DRV' value='none'/>"
-TAP = (
-    "<interface type='ethernet'><target dev='tapx' managed='no'/><model type='virtio'/></interface>"
-)
+TAP = "<interface type='ethernet'><target dev='tapx' managed='no'/><model type='virtio'/></interface>"
 BRIDGE = "<interface type='bridge'><source bridge='brz'/><model type='virtio'/></interface>"
 BITMAPS = """
 <disk type='network' device='disk'>
@@ -148,12 +144,7 @@ KINDS = (
         "migratable='off'",
         MOVES,
     ),
-    Kind(
-        GuestSpec("listens"),
-        "GraphicsNotLiveMigratable",
-        "an address of its host",
-        "assign requested",
-    ),
+    Kind(GuestSpec("listens"), "GraphicsNotLiveMigratable", "an address of its host", "assign requested"),
     Kind(
         GuestSpec("shown", devices_xml=_vnc("port='5951' autoport='no' listen='0.0.0.0'")),
         "GraphicsNotLiveMigratable",
@@ -161,17 +152,12 @@ KINDS = (
         "reserve port 5951",
     ),
     Kind(GuestSpec("emulated", uuid=EMULATED), "EmulatorMissing", OWN_QEMU, OWN_QEMU),
-    Kind(
-        GuestSpec("tapped", devices_xml=TAP), "InterfaceNotLiveMigratable", "tapx", "managed='no'"
-    ),
+    Kind(GuestSpec("tapped", devices_xml=TAP), "InterfaceNotLiveMigratable", "tapx", "managed='no'"),
     Kind(GuestSpec("bridged", devices_xml=BRIDGE), "InterfaceNotLiveMigratable", "'brz'", "brz"),
 )
 # They move: what keeps the others is not there, or its owner answers for it.
 VNC_ANYWHERE = _vnc("port='-1' autoport='yes' listen='0.0.0.0'")
-FREE = (
-    GuestSpec("declared", extra_xml=SAME, metadata_xml=PORTABLE),
-    GuestSpec("plain", devices_xml=VNC_ANYWHERE),
-)
+FREE = (GuestSpec("declared", extra_xml=SAME, metadata_xml=PORTABLE), GuestSpec("plain", devices_xml=VNC_ANYWHERE))
 # Nobody used its monitor, so only libvirt's refusal tells.
 UNTOUCHED = GuestSpec("untouched", extra_xml=AUDIO, metadata_xml=PORTABLE)
 # On the target, with a port that another one asks for.
@@ -249,9 +235,7 @@ def _tainted(lab: Lab) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.spec.name)
-def test_the_reason_is_known_in_advance(
-    lab: Lab, told: dict[str, dict[str, Any]], kind: Kind
-) -> None:
+def test_the_reason_is_known_in_advance(lab: Lab, told: dict[str, dict[str, Any]], kind: Kind) -> None:
     name = kind.spec.name
     row = told[name]
     assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", kind.reason, "control"), row

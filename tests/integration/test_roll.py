@@ -23,9 +23,7 @@ WORK = """
 """
 
 
-def test_host_after_host_is_emptied_rebooted_and_given_back(
-    shared: Callable[[int], Lab], tmp_path: Path
-) -> None:
+def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[int], Lab], tmp_path: Path) -> None:
     lab = shared(2)
     work = tmp_path / "work.yml"
     work.write_text(WORK, encoding="utf-8")
@@ -45,10 +43,7 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(
     assert int(notes[0][0]) < int(notes[1][0])
     lab.wait_ticking(["shop", "batch"])
     # shop moved to host-b and back, and nobody stopped it.
-    assert lab.where() == {
-        "shop": [("host-a", "running")],
-        "batch": [("host-b", "running")],
-    }
+    assert lab.where() == {"shop": [("host-a", "running")], "batch": [("host-b", "running")]}
     guests = {guest["name"]: guest for guest in report.check(lab.paths.raw, set())["guests"]}
     assert guests["shop"]["verdict"] == "live"
     assert guests["batch"]["running_again"]

@@ -27,10 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.full]
 MINE, OTHERS = 0xA, 0xB
 UUID = "11111111-2222-3333-4444-555555555515"
 # Keeps a running guest where it is. Every host has this directory, so off it may go.
-SHARE = (
-    "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/>"
-    "</filesystem>"
-)
+SHARE = "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/></filesystem>"
 
 
 def _write(host: Host, path: str, data: bytes) -> None:
@@ -81,9 +78,7 @@ def _cold(shared: Path) -> dict[str, object]:
     }
 
 
-def test_what_both_hosts_see_is_shown_and_nothing_is_left_of_it(
-    own: tuple[Lab, Path], lab: Lab
-) -> None:
+def test_what_both_hosts_see_is_shown_and_nothing_is_left_of_it(own: tuple[Lab, Path], lab: Lab) -> None:
     """host-b has no storage pool there, and no file rests: it makes one for the moment."""
     target, shared = lab.host("host-b"), own[1]
     pools = target.virsh("pool-list", "--all", "--name")
@@ -94,15 +89,11 @@ def test_what_both_hosts_see_is_shown_and_nothing_is_left_of_it(
     assert ended.code == 0, ended.text
     assert ended.vm("web")["verdict"] == "cold_moved"
     assert wait_for(lambda: f"old {MINE:016x}" in " ".join(_said(lab)))
-    assert set(target.virsh("pool-list", "--all", "--name").split()) - set(pools.split()) <= {
-        traces.POOL
-    }
+    assert set(target.virsh("pool-list", "--all", "--name").split()) - set(pools.split()) <= {traces.POOL}
     assert [path.name for path in shared.iterdir()] == ["web.raw"]
 
 
-def test_another_export_at_the_same_path_is_not_the_same_data(
-    own: tuple[Lab, Path], lab: Lab
-) -> None:
+def test_another_export_at_the_same_path_is_not_the_same_data(own: tuple[Lab, Path], lab: Lab) -> None:
     source, target, shared = lab.host("host-a"), lab.host("host-b"), own[1]
     target.exec(f"mkdir -p /var/lib/other && mount --bind /var/lib/other {shared}")
     _write(target, f"{shared}/web.raw", ring(OTHERS))

@@ -47,31 +47,22 @@ SEALED = f"""<disk type='file' device='disk'><driver name='qemu' type='raw'/>
 <target dev='vda' bus='virtio'/></disk>"""
 # A VM that is off, on storage that asks who comes. libvirt has the answer; the VM names it.
 USES = {
-    "ceph": (
-        "5ec2e700-0000-4000-8000-00000000000a",
-        "<usage type='ceph'><name>pool</name></usage>",
-    ),
-    "iscsi": (
-        "5ec2e700-0000-4000-8000-00000000000b",
-        "<usage type='iscsi'><target>t</target></usage>",
-    ),
+    "ceph": ("5ec2e700-0000-4000-8000-00000000000a", "<usage type='ceph'><name>pool</name></usage>"),
+    "iscsi": ("5ec2e700-0000-4000-8000-00000000000b", "<usage type='iscsi'><target>t</target></usage>"),
 }
 NETWORK_DISK = """<disk type='network' device='disk'><driver name='qemu' type='raw'/>
 <source protocol='{protocol}' name='{name}'><host name='192.0.2.9' port='{port}'/>
 <auth username='vm'><secret type='{kind}' uuid='{uuid}'/></auth></source>
 <target dev='{dev}' bus='virtio'/></disk>"""
 ON_NETWORK = "".join(
-    NETWORK_DISK.format(
-        kind=kind, uuid=USES[kind][0], protocol=protocol, name=name, port=port, dev=dev
-    )
+    NETWORK_DISK.format(kind=kind, uuid=USES[kind][0], protocol=protocol, name=name, port=port, dev=dev)
     for kind, protocol, name, port, dev in (
         ("ceph", "rbd", "pool/vault", 6789, "vda"),
         ("iscsi", "iscsi", "iqn.2026-01.org.example:vault/1", 3260, "vdb"),
     )
 )
 PORTABLE = (
-    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
-    "<v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
+    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'><v:qemuCommandLine>portable</v:qemuCommandLine></v:vm>"
 )
 PAST_LIBVIRT = (
     "<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>"
@@ -127,13 +118,7 @@ def lab() -> Iterator[Lab]:
         _seal(lab.host("host-a"))
         sealed = [("given", 1)]
         job = GuestSpec("job", persistent=False, disks=sealed, devices_xml=SEALED + _vnc(JOB))
-        web = GuestSpec(
-            "web",
-            fill_mib=8,
-            devices_xml=_vnc(WEB),
-            metadata_xml=PORTABLE,
-            extra_xml=PAST_LIBVIRT,
-        )
+        web = GuestSpec("web", fill_mib=8, devices_xml=_vnc(WEB), metadata_xml=PORTABLE, extra_xml=PAST_LIBVIRT)
         lab.run("host-a", job)
         lab.run("host-a", web)
         _store(lab)

@@ -22,20 +22,14 @@ HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a", "drain_shutdown_timeo
 # A save's memory goes through it. It waits for a file before it takes any.
 HELPER = "/usr/lib/libvirt/libvirt_iohelper"
 WAITS = '#!/bin/sh\nwhile [ ! -e /run/go ]; do sleep 0.1; done\nexec /run/iohelper "$@"\n'
-FREEZE = (
-    f"cp {HELPER} /run/iohelper && cat >/run/waits && chmod 755 /run/waits"
-    f" && mount --bind /run/waits {HELPER}"
-)
+FREEZE = f"cp {HELPER} /run/iohelper && cat >/run/waits && chmod 755 /run/waits && mount --bind /run/waits {HELPER}"
 # Local to host-a, so that the guest cannot migrate.
 CDROM = (
     "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>"
     "<source file='/var/lib/libvirt/images/tools.iso'/><target dev='sda' bus='sata'/></disk>"
 )
 # Keeps a running guest where it is. Every host has this directory, so off it may go.
-SHARE = (
-    "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/>"
-    "</filesystem>"
-)
+SHARE = "<filesystem type='mount' accessmode='mapped'><source dir='/srv'/><target dir='s'/></filesystem>"
 # What libvirt tells only whoever asks for secrets too.
 PASSWORD = "passwd='sesame'"
 SCREEN = f"<graphics type='vnc' listen='127.0.0.1' autoport='yes' {PASSWORD}/>"
@@ -146,9 +140,7 @@ def test_a_guest_that_goes_off_late_was_stopped_by_us(lab: Lab, deaf: str) -> No
 
 
 @pytest.mark.full
-def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(
-    lab: Lab, deaf: str
-) -> None:
+def test_a_guest_that_does_not_hear_is_forced_off_only_where_that_is_allowed(lab: Lab, deaf: str) -> None:
     host = lab.host("host-a")
     lab.announce_stop(deaf)
     forced = {**HERE, "drain_strategy": "None", "drain_allow_stop": True, "drain_force_stop": True}
@@ -194,9 +186,7 @@ def _came_back(lab: Lab, name: str) -> list[str]:
 def test_a_transient_guest_is_started_from_what_was_written_down(lab: Lab) -> None:
     """Off, it is on no host at all. What starts again is the same, its secrets included."""
     source, target = lab.hosts.values()
-    lab.run(
-        "host-a", GuestSpec("brief", persistent=False, disks=[("shared", 8)], devices_xml=SCREEN)
-    )
+    lab.run("host-a", GuestSpec("brief", persistent=False, disks=[("shared", 8)], devices_xml=SCREEN))
     try:
         lab.wait_ticking(["brief"])
         whole = ("dumpxml", "brief", "--migratable", "--security-info")

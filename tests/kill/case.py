@@ -173,8 +173,7 @@ def _until_drained(lab: Lab, case: Case, out: Outcome) -> None:
             break
     if ended.code != 0:
         out.wrong.append(
-            f"not drained after {out.runs} more runs; the last said: "
-            f"{ended.last.get('msg') or ended.text[-500:]}"
+            f"not drained after {out.runs} more runs; the last said: {ended.last.get('msg') or ended.text[-500:]}"
         )
     elif out.runs > 1:
         out.wrong.append(f"{out.runs} runs were needed, not one")

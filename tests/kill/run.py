@@ -119,9 +119,7 @@ def main() -> int:
         say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
         return 2
     name = f"{lab_name()[:24]}-kill"
-    return guarded(
-        "test-kill", lambda: run(name, args), lambda: None if args.keep else Lab.down(name)
-    )
+    return guarded("test-kill", lambda: run(name, args), lambda: None if args.keep else Lab.down(name))
 
 
 if __name__ == "__main__":

@@ -61,11 +61,7 @@ def _pid_namespace(pid: int) -> str:
 
 
 def _holders(host: Host) -> list[int]:
-    return [
-        pid
-        for pid, words in _processes(host).items()
-        if words[1:2] == ["-c"] and "holder" in words[2]
-    ]
+    return [pid for pid, words in _processes(host).items() if words[1:2] == ["-c"] and "holder" in words[2]]
 
 
 def modules(host: Host) -> list[int]:

@@ -59,10 +59,7 @@ def main() -> int:
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: over.set())
-    with (
-        Kubesim(args.scale, args.version, args.port) as sim,
-        Journal(sim, args.directory),
-    ):
+    with Kubesim(args.scale, args.version, args.port) as sim, Journal(sim, args.directory):
         sim.kubeconfig(args.directory / "kubeconfig")
         for account in args.account:
             name, _is, file = account.partition("=")

@@ -74,17 +74,14 @@ class Access:
         subject = f'{kind} "{name}"' if name else kind
         where = f'in the namespace "{space}"' if space else "at the cluster scope"
         text = (
-            f'{subject} is forbidden: User "{user}" cannot {verb} resource '
-            f'"{resource}" in API group "{group}" {where}'
+            f'{subject} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "{group}" {where}'
         )
         details = {"name": name, "group": group, "kind": plural}
         raise status(403, text, "Forbidden", {k: v for k, v in details.items() if v})
 
     def check_cancel(self, user: str, plural: str) -> None:
         """virt-api asks a second time, for the whole path; its refusal is 401, without a body."""
-        if not self.allowed(
-            user, "update", "subresources.kubevirt.io", f"{plural}/evacuate/cancel"
-        ):
+        if not self.allowed(user, "update", "subresources.kubevirt.io", f"{plural}/evacuate/cancel"):
             raise ApiError(401, "")
 
 

@@ -65,10 +65,7 @@ def _webhook(world: World, pod: Obj, body: Obj, dry: bool) -> None:
     if strategy == "None" or (strategy == "LiveMigrateIfPossible" and not migratable):
         return
     if strategy == "LiveMigrate" and not migratable:
-        text = (
-            f"VMI {vmi['metadata']['name']} is configured with an eviction strategy "
-            "but is not live-migratable"
-        )
+        text = f"VMI {vmi['metadata']['name']} is configured with an eviction strategy but is not live-migratable"
         raise denied(EVICTION, text, 429)
     if vmi.get("status", {}).get("evacuationNodeName"):
         text = f"Evacuation in progress: Eviction triggered evacuation of VMI {full}"
@@ -81,9 +78,7 @@ def _webhook(world: World, pod: Obj, body: Obj, dry: bool) -> None:
             obj.setdefault("status", {})["evacuationNodeName"] = node
             asked = (body.get("metadata", {}).get("annotations") or {}).get("requested-by")
             if asked == DESCHEDULER:
-                obj["metadata"].setdefault("annotations", {})["kubevirt.io/eviction-source"] = (
-                    "descheduler"
-                )
+                obj["metadata"].setdefault("annotations", {})["kubevirt.io/eviction-source"] = "descheduler"
 
         world.store.change(VMIS, namespace, vmi["metadata"]["name"], mark)
     raise denied(EVICTION, f"Eviction triggered evacuation of VMI {full}", 429)
@@ -108,10 +103,7 @@ def _budgets(store: Store, pod: Obj) -> None:
     namespace = pod["metadata"]["namespace"]
     found = [pdb for pdb in store.all(PDBS, namespace) if selects(pdb, pod)]
     if len(found) > 1:
-        text = (
-            "This pod has more than one PodDisruptionBudget, "
-            "which the eviction subresource does not support."
-        )
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise status(500, text)
     for pdb in found:
         _budget(store, pdb)
@@ -124,10 +116,7 @@ def _budget(store: Store, pdb: Obj) -> None:
         cause = f"The disruption budget {name} is still being processed by the server."
         headers, details = {"Retry-After": "10"}, {"retryAfterSeconds": 10}
     elif not now.allowed:
-        cause = (
-            f"The disruption budget {name} needs {now.desired} healthy pods "
-            f"and has {now.healthy} currently"
-        )
+        cause = f"The disruption budget {name} needs {now.desired} healthy pods and has {now.healthy} currently"
     if cause:
         raise status(
             429,
@@ -229,9 +218,7 @@ def update(world: World, kind: Kind, old: Obj, new: Obj) -> None:
         if new.get("spec") != old.get("spec"):
             text = "update of Migration object's spec is restricted"
             raise invalid(MIGRATION_UPDATE, text, "", "FieldValueNotSupported")
-        if words.labels(new).get(words.VMI_NAME) != words.labels(old).get(words.VMI_NAME) and (
-            not words.final(old)
-        ):
+        if words.labels(new).get(words.VMI_NAME) != words.labels(old).get(words.VMI_NAME) and (not words.final(old)):
             text = "selector label can't be modified on an in-flight migration"
             raise invalid(MIGRATION_UPDATE, text, "", "FieldValueNotSupported")
         new["status"] = old.get("status", {})

@@ -14,9 +14,7 @@ from .kinds import Kind
 class ApiError(Exception):
     """An answer that is not 2xx. `body`: a Status object, or plain text."""
 
-    def __init__(
-        self, code: int, body: dict[str, Any] | str, headers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, code: int, body: dict[str, Any] | str, headers: dict[str, str] | None = None) -> None:
         super().__init__(f"{code}: {body}")
         self.code = code
         self.body = body
@@ -80,12 +78,7 @@ def invalid(webhook: str, text: str, field: str, cause: str) -> ApiError:
 
 
 def internal(text: str) -> ApiError:
-    return status(
-        500,
-        f"Internal error occurred: {text}",
-        "InternalError",
-        {"causes": [{"message": text}]},
-    )
+    return status(500, f"Internal error occurred: {text}", "InternalError", {"causes": [{"message": text}]})
 
 
 def expired(wanted: int, oldest: int) -> ApiError:

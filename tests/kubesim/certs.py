@@ -46,9 +46,7 @@ def _name(text: str) -> x509.Name:
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 
@@ -88,10 +86,7 @@ def make() -> Certificates:
         .sign(ca_key, hashes.SHA256())
     )
     key = ec.generate_private_key(ec.SECP256R1())
-    names = [
-        x509.DNSName("localhost"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    ]
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known)
     server = (
         _builder("kubesim", key)
@@ -101,7 +96,4 @@ def make() -> Certificates:
         .sign(ca_key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM
-    return Certificates(
-        ca.public_bytes(encoding).decode(),
-        server.public_bytes(encoding).decode() + _pem(key),
-    )
+    return Certificates(ca.public_bytes(encoding).decode(), server.public_bytes(encoding).decode() + _pem(key))

@@ -49,13 +49,7 @@ class Kubesim:
     `port` 0: one that is free. It speaks HTTPS, with a CA of its own, unless `tls` is false.
     """
 
-    def __init__(
-        self,
-        scale: float = 1.0,
-        version: tuple[int, int] = (1, 10),
-        port: int = 0,
-        tls: bool = True,
-    ) -> None:
+    def __init__(self, scale: float = 1.0, version: tuple[int, int] = (1, 10), port: int = 0, tls: bool = True) -> None:
         self.world = World(Clock(scale), version)
         self.server: Server | None = None
         self.port = port
@@ -151,9 +145,7 @@ class Kubesim:
             self._protocols = [*living, handler]
             return handler
 
-        self._listener = await self._loop.create_server(
-            protocol, "127.0.0.1", self.port, ssl=secure
-        )
+        self._listener = await self._loop.create_server(protocol, "127.0.0.1", self.port, ssl=secure)
         self.port = self._listener.sockets[0].getsockname()[1]
         return runner
 
@@ -268,12 +260,7 @@ class Kubesim:
 
     def configure(self, **configuration: Any) -> None:
         """spec.configuration of the KubeVirt object."""
-        self.edit(
-            KUBEVIRTS,
-            "kubevirt",
-            lambda o: o["spec"]["configuration"].update(configuration),
-            "kubevirt",
-        )
+        self.edit(KUBEVIRTS, "kubevirt", lambda o: o["spec"]["configuration"].update(configuration), "kubevirt")
 
     def add_node(self, name: str, **labels: str) -> None:
         self.add("nodes", templates.node(name, self.world.clock.stamp(), **labels))
@@ -297,9 +284,7 @@ class Kubesim:
 
         `knobs`: migrate_seconds="5" and so on. `pool`: it stays on nodes with this label.
         """
-        obj = templates.vm(
-            name, node, strategy, run_strategy, namespace, memory, labels, grace, pool, **knobs
-        )
+        obj = templates.vm(name, node, strategy, run_strategy, namespace, memory, labels, grace, pool, **knobs)
         if run_strategy == "Manual" and start:
             obj["status"] = {"stateChangeRequests": [{"action": "Start"}]}
         self.add("virtualmachines" if run_strategy else "virtualmachineinstances", obj)

@@ -45,9 +45,7 @@ def state(cluster: Remote, wanted: list[str]) -> dict[str, Any]:
     return {
         "vms": {name: cluster.node_of(name) for name in sorted(names)},
         "uids": {
-            v["metadata"]["name"]: v["metadata"]["uid"]
-            for v in cluster.all(VMIS)
-            if v["metadata"]["name"] in names
+            v["metadata"]["name"]: v["metadata"]["uid"] for v in cluster.all(VMIS) if v["metadata"]["name"] in names
         },
         "cordoned": [n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")],
         "recorded": [n["metadata"]["name"] for n in ours],

@@ -15,9 +15,7 @@ VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 # Groups that have no objects of their own: (plural, kind, verbs) of each.
 VIRTUAL: dict[tuple[str, str], list[tuple[str, str, list[str]]]] = {
-    ("authorization.k8s.io", "v1"): [
-        ("selfsubjectaccessreviews", "SelfSubjectAccessReview", ["create"])
-    ],
+    ("authorization.k8s.io", "v1"): [("selfsubjectaccessreviews", "SelfSubjectAccessReview", ["create"])],
     ("subresources.kubevirt.io", "v1"): [
         ("virtualmachineinstances/evacuate/cancel", "VirtualMachineInstance", ["update"]),
         ("virtualmachines/start", "VirtualMachine", ["update"]),
@@ -98,11 +96,7 @@ def _resources(group: str, version: str) -> Obj:
         base = {"name": plural, "singularName": "", "namespaced": "/" in plural}
         listed.append({**base, "kind": name, "verbs": verbs})
     head = {"kind": "APIResourceList", "apiVersion": "v1"}
-    return {
-        **head,
-        "groupVersion": f"{group}/{version}" if group else version,
-        "resources": listed,
-    }
+    return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": listed}
 
 
 def _sub(kind: Kind, sub: str) -> Obj:
@@ -128,11 +122,7 @@ def _aggregated(core: bool) -> Obj:
 
 def _nested(found: Obj, group: str, version: str, flat: list[Obj]) -> Obj:
     def kind(obj: Obj) -> Obj:
-        return {
-            "group": obj.get("group", group),
-            "version": obj.get("version", version),
-            "kind": obj["kind"],
-        }
+        return {"group": obj.get("group", group), "version": obj.get("version", version), "kind": obj["kind"]}
 
     nested: Obj = {
         "resource": found["name"],
@@ -145,11 +135,7 @@ def _nested(found: Obj, group: str, version: str, flat: list[Obj]) -> Obj:
         nested["shortNames"] = found["shortNames"]
     prefix = found["name"] + "/"
     subs = [
-        {
-            "subresource": sub["name"].removeprefix(prefix),
-            "responseKind": kind(sub),
-            "verbs": sub["verbs"],
-        }
+        {"subresource": sub["name"].removeprefix(prefix), "responseKind": kind(sub), "verbs": sub["verbs"]}
         for sub in flat
         if sub["name"].startswith(prefix)
     ]

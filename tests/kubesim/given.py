@@ -158,9 +158,7 @@ class Given(Remote):
     def edit(self, kind: Kind, name: str, what: Callable[[Obj], Any], namespace: str = "") -> Obj:
         if kind is VMIS:
             pytest.skip("needs the simulator: it writes what only node agents may write")
-        return self._change(
-            self.path_of(kind, namespace, name), lambda o: self._edit(kind, o, what)
-        )
+        return self._change(self.path_of(kind, namespace, name), lambda o: self._edit(kind, o, what))
 
     def _edit(self, kind: Kind, found: Obj, what: Callable[[Obj], Any]) -> None:
         before = copy.deepcopy(found)

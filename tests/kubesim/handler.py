@@ -108,14 +108,7 @@ class Handler:
         elif words.knob("migrate-result", "ok", migration, vmi) != "hang":
             self._once(migration, "move", seconds, self._moved, vmi)
 
-    def _once(
-        self,
-        migration: Obj,
-        step: str,
-        seconds: float,
-        what: Callable[[str, str, str], None],
-        vmi: Obj,
-    ) -> None:
+    def _once(self, migration: Obj, step: str, seconds: float, what: Callable[[str, str, str], None], vmi: Obj) -> None:
         uid = migration["metadata"]["uid"]
         if (uid, step) not in self._begun:
             self._begun.add((uid, step))
@@ -139,13 +132,7 @@ class Handler:
 
     def _prepared(self, namespace: str, name: str, uid: str) -> None:
         ports = {"34567": 0, "34568": 49152}
-        self._edit(
-            namespace,
-            name,
-            uid,
-            targetNodeAddress="127.0.1.2",
-            targetDirectMigrationNodePorts=ports,
-        )
+        self._edit(namespace, name, uid, targetNodeAddress="127.0.1.2", targetDirectMigrationNodePorts=ports)
 
     def _start(self, namespace: str, name: str, uid: str) -> None:
         stamp = self._world.clock.stamp()
@@ -223,9 +210,7 @@ class Handler:
         vmi = self._store.find(VMIS, namespace, name)
         if vmi is None or (vmi["status"].get("migrationState") or {}).get("migrationUid") != uid:
             return
-        self._store.change(
-            VMIS, namespace, name, lambda o: o["metadata"]["labels"].pop(words.TARGET_NODE, None)
-        )
+        self._store.change(VMIS, namespace, name, lambda o: o["metadata"]["labels"].pop(words.TARGET_NODE, None))
 
     def _abort(self, namespace: str, name: str, uid: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)

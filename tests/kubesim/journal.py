@@ -36,10 +36,7 @@ class Journal:
         return self
 
     def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
     ) -> None:
         self._requests.close()
         self._changes.close()

@@ -56,17 +56,8 @@ KINDS = (
     Kind(_V, "v1", "kubevirts", "KubeVirt", custom=True),
     Kind(_V, "v1", "virtualmachines", "VirtualMachine", custom=True, short=("vm", "vms")),
     Kind(_V, "v1", "virtualmachineinstances", "VirtualMachineInstance", custom=True),
-    Kind(
-        _V, "v1", "virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", custom=True
-    ),
-    Kind(
-        "migrations.kubevirt.io",
-        "v1alpha1",
-        "migrationpolicies",
-        "MigrationPolicy",
-        namespaced=False,
-        custom=True,
-    ),
+    Kind(_V, "v1", "virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", custom=True),
+    Kind("migrations.kubevirt.io", "v1alpha1", "migrationpolicies", "MigrationPolicy", namespaced=False, custom=True),
 )
 BY_PATH = {(k.group, k.version, k.plural): k for k in KINDS}
 BY_PLURAL = {k.plural: k for k in KINDS}

@@ -50,9 +50,7 @@ class Metrics:
         wanted = {name: json.loads(text) for name, text in _MATCHER.findall(found[2])}
         wanted["__name__"] = found[1]
         series = [one for one in (*self._own(), *self.more) if _has(one["metric"], wanted)]
-        return web.json_response(
-            {"status": "success", "data": {"resultType": "matrix", "result": series}}
-        )
+        return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": series}})
 
     def _own(self) -> Iterator[Obj]:
         now = time.time()
@@ -66,9 +64,7 @@ class Metrics:
                 yield series(node, meta["name"], (now - 5, float(rate)), space=meta["namespace"])
 
 
-def series(
-    node: str, name: str, *samples: tuple[float, float], space: str = "default", **more: str
-) -> Obj:
+def series(node: str, name: str, *samples: tuple[float, float], space: str = "default", **more: str) -> Obj:
     """One series as Prometheus tells it. `samples`: time and MiB/s. `more`: labels."""
     labels = {"__name__": METRIC, "node": node, "namespace": space, "name": name, **more}
     return {"metric": labels, "values": [[at, str(rate * 2**20)] for at, rate in samples]}

@@ -98,15 +98,11 @@ class MigrationController:
 
     def _enter(self, migration: Obj, phase: str) -> None:
         meta, stamp = migration["metadata"], self._world.clock.stamp()
-        self._store.change(
-            VMIMS, meta["namespace"], meta["name"], lambda o: words.enter(o, phase, stamp)
-        )
+        self._store.change(VMIMS, meta["namespace"], meta["name"], lambda o: words.enter(o, phase, stamp))
 
     def _condition(self, migration: Obj, kind: str, value: str | None) -> None:
         meta = migration["metadata"]
-        self._store.change(
-            VMIMS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, kind, value)
-        )
+        self._store.change(VMIMS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, kind, value))
 
     def _fail(self, migration: Obj, text: str, condition: str = "") -> None:
         """`condition`: set in the same update."""
@@ -194,9 +190,7 @@ class MigrationController:
             if words.phase(found) == "Succeeded":
                 break
             wait = wait * 2 if wait else 20.0
-            ended = parse(
-                found["status"]["phaseTransitionTimestamps"][-1]["phaseTransitionTimestamp"]
-            )
+            ended = parse(found["status"]["phaseTransitionTimestamps"][-1]["phaseTransitionTimestamp"])
             last = max(last, ended)
         return last + wait - self._world.clock.now() if wait else 0.0
 
@@ -217,13 +211,10 @@ class MigrationController:
             owner = self._store.find(VMIS, other["metadata"]["namespace"], other["spec"]["vmiName"])
             state = (owner or {}).get("status", {}).get("migrationState") or {}
             ours = state.get("migrationUid") == other["metadata"]["uid"]
-            source = (
-                state.get("sourceNode") if ours else (owner or {}).get("status", {}).get("nodeName")
-            )
+            source = state.get("sourceNode") if ours else (owner or {}).get("status", {}).get("nodeName")
             outbound += source == node
         return (
-            running < config["parallelMigrationsPerCluster"]
-            and outbound < config["parallelOutboundMigrationsPerNode"]
+            running < config["parallelMigrationsPerCluster"] and outbound < config["parallelOutboundMigrationsPerNode"]
         )
 
     def _scheduling(self, migration: Obj, vmi: Obj) -> None:
@@ -244,20 +235,14 @@ class MigrationController:
         notes = words.annotations(migration)
         found = words.condition(pod, "PodScheduled")
         unschedulable = found is not None and found["status"] == "False"
-        limit = float(
-            notes.get(UNSCHEDULABLE if unschedulable else PENDING, 300 if unschedulable else 900)
-        )
+        limit = float(notes.get(UNSCHEDULABLE if unschedulable else PENDING, 300 if unschedulable else 900))
         age = self._world.clock.now() - parse(pod["metadata"]["creationTimestamp"])
         meta = migration["metadata"]
         if age < limit:
             if unschedulable and found is not None:
-                text = (
-                    f"Migration target pod for VMI is currently unschedulable: {found['message']}"
-                )
+                text = f"Migration target pod for VMI is currently unschedulable: {found['message']}"
                 self._world.event(migration, "migrationTargetPodUnschedulable", text, "Warning")
-            self._world.later(
-                min(limit - age, 1.0), self.reconcile, meta["namespace"], meta["name"]
-            )
+            self._world.later(min(limit - age, 1.0), self.reconcile, meta["namespace"], meta["name"])
             return
         text = f"Deleted {pod['metadata']['name']}: timeout period exceeded"
         self._world.event(migration, "SuccessfulDelete", text, "Warning")
@@ -368,10 +353,7 @@ class MigrationController:
         if state.get("migrationUid") == meta["uid"] and vmi is not None:
             copied = dict(state)
             self._store.change(
-                VMIMS,
-                meta["namespace"],
-                meta["name"],
-                lambda o: o["status"].update(migrationState=copied),
+                VMIMS, meta["namespace"], meta["name"], lambda o: o["status"].update(migrationState=copied)
             )
         if words.phase(migration) == "Failed":
             self._world.later(0.4, self._unlabel, meta["namespace"], migration["spec"]["vmiName"])
@@ -385,10 +367,7 @@ class MigrationController:
         vmi = self._store.find(VMIS, namespace, name)
         if vmi is not None and not list(unfinished(self._world, vmi)):
             self._store.change(
-                VMIS,
-                namespace,
-                name,
-                lambda o: (o["metadata"].get("labels") or {}).pop(words.TARGET_NODE, None),
+                VMIS, namespace, name, lambda o: (o["metadata"].get("labels") or {}).pop(words.TARGET_NODE, None)
             )
 
     def _collect(self, migration: Obj) -> None:

@@ -89,18 +89,12 @@ class NodeLifecycle:
         for pod in self._pods(name):
             meta = pod["metadata"]
             self._store.change(
-                PODS,
-                meta["namespace"],
-                meta["name"],
-                lambda o: words.set_condition(o, "Ready", "False"),
+                PODS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, "Ready", "False")
             )
         for vmi in self._vmis(name):
             meta = vmi["metadata"]
             self._store.change(
-                VMIS,
-                meta["namespace"],
-                meta["name"],
-                lambda o: words.set_condition(o, "Ready", "False"),
+                VMIS, meta["namespace"], meta["name"], lambda o: words.set_condition(o, "Ready", "False")
             )
         self._world.later(0.25, self.no_execute, name, since)
 
@@ -111,9 +105,7 @@ class NodeLifecycle:
     def no_execute(self, name: str, since: float) -> None:
         if self._since.get(name) == since:
             stamp = self._world.clock.stamp()
-            self._store.change(
-                NODES, "", name, lambda o: _taint(o, UNREACHABLE, "NoExecute", stamp)
-            )
+            self._store.change(NODES, "", name, lambda o: _taint(o, UNREACHABLE, "NoExecute", stamp))
             self._world.later(TOLERATED, self.evict, name, since)
 
     def evict(self, name: str, since: float) -> None:

@@ -64,11 +64,7 @@ class NodeAgent:
                 NODES,
                 "",
                 name,
-                lambda o: (
-                    o["metadata"]
-                    .setdefault("annotations", {})
-                    .update({"kubevirt.io/heartbeat": stamp})
-                ),
+                lambda o: o["metadata"].setdefault("annotations", {}).update({"kubevirt.io/heartbeat": stamp}),
             )
 
     def _once(self, pod: Obj, step: str, seconds: float, what: Any) -> None:
@@ -89,11 +85,7 @@ class NodeAgent:
             fate = words.knob("target-pod" if target else "pod", "ok", pod)
             if fate != "hang":
                 self._once(pod, "run", 0.1 if fate == "fail" else 0.5, self._run)
-        elif (
-            words.phase(pod) == "Running"
-            and words.is_launcher(pod)
-            and (words.JOB_UID not in words.labels(pod))
-        ):
+        elif words.phase(pod) == "Running" and words.is_launcher(pod) and (words.JOB_UID not in words.labels(pod)):
             self._boot(pod)
 
     def _run(self, namespace: str, name: str) -> None:
@@ -186,12 +178,7 @@ class NodeAgent:
             stamp = self._world.clock.stamp()
             phase = "Failed" if killed or not ran else "Succeeded"
             if not words.final(vmi):
-                self._store.change(
-                    VMIS,
-                    namespace,
-                    vmi["metadata"]["name"],
-                    lambda o: words.enter(o, phase, stamp),
-                )
+                self._store.change(VMIS, namespace, vmi["metadata"]["name"], lambda o: words.enter(o, phase, stamp))
                 # The guest has ended; its pod stays a moment longer.
                 linger = float(words.knob("linger-seconds", "0.5", vmi))
                 self._world.agent(linger, self._removed, namespace, name)

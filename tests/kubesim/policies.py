@@ -39,9 +39,7 @@ def _best(world: World, vmi: Obj) -> Obj | None:
     """Most labels first, of these most labels of the VMI, then the lower name."""
     found = [(_matched(world, vmi, policy), policy) for policy in world.store.all(POLICIES)]
     ranked = sorted(
-        (-score[0], -score[1], policy["metadata"]["name"], policy)
-        for score, policy in found
-        if score is not None
+        (-score[0], -score[1], policy["metadata"]["name"], policy) for score, policy in found if score is not None
     )
     return ranked[0][-1] if ranked else None
 

@@ -21,9 +21,7 @@ TESTS = Path(__file__).resolve().parents[1]
 class Process:
     """`python -m kubesim` in `directory` (see there). `accounts`: name -> file of a ClusterRole."""
 
-    def __init__(
-        self, directory: Path, accounts: Mapping[str, Path] | None = None, *options: str
-    ) -> None:
+    def __init__(self, directory: Path, accounts: Mapping[str, Path] | None = None, *options: str) -> None:
         self.directory = directory
         self._command = [sys.executable, "-m", "kubesim", str(directory), *options]
         for name, role in (accounts or {}).items():
@@ -46,10 +44,7 @@ class Process:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
+        self, kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
     ) -> None:
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(30)

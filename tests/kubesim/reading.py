@@ -12,10 +12,7 @@ from . import templates, words
 from .cluster import Kubesim
 from .kinds import CONFIG_MAPS, DAEMON_SETS, NODES, VMIS
 
-DISKS = {
-    "not_migratable_reason": "DisksNotLiveMigratable",
-    "not_migratable_message": "PVC x is not shared",
-}
+DISKS = {"not_migratable_reason": "DisksNotLiveMigratable", "not_migratable_message": "PVC x is not shared"}
 
 
 def row(result: dict[str, Any], name: str) -> dict[str, Any]:
@@ -50,16 +47,9 @@ def add_pod(
     if owner:
         meta["ownerReferences"] = [_owner(sim, *owner.split("/"))]
     volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
-    spec = {
-        "nodeName": node,
-        "volumes": volumes,
-        "containers": [templates.container("app")],
-        **more,
-    }
+    spec = {"nodeName": node, "volumes": volumes, "containers": [templates.container("app")], **more}
     ready = [{"type": "Ready", "status": "True"}]
-    sim.add(
-        "pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}}
-    )
+    sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": phase, "conditions": ready}})
 
 
 def _owner(sim: Kubesim, kind: str, name: str) -> dict[str, Any]:

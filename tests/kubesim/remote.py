@@ -41,9 +41,7 @@ class Remote:
         self.path = path
         self._client = kubernetes.config.new_client_from_config(str(path))
 
-    def request(
-        self, method: str, path: str, body: Any = None, kind: str = "application/json"
-    ) -> Obj:
+    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Obj:
         """The answer's object. Raises RemoteError."""
         accept = "*/*" if "subresources" in path else "application/json"
         headers = {"Accept": accept, "Content-Type": kind}
@@ -182,9 +180,7 @@ class Remote:
             self._delete(BY_PLURAL["leases"], "default", lease)
         node = self.request("GET", self.path_of(NODES, name=name))
         notes = [k for k in words.annotations(node) if k.startswith(("virtops.", "lab/"))]
-        knobs = {
-            k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")
-        }
+        knobs = {k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")}
         meta: Obj = {"annotations": {**dict.fromkeys(notes), **knobs}}
         spec: Obj = {"unschedulable": None}
         if was is not None:

@@ -97,13 +97,7 @@ class Replay:
         names = "|".join(sorted(told["vms"], key=len, reverse=True))
         # As a value, in placeholders, in a path or "ns/x", behind VMI; never a key or a plain word,
         # nor the version of an API, which is the name of a VM as well.
-        places = (
-            '(?<=")',
-            "(?<=(?:pod|VMI|ion) )",
-            "(?<=ns/)",
-            "(?<=instances/)",
-            "(?<=machines/)",
-        )
+        places = ('(?<=")', "(?<=(?:pod|VMI|ion) )", "(?<=ns/)", "(?<=instances/)", "(?<=machines/)")
         no_version = r'(?<!version \\")(?<!apiVersion": ")'
         mark = re.compile(rf'(?:{"|".join(places)}){no_version}({names})(?=["/ .\\])(?!":)')
         for part in ("vms", "vmis", "migrations"):
@@ -156,11 +150,7 @@ class Replay:
         for at in told:
             for number in (1, 2, 3):
                 name = f"{self.prefix}sim{number}"
-                self.sim.call(
-                    lambda at=at, name=name: self.sim.world.later(
-                        at * self.slower, self._beat, name
-                    )
-                )
+                self.sim.call(lambda at=at, name=name: self.sim.world.later(at * self.slower, self._beat, name))
 
     def _beat(self, name: str) -> None:
         notes = {"kubevirt.io/heartbeat": self.sim.world.clock.stamp()}
@@ -182,12 +172,7 @@ class Replay:
             self.sim.world.virt_api_down = step["virt_api_down"]
         elif "edit" in step:
             notes = step["notes"]
-            self.sim.edit(
-                VMIS,
-                step["edit"],
-                lambda o: o["metadata"]["annotations"].update(notes),
-                self.namespace,
-            )
+            self.sim.edit(VMIS, step["edit"], lambda o: o["metadata"]["annotations"].update(notes), self.namespace)
         else:
             self._request(step)
 

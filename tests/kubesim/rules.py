@@ -63,8 +63,7 @@ def not_decoded(kind: Kind, obj: Obj) -> str:
             if text and not re.fullmatch(_MICRO, text):
                 left = re.sub(r"^.*T\d\d:\d\d:\d\d", "", text)
                 return (
-                    f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": '
-                    f'cannot parse "{left}" as ".000000"'
+                    f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{left}" as ".000000"'
                 )
     return ""
 

@@ -100,9 +100,7 @@ class Scheduler:
             return "node(s) were unschedulable"
         for taint in spec.get("taints") or []:
             if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
-                return (
-                    f"node(s) had untolerated taint(s) {{{taint['key']}: {taint.get('value', '')}}}"
-                )
+                return f"node(s) had untolerated taint(s) {{{taint['key']}: {taint.get('value', '')}}}"
         selector = pod["spec"].get("nodeSelector") or {}
         if any(words.labels(node).get(k) != v for k, v in selector.items()):
             return _SELECTOR
@@ -160,8 +158,7 @@ def _required(pod: Obj, node: Obj) -> bool:
         return True
     labels = words.labels(node)
     return any(
-        all(_matches(one, labels) for one in term.get("matchExpressions") or [])
-        for term in rule["nodeSelectorTerms"]
+        all(_matches(one, labels) for one in term.get("matchExpressions") or []) for term in rule["nodeSelectorTerms"]
     )
 
 

@@ -180,9 +180,7 @@ class Server:
 
     # Resources
 
-    async def _resource(
-        self, request: web.Request, user: str, place: Place, began: float
-    ) -> web.StreamResponse:
+    async def _resource(self, request: web.Request, user: str, place: Place, began: float) -> web.StreamResponse:
         method, kind = request.method, place.kind
         watch = request.query.get("watch") in ("true", "1")
         verb = _CALLS.get(method, "get" if place.name else "watch" if watch else "list")

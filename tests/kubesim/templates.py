@@ -33,11 +33,7 @@ def node(name: str, heartbeat: str, **labels: str) -> Obj:
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubevirt.io/schedulable": "true",
-                **labels,
-            },
+            "labels": {"kubernetes.io/hostname": name, "kubevirt.io/schedulable": "true", **labels},
             "annotations": {"kubevirt.io/heartbeat": heartbeat},
         },
         "spec": {},

@@ -58,10 +58,7 @@ def _what_it_is(kind: Kind, body: Obj) -> None:
             "BadRequest",
         )
     if version and version != kind.api_version:
-        text = (
-            f"the API version in the data ({version}) does not match the expected API version "
-            f"({kind.api_version})"
-        )
+        text = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
         raise status(400, text, "BadRequest")
     body["apiVersion"], body["kind"] = kind.api_version, kind.kind
 
@@ -84,9 +81,7 @@ def place(store: Store, kind: Kind, obj: Obj, namespace: str) -> None:
         return
     meta = obj.setdefault("metadata", {})
     if meta.get("namespace") not in (None, "", namespace):
-        text = (
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        text = "the namespace of the provided object does not match the namespace sent on the request"
         raise status(400, text, "BadRequest")
     meta["namespace"] = namespace
     if store.find(NAMESPACES, "", namespace) is None:
@@ -97,10 +92,7 @@ def same(kind: Kind, old: Obj, new: Obj) -> None:
     """What an update cannot change. Raises ApiError."""
     meta, was = new.setdefault("metadata", {}), old["metadata"]
     if meta.get("name") != was["name"]:
-        text = (
-            f"the name of the object ({meta.get('name', '')}) does not match the name on the URL "
-            f"({was['name']})"
-        )
+        text = f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({was['name']})"
         raise status(400, text, "BadRequest")
     if kind.custom and not meta.get("resourceVersion"):
         text = "Invalid value: 0x0: must be specified for an update"

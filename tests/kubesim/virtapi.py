@@ -71,9 +71,7 @@ def _cancel(world: World, namespace: str, plural: str, name: str, body: Obj) -> 
     if body.get("evacuationNodeName", "") != marked:
         raise internal("the server rejected our request due to an error in our request")
     if "All" not in (body.get("dryRun") or []):
-        world.store.change(
-            VMIS, namespace, name, lambda o: o["status"].pop("evacuationNodeName", None)
-        )
+        world.store.change(VMIS, namespace, name, lambda o: o["status"].pop("evacuationNodeName", None))
     return 200
 
 
@@ -90,10 +88,7 @@ def _request(world: World, vm: Obj, *requests: Obj) -> None:
 
 def _set_strategy(world: World, vm: Obj, strategy: str) -> None:
     world.store.change(
-        VMS,
-        vm["metadata"]["namespace"],
-        vm["metadata"]["name"],
-        lambda o: o["spec"].update(runStrategy=strategy),
+        VMS, vm["metadata"]["namespace"], vm["metadata"]["name"], lambda o: o["spec"].update(runStrategy=strategy)
     )
 
 

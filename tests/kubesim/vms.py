@@ -69,12 +69,7 @@ class VMController:
 
     def _finalizers(self, vm: Obj, wanted: list[str]) -> None:
         meta = vm["metadata"]
-        self._store.change(
-            VMS,
-            meta["namespace"],
-            meta["name"],
-            lambda o: o["metadata"].update(finalizers=wanted),
-        )
+        self._store.change(VMS, meta["namespace"], meta["name"], lambda o: o["metadata"].update(finalizers=wanted))
 
     def _requests(self, vm: Obj, vmi: Obj | None) -> str:
         requests = vm.get("status", {}).get("stateChangeRequests") or []
@@ -247,36 +242,23 @@ class VMIController:
             return
         more = {key: refused[key] for key in ("reason", "message")} if refused else {}
         value = "False" if refused else None
-        self._store.change(
-            VMIS,
-            namespace,
-            name,
-            lambda o: words.set_condition(o, "PodScheduled", value, **more),
-        )
+        self._store.change(VMIS, namespace, name, lambda o: words.set_condition(o, "PodScheduled", value, **more))
 
     def _ready(self, namespace: str, name: str, live: list[Obj]) -> None:
         """Its pod was asked to end: that is told before the guest has shut down."""
         vmi = self._store.get(VMIS, namespace, name)
         node = vmi.get("status", {}).get("nodeName")
-        ending = [
-            p
-            for p in live
-            if p["spec"].get("nodeName") == node and p["metadata"].get("deletionTimestamp")
-        ]
+        ending = [p for p in live if p["spec"].get("nodeName") == node and p["metadata"].get("deletionTimestamp")]
         if words.phase(vmi) != "Running" or not ending:
             return
         more = {"reason": "PodTerminating", "message": "virt-launcher pod is terminating"}
-        self._store.change(
-            VMIS, namespace, name, lambda o: words.set_condition(o, "Ready", "False", **more)
-        )
+        self._store.change(VMIS, namespace, name, lambda o: words.set_condition(o, "Ready", "False", **more))
 
     def _hold(self, vmi: Obj) -> None:
         """One that nobody's VirtualMachine made has the finalizers of all others too."""
         meta = vmi["metadata"]
         both = [_CONTROLLER, _FOREGROUND]
-        self._store.change(
-            VMIS, meta["namespace"], meta["name"], lambda o: o["metadata"].update(finalizers=both)
-        )
+        self._store.change(VMIS, meta["namespace"], meta["name"], lambda o: o["metadata"].update(finalizers=both))
 
     def _end(self, vmi: Obj, pods: list[Obj], live: list[Obj]) -> None:
         if vmi["metadata"].get("deletionTimestamp"):
@@ -296,9 +278,7 @@ class VMIController:
     def _phase(self, vmi: Obj, phase: str) -> None:
         stamp = self._world.clock.stamp()
         meta = vmi["metadata"]
-        self._store.change(
-            VMIS, meta["namespace"], meta["name"], lambda o: words.enter(o, phase, stamp)
-        )
+        self._store.change(VMIS, meta["namespace"], meta["name"], lambda o: words.enter(o, phase, stamp))
 
     def _mark(self, namespace: str, name: str, live: list[Obj]) -> None:
         """The condition follows the mark; so does the annotation on the current pod."""
@@ -310,9 +290,7 @@ class VMIController:
                 VMIS,
                 namespace,
                 name,
-                lambda o: words.set_condition(
-                    o, "EvictionRequested", "True" if marked else None, **more
-                ),
+                lambda o: words.set_condition(o, "EvictionRequested", "True" if marked else None, **more),
             )
         node = vmi.get("status", {}).get("nodeName")
         for pod in live:

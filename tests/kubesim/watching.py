@@ -57,9 +57,7 @@ def _forbidden(field: str, text: str) -> ApiError:
 class Watch:
     """One watch, to its end."""
 
-    def __init__(
-        self, store: Store, asked: Asked, ending: asyncio.Event, drop: float | None
-    ) -> None:
+    def __init__(self, store: Store, asked: Asked, ending: asyncio.Event, drop: float | None) -> None:
         """`drop`: it ends after so many seconds without a bookmark, as if the network broke."""
         self._store = store
         self._asked = asked

@@ -71,9 +71,7 @@ def enter(obj: Obj, new: str, stamp: str) -> None:
     """A new phase, with its time."""
     status = obj.setdefault("status", {})
     status["phase"] = new
-    status.setdefault("phaseTransitionTimestamps", []).append(
-        {"phase": new, "phaseTransitionTimestamp": stamp}
-    )
+    status.setdefault("phaseTransitionTimestamps", []).append({"phase": new, "phaseTransitionTimestamp": stamp})
 
 
 def ran(obj: Obj) -> bool:
@@ -93,10 +91,6 @@ def knob(name: str, default: str, *objs: Obj) -> str:
 
 def leftovers(vmis: list[Obj], migrations: list[Obj]) -> list[str]:
     """Marks, and migrations that have not ended."""
-    found = [
-        f"mark on {v['metadata']['name']}"
-        for v in vmis
-        if v.get("status", {}).get("evacuationNodeName")
-    ]
+    found = [f"mark on {v['metadata']['name']}" for v in vmis if v.get("status", {}).get("evacuationNodeName")]
     found += [f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)]
     return found

@@ -184,7 +184,5 @@ class World:
                 PODS,
                 namespace,
                 name,
-                lambda o: o["metadata"].update(
-                    deletionTimestamp=stamp, deletionGracePeriodSeconds=grace
-                ),
+                lambda o: o["metadata"].update(deletionTimestamp=stamp, deletionGracePeriodSeconds=grace),
             )

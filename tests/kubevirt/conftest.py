@@ -18,12 +18,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    Source,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import Source
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
@@ -125,13 +121,9 @@ class Operator:
     def slice(self, intent: Intent, seconds: float = 5.0, run_id: str = "", **policy: Any) -> Any:
         """One slice of a run of its own, or of the run named."""
         self.runs += 1
-        return service.run_slice(
-            self.request(intent, run_id or f"run-{self.runs}", seconds, **policy)
-        )
+        return service.run_slice(self.request(intent, run_id or f"run-{self.runs}", seconds, **policy))
 
-    def answer(
-        self, intent: Intent, seconds: float, run_id: str, rules: Any, **more: Any
-    ) -> dict[str, Any]:
+    def answer(self, intent: Intent, seconds: float, run_id: str, rules: Any, **more: Any) -> dict[str, Any]:
         """A slice of a run that goes on; `more`: of the request, the answers to hooks."""
         request = self.request(intent, run_id, seconds, rules=rules)
         return service.run_slice(replace(request, **more))
@@ -185,11 +177,7 @@ def make_operator() -> type[Operator]:
 
 
 # What a skip's text says is missing, and under which word it is counted.
-MISSING = {
-    "needs the simulator": "simulator",
-    "needs agents that obey knobs": "knobs",
-    "needs a real guest": "guest",
-}
+MISSING = {"needs the simulator": "simulator", "needs agents that obey knobs": "knobs", "needs a real guest": "guest"}
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

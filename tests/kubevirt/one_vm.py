@@ -10,9 +10,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    run_migration,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import run_migration
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     WantedState,

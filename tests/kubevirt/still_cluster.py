@@ -13,12 +13,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from kubesim import Kubesim
@@ -52,18 +48,10 @@ class Still:
             head = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"}
             owner = [{**head, "name": name, "uid": uid}]
         vmi = {
-            "metadata": {
-                **meta,
-                "labels": {"kubevirt.io/nodeName": node, "app": name},
-                "ownerReferences": owner,
-            },
+            "metadata": {**meta, "labels": {"kubevirt.io/nodeName": node, "app": name}, "ownerReferences": owner},
             "spec": {
                 "evictionStrategy": more.get("strategy", "LiveMigrate"),
-                "domain": {
-                    "devices": {},
-                    "memory": {"guest": "1Gi"},
-                    "cpu": {"model": "host-model"},
-                },
+                "domain": {"devices": {}, "memory": {"guest": "1Gi"}, "cpu": {"model": "host-model"}},
             },
             "status": {
                 "phase": "Running",
@@ -88,13 +76,7 @@ class Still:
             "spec": {
                 "nodeName": node,
                 "nodeSelector": {"kubevirt.io/schedulable": "true"},
-                "containers": [
-                    {
-                        "name": "compute",
-                        "image": "virt-launcher",
-                        "resources": {"requests": requests},
-                    }
-                ],
+                "containers": [{"name": "compute", "image": "virt-launcher", "resources": {"requests": requests}}],
             },
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         }
@@ -106,8 +88,7 @@ class Still:
         meta["labels"] = {"kubevirt.io/vmi-name": "vm"}
         status = {"phase": phase, "phaseTransitionTimestamps": [entered]}
         self.sim.add(
-            "virtualmachineinstancemigrations",
-            {"metadata": meta, "spec": {"vmiName": "vm"}, "status": status},
+            "virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}, "status": status}
         )
 
     def node(self, name: str, **changes: Any) -> None:
@@ -123,9 +104,7 @@ class Still:
 
     def look(self, severity: dict[Reason, Any] | None = None, **policy: Any) -> dict[str, Any]:
         pods = policy.pop("pods", PodOptions())
-        request = service.Request(
-            self.auth, "n1", Policy(**policy), Intent.DRAINED, "preflight", pods=pods
-        )
+        request = service.Request(self.auth, "n1", Policy(**policy), Intent.DRAINED, "preflight", pods=pods)
         before = self.versions()
         try:
             return preflight(request, severity or {})
@@ -137,9 +116,9 @@ class Still:
 
     def versions(self) -> dict[str, str]:
         return {
-            f"{kind.plural} {obj['metadata'].get('namespace')}/{obj['metadata']['name']}": obj[
-                "metadata"
-            ]["resourceVersion"]
+            f"{kind.plural} {obj['metadata'].get('namespace')}/{obj['metadata']['name']}": obj["metadata"][
+                "resourceVersion"
+            ]
             for kind in KINDS
             for obj in self.sim.all(kind)
         }
@@ -155,6 +134,4 @@ def merged(base: Any, more: Any) -> Any:
 def budget(still: Still, name: str, **spec: Any) -> None:
     selector = {"matchLabels": {"app": "vm"}}
     meta = {"name": name, "namespace": "default"}
-    still.sim.add(
-        "poddisruptionbudgets", {"metadata": meta, "spec": {"selector": selector, **spec}}
-    )
+    still.sim.add("poddisruptionbudgets", {"metadata": meta, "spec": {"selector": selector, **spec}})

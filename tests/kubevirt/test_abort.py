@@ -11,26 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     NodeRecord,
     Superseded,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    LockHeld,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
-    Lock,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import LockHeld
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import Lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
-    KubeVirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import KubeVirtPlatform
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.reading import clean, evictions, row, take_slots
 
@@ -49,9 +40,7 @@ def test_an_abort_cancels_the_mark_first_and_leaves_nothing(sim, operator) -> No
         cancel = sim.requests("PUT", f"/{name}/evacuate/cancel")
         assert [call.status for call in cancel] == [200]
         deleted = [
-            call
-            for call in sim.requests("DELETE", "virtualmachineinstancemigrations")
-            if call.at < cancel[0].at
+            call for call in sim.requests("DELETE", "virtualmachineinstancemigrations") if call.at < cancel[0].at
         ]
         assert len(deleted) < 3
     first_delete = min(c.at for c in sim.requests("DELETE", "virtualmachineinstancemigrations"))
@@ -140,18 +129,8 @@ def test_a_cordon_set_between_look_and_act_is_theirs(sim, operator) -> None:
 def test_an_abort_leaves_no_retry_of_kubevirt(sim, operator) -> None:
     sim.add_vm("vm", "n1", migrate_result="fail:1", migrate_seconds="1")
     operator.slice(Intent.DRAINED, 1.5)
-    sim.until(
-        lambda: (
-            sim.world.store.find(VMIS, "default", "vm")["metadata"]["annotations"].get("lab/failed")
-            == "1"
-        )
-    )
-    sim.edit(
-        VMIS,
-        "vm",
-        lambda o: o["metadata"]["annotations"].update({"lab/migrate-seconds": "1000"}),
-        "default",
-    )
+    sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["metadata"]["annotations"].get("lab/failed") == "1")
+    sim.edit(VMIS, "vm", lambda o: o["metadata"]["annotations"].update({"lab/migrate-seconds": "1000"}), "default")
     operator.slice(Intent.DRAINED, 4.0, run_id="run-1")
     assert operator.restore()["phase"] == "Active"
     assert clean(sim)
@@ -293,9 +272,7 @@ def test_an_abort_asks_all_to_end_before_it_notes_that_on_any(sim, operator) -> 
     assert ends and notes and max(ends) < min(notes), did
 
 
-def test_a_restore_after_a_killed_drain_says_which_lease_it_waits_for(
-    sim, operator, monkeypatch
-) -> None:
+def test_a_restore_after_a_killed_drain_says_which_lease_it_waits_for(sim, operator, monkeypatch) -> None:
     """Slice after slice, until the Lease of the killed one has expired; nothing is done before."""
     monkeypatch.setattr(service, "_SAYS_AFTER", 0.6)
     sim.add_vm("vm", "n1", migrate_seconds="600")

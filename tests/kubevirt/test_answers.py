@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    OnNotMigratable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import OnNotMigratable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
@@ -32,11 +30,7 @@ HOOK = 'admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denie
 
 def asked(sim: Any, operator: Any, name: str = "virt-launcher-vm") -> str:
     """The answer for the newest live pod of that name, as a dry run: it marks nothing."""
-    pods = [
-        p
-        for p in sim.all(PODS)
-        if p["metadata"]["name"].startswith(name) and p["status"]["phase"] == "Running"
-    ]
+    pods = [p for p in sim.all(PODS) if p["metadata"]["name"].startswith(name) and p["status"]["phase"] == "Running"]
     pods.sort(key=lambda p: int(p["metadata"]["resourceVersion"]))
     client = Client(operator.auth)
     answer, _finding = eviction.evict(client, pods[-1], dry=True)
@@ -108,11 +102,7 @@ def test_429_target_pod_is_waited_for_and_moved_on(sim, operator) -> None:
     body = {"metadata": {"name": "here", "namespace": "default"}, "spec": {"vmiName": "vm"}}
     body["metadata"]["labels"] = {"kubevirt.io/vmi-name": "vm"}
     sim.add("virtualmachineinstancemigrations", body)
-    sim.until(
-        lambda: any(
-            m.get("status", {}).get("phase") == "Running" for m in sim.world.store.all(VMIMS)
-        )
-    )
+    sim.until(lambda: any(m.get("status", {}).get("phase") == "Running" for m in sim.world.store.all(VMIMS)))
     assert asked(sim, operator) == "target_pod"
     sim.edit(NODES, "n3", lambda o: o["spec"].update(unschedulable=False))
     first = operator.slice(Intent.DRAINED, 0.5)
@@ -125,23 +115,12 @@ def test_429_target_pod_is_waited_for_and_moved_on(sim, operator) -> None:
 def test_429_hotplug_pod_goes_with_its_launcher(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     launcher = sim.all(PODS)[0]
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": launcher["metadata"]["name"],
-        "controller": True,
-    }
-    meta = {
-        "name": "hp-volume-x",
-        "namespace": "default",
-        "labels": {"kubevirt.io": "hotplug-disk"},
-    }
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
+    meta = {"name": "hp-volume-x", "namespace": "default", "labels": {"kubevirt.io": "hotplug-disk"}}
     meta["ownerReferences"] = [{**owner, "uid": launcher["metadata"]["uid"]}]
     spec = {"nodeName": "n1", "containers": [templates.container()]}
     sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
-    sim.until(
-        lambda: sim.world.store.find(PODS, "default", "hp-volume-x")["status"]["phase"] == "Running"
-    )
+    sim.until(lambda: sim.world.store.find(PODS, "default", "hp-volume-x")["status"]["phase"] == "Running")
     assert asked(sim, operator, "hp-volume-x") == "hotplug"
     assert operator.drain()["phase"] == "Drained"
     assert sim.find(PODS, "hp-volume-x") is None

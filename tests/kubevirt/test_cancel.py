@@ -17,8 +17,7 @@ from cancel import races, simulator
 from cancel.case import Case, run
 
 pytestmark = pytest.mark.skipif(
-    bool(os.environ.get("VIRTOPS_KUBECONFIG")),
-    reason="needs the simulator: the test starts one of its own",
+    bool(os.environ.get("VIRTOPS_KUBECONFIG")), reason="needs the simulator: the test starts one of its own"
 )
 
 
@@ -31,9 +30,7 @@ pytestmark = pytest.mark.skipif(
         pytest.param("container", "abort", "at work", 5, marks=pytest.mark.full),
     ],
 )
-def test_what_was_cancelled_carries_on_or_is_given_back(
-    way: str, then: str, stage: str, events: int
-) -> None:
+def test_what_was_cancelled_carries_on_or_is_given_back(way: str, then: str, stage: str, events: int) -> None:
     if way == "container" and os.geteuid():
         pytest.skip("a PID namespace needs root")
     with simulator.bed() as bed:

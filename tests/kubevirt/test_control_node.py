@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
-    control_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
-    act,
-    check_mode,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode
 from kubesim.kinds import VMIS
 from kubesim.reading import DISKS, evictions, row
 

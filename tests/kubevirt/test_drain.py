@@ -86,10 +86,7 @@ def test_a_guest_whose_condition_is_not_there_yet_is_left_alone(sim, operator) -
     """Evicted before it, a LiveMigrateIfPossible guest is killed."""
     sim.add_vm("early", "n1", strategy="LiveMigrateIfPossible", wait=False, start_seconds="1000")
     sim.until(
-        lambda: (
-            (sim.world.store.find(VMIS, "default", "early") or {}).get("status", {}).get("phase")
-            == "Scheduled"
-        )
+        lambda: (sim.world.store.find(VMIS, "default", "early") or {}).get("status", {}).get("phase") == "Scheduled"
     )
     uid = sim.find(VMIS, "early")["metadata"]["uid"]
     found = operator.drain(allow_stop=True, unknown_timeout=1.0)
@@ -135,13 +132,7 @@ def test_what_is_on_its_way_here_is_waited_for_and_moved_on(sim, operator) -> No
     body = {"metadata": {"name": "here", "namespace": "default"}, "spec": {"vmiName": "guest"}}
     body["metadata"]["labels"] = {"kubevirt.io/vmi-name": "guest"}
     sim.add("virtualmachineinstancemigrations", body)
-    sim.until(
-        lambda: any(
-            m["status"].get("phase") == "Running"
-            for m in sim.world.store.all(VMIMS)
-            if "status" in m
-        )
-    )
+    sim.until(lambda: any(m["status"].get("phase") == "Running" for m in sim.world.store.all(VMIMS) if "status" in m))
     for name in ("n2", "n3"):
         sim.edit(NODES, name, lambda o: o["spec"].update(unschedulable=False))
     first = operator.slice(Intent.DRAINED, 0.5)
@@ -274,9 +265,7 @@ def test_a_plan_tells_what_only_the_server_knows(sim, operator) -> None:
     assert row(found, "well")["reason"] == "WebhookUnavailable"
     sim.world.virt_api_down = False
     rules = sim.api.access.rules["maintenance"]
-    sim.api.access.rules["maintenance"] = [
-        r for r in rules if "pods/eviction" not in r["resources"]
-    ]
+    sim.api.access.rules["maintenance"] = [r for r in rules if "pods/eviction" not in r["resources"]]
     found = check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0, allow_stop=True), {})
     assert [f["reason"] for f in found["findings"]] == ["Forbidden"]
     assert "create pods/eviction" in found["findings"][0]["message"]

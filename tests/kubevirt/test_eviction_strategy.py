@@ -10,15 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    AccessDenied,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    VMNotHere,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
     DeclareError,
     DeclareRequest,
@@ -54,11 +48,7 @@ def test_by_name_and_who_keeps_the_old_one(sim, operator) -> None:
     rows = {row["name"]: row for row in found["vms"]}
     assert rows["runs"]["running"] == rows["runs"]["template"] == "LiveMigrate"
     assert rows["off"]["running"] is None and not rows["off"]["restart_needed"]
-    assert [declared(sim, n) for n in ("runs", "off", "other")] == [
-        "External",
-        "External",
-        "LiveMigrate",
-    ]
+    assert [declared(sim, n) for n in ("runs", "off", "other")] == ["External", "External", "LiveMigrate"]
     assert sim.find(VMIS, "runs")["spec"]["evictionStrategy"] == "LiveMigrate"
     assert "(running): LiveMigrate until it is restarted" in found["diff"]["after"]
     again = ask(operator, names=["runs", "off"])

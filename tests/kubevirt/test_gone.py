@@ -73,9 +73,7 @@ def test_a_vm_deleted_after_it_moved_is_gone_and_the_node_is_restored(sim, opera
 
 @pytest.mark.parametrize("phase", ["Pending", "Scheduling", "Running"])
 @pytest.mark.parametrize("bare", [False, True], ids=["VirtualMachine", "bare instance"])
-def test_a_vm_deleted_while_it_migrates_is_gone_and_the_node_is_drained(
-    sim, operator, bare, phase
-) -> None:
+def test_a_vm_deleted_while_it_migrates_is_gone_and_the_node_is_drained(sim, operator, bare, phase) -> None:
     knobs = {"target_pod": "hang"} if phase == "Scheduling" else {}
     if phase == "Pending":
         take_slots(sim)
@@ -123,9 +121,7 @@ def test_a_vm_that_its_owner_stops_is_reported_as_stopped(sim, operator, when) -
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(
-    sim, operator, attempts
-) -> None:
+def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(sim, operator, attempts) -> None:
     """virtctl restart: for a while the old instance has ended, and is still there."""
     sim.add_vm("vm", "n1", **LIVES_LONG)
     go_on = begin(sim, operator, max_attempts=attempts)

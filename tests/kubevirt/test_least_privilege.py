@@ -18,34 +18,18 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    AccessDenied,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import (
-    DeclareRequest,
-    declare,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import DeclareRequest, declare
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
     InfoRequest,
     waiting,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
-    control_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
-from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
-    TOKEN,
-    documented_rules,
-    rules_without,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules, rules_without
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
-from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import (
-    COUNT,
-    drains_elsewhere,
-)
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import COUNT, drains_elsewhere
 from kubesim import Kubesim, templates
 from kubesim.access import AUTHENTICATED
 from kubesim.kinds import BY_PLURAL, VMIS
@@ -54,10 +38,7 @@ from kubesim.reading import add_pod, evictions, row, take_slots
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
 ONE_NODE = "ReadWriteOnce"
 GRANTED = sorted(
-    (verb, resource)
-    for rule in documented_rules()
-    for resource in rule["resources"]
-    for verb in rule["verbs"]
+    (verb, resource) for rule in documented_rules() for resource in rule["resources"] for verb in rule["verbs"]
 )
 
 

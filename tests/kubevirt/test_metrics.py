@@ -17,23 +17,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    Source,
-    source_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
-    read_fleet,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
-    check_mode,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import (
-    plan,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import Source, source_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
 from kubesim import Kubesim
 from kubesim.metrics import METRIC, series
@@ -66,9 +54,7 @@ def asked(sim: Kubesim) -> list[str]:
 
 
 def look(operator: Any, source: Source | None, rules: Any = ()) -> dict[str, Any]:
-    return check_mode.read_node(
-        operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source)
-    )
+    return check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0, rules=rules, metrics=source))
 
 
 def rates(found: dict[str, Any]) -> dict[str, float | None]:
@@ -158,9 +144,7 @@ def test_a_server_that_hangs_or_is_not_there_is_a_warning(sim, operator, source)
     sim.add_vm("vm", "n1", dirty_rate="250")
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        first, again = (
-            look(operator, replace(source, url="http://127.0.0.1:9")) for _time in range(2)
-        )
+        first, again = (look(operator, replace(source, url="http://127.0.0.1:9")) for _time in range(2))
         assert first["warnings"] == again["warnings"] and "refused" in first["warnings"][0]
         found = operator.drain(metrics=replace(source, url=url, timeout=0.5))
         assert found["phase"] == "Drained" and _callers(deaf) <= 2
@@ -221,9 +205,7 @@ def test_the_preflight_judges_by_it(sim, operator, source) -> None:
     rules = [{**BUSY, "strategy": None}]
 
     def codes(source: Source) -> list[str]:
-        found = preflight(
-            operator.request(Intent.DRAINED, "p", 1.0, rules=rules, metrics=source), {}
-        )
+        found = preflight(operator.request(Intent.DRAINED, "p", 1.0, rules=rules, metrics=source), {})
         return [f["code"] for f in found["findings"]] + found.get("warnings", [])
 
     assert "Undecided" not in codes(source)

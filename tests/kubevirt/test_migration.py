@@ -12,16 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Superseded,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Superseded
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    MigrationRefused,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    run_migration,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import MigrationRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import run_migration
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
     One,
     foreign,
@@ -141,17 +135,12 @@ def test_what_the_migration_before_left_on_the_vmi_is_not_believed(sim, one) -> 
     full(sim)
     found = run_migration(replace(one.begin("Pending"), seconds=0.5))
     row = vm(found)
-    assert (found["phase"], row["phase"], row["reason"]) == (
-        "Migrating",
-        "Pending",
-        "WaitingForSlot",
-    )
+    assert (found["phase"], row["phase"], row["reason"]) == ("Migrating", "Pending", "WaitingForSlot")
     assert row["handed_off"] == "" and sim.node_of("vm") == here
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"),
-    [("MigrationRequired", "True"), ("HotVCPUChange", "False"), ("HotMemoryChange", "True")],
+    ("kind", "status"), [("MigrationRequired", "True"), ("HotVCPUChange", "False"), ("HotMemoryChange", "True")]
 )
 def test_a_migration_object_that_stays_open_is_told_as_moved(sim, one, kind, status) -> None:
     """HotVCPUChange counts for KubeVirt as soon as it is there."""

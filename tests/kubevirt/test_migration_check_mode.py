@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    plan_migration,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
-    WantedState,
-)
-from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
-    mark,
-    phases,
-    vm,
-    writes,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import plan_migration
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import WantedState
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import mark, phases, vm, writes
 from kubesim import Kubesim
 from kubesim.kinds import PODS, VMIMS, VMIS
 

@@ -11,16 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    NodeUnknown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    VMNotHere,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import NodeUnknown
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import VMNotHere
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
     InfoRequest,
     waiting,
 )
@@ -66,9 +60,7 @@ def migrate(sim: Kubesim, name: str = "vm", phase: str = "", **notes: str) -> st
 def long_ago(sim: Kubesim, name: str, phase: str) -> None:
     """It is in this phase since ten minutes ago."""
     stamp = {"phase": phase, "phaseTransitionTimestamp": "2020-01-01T00:00:00Z"}
-    sim.edit(
-        VMIMS, name, lambda o: o["status"].update(phaseTransitionTimestamps=[stamp]), "default"
-    )
+    sim.edit(VMIMS, name, lambda o: o["status"].update(phaseTransitionTimestamps=[stamp]), "default")
 
 
 def test_what_moves_waits_for_nothing(sim, operator) -> None:
@@ -112,12 +104,7 @@ def test_a_quota_is_named(sim, operator) -> None:
     quota = {"metadata": {"name": "tight", "namespace": "default"}}
     sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
     migrate(sim)
-    sim.until(
-        lambda: (
-            sim.world.store.find(VMIMS, "default", "m-vm").get("status", {}).get("conditions")
-            is not None
-        )
-    )
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", "m-vm").get("status", {}).get("conditions") is not None)
     found = first(operator)
     assert (found["where"], found["code"]) == ("quota, storage", "QuotaExceeded")
     assert found["subject"] == "ResourceQuota tight of namespace default"
@@ -177,11 +164,7 @@ def test_a_volume_that_cannot_be_attached(sim, operator) -> None:
 
 def target_now(sim: Kubesim) -> dict[str, Any]:
     """On the cluster's thread."""
-    found = [
-        p
-        for p in sim.world.store.all(PODS)
-        if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]
-    ]
+    found = [p for p in sim.world.store.all(PODS) if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]]
     pod: dict[str, Any] = found[-1]
     return pod
 
@@ -205,9 +188,9 @@ def test_the_back_off_says_how_often_and_how_long(sim, operator) -> None:
         return len(made) > 1 and len(last) == 1
 
     sim.until(backs_off)
-    found = waiting(
-        InfoRequest(operator.auth, name="vm", namespace="default"), wall=sim.world.clock.now
-    )["migrations"][0]
+    found = waiting(InfoRequest(operator.auth, name="vm", namespace="default"), wall=sim.world.clock.now)["migrations"][
+        0
+    ]
     (why,) = found["findings"]
     assert (why["where"], why["code"]) == ("migration", "MigrationBackoff")
     assert why["sentence"].startswith("1 attempts failed; KubeVirt waits 20 s")
@@ -224,10 +207,7 @@ def test_a_backup_and_utility_volumes(sim, operator) -> None:
     ):
         condition = {"type": kind, "status": "True"}
         sim.edit(
-            VMIMS,
-            name,
-            lambda o, c=condition: o.update(status={"phase": "Pending", "conditions": [c]}),
-            "default",
+            VMIMS, name, lambda o, c=condition: o.update(status={"phase": "Pending", "conditions": [c]}), "default"
         )
         assert first(operator)["code"] == code
 
@@ -249,10 +229,7 @@ def test_a_policy_that_is_too_slow_for_the_vm(sim, operator) -> None:
     sim.add_vm("vm", "n1", memory="8Gi", migrate_seconds="1000", labels={"size": "big"})
     policy = {
         "metadata": {"name": "slow"},
-        "spec": {
-            "selectors": {"virtualMachineInstanceSelector": {"size": "big"}},
-            "bandwidthPerMigration": "1Mi",
-        },
+        "spec": {"selectors": {"virtualMachineInstanceSelector": {"size": "big"}}, "bandwidthPerMigration": "1Mi"},
     }
     sim.add("migrationpolicies", policy)
     migrate(sim, phase="Running")

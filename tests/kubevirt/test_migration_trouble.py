@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    AccessDenied,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
     MigrationRefused,
     VMNotHere,
 )
-from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import (
-    full,
-    nowhere,
-    vm,
-    writes,
-)
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import full, nowhere, vm, writes
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 
 pytestmark = pytest.mark.full
@@ -188,7 +179,5 @@ def test_a_missing_right_is_named(sim, one) -> None:
     for rule in sim.api.access.rules["maintenance"]:
         if "virtualmachineinstancemigrations" in rule["resources"]:
             rule["verbs"] = [v for v in rule["verbs"] if v != "create"]
-    with pytest.raises(
-        AccessDenied, match=r"create virtualmachineinstancemigrations\.kubevirt\.io"
-    ):
+    with pytest.raises(AccessDenied, match=r"create virtualmachineinstancemigrations\.kubevirt\.io"):
         one.migrate()

@@ -10,17 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    Superseded,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    NodeUnknown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
-    platform,
-    service,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import NodeUnknown
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import platform, service
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import BY_PLURAL, NODES, VMIS
@@ -80,10 +72,7 @@ def test_pods_of_a_node_that_does_not_come_back_are_collected(sim, operator) -> 
     sim.add_vm("vm", "n1")
     delete_node(sim)
     sim.until(
-        lambda: (
-            (v := sim.world.store.find(VMIS, "default", "vm"))
-            and (v["status"].get("nodeName") in ("n2", "n3"))
-        )
+        lambda: (v := sim.world.store.find(VMIS, "default", "vm")) and (v["status"].get("nodeName") in ("n2", "n3"))
     )
     with pytest.raises(NodeUnknown, match="n1"):
         operator.restore()

@@ -25,9 +25,7 @@ def replace_node(sim) -> None:
 
 
 @pytest.mark.parametrize("run_strategy", ["Manual", "RerunOnFailure"])
-def test_what_was_stopped_is_started_after_the_node_was_replaced(
-    sim, operator, run_strategy
-) -> None:
+def test_what_was_stopped_is_started_after_the_node_was_replaced(sim, operator, run_strategy) -> None:
     sim.add_vm("vm", "n1", "None", run_strategy, shutdown_seconds="1")
     assert operator.drain(allow_stop=True)["phase"] == "Drained"
     assert sim.node_of("vm") == ""

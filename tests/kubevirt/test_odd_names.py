@@ -33,8 +33,7 @@ def test_a_reason_is_carried_as_it_is(sim: Any, plays: Plays, tmp_path: Path, te
     given = tmp_path / "given.yml"
     quoted = json.dumps(text, ensure_ascii=False)
     given.write_text(
-        f"maintenance_reason: !unsafe {quoted}\nmaintenance_requester: !unsafe {quoted}\n",
-        encoding="utf-8",
+        f"maintenance_reason: !unsafe {quoted}\nmaintenance_requester: !unsafe {quoted}\n", encoding="utf-8"
     )
     ended = plays.own("drain", "-e", f"@{given}", maintenance_hosts="n1")
     assert ended.returncode == 0, ended.stdout[-3000:]

@@ -15,14 +15,12 @@ from datetime import UTC, datetime
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    run_migration,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import run_migration
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     WantedState,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
     InfoRequest,
     waiting,
 )
@@ -42,9 +40,7 @@ def by_hand(sim: Kubesim, name: str) -> None:
     meta = {"name": f"m-{name}", "namespace": "default", "labels": {"kubevirt.io/vmi-name": name}}
     sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": name}})
     sim.until(lambda: sim.world.store.find(VMIMS, "default", f"m-{name}").get("status"))
-    sim.until(
-        lambda: sim.world.store.find(VMIMS, "default", f"m-{name}")["status"]["phase"] == "Running"
-    )
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", f"m-{name}")["status"]["phase"] == "Running")
 
 
 def outbound(sim: Kubesim) -> None:
@@ -89,9 +85,7 @@ def unattached(sim: Kubesim) -> Later:
     sim.edit(VMIS, "vm", lambda o: o["metadata"].update(annotations=notes), "default")
 
     def later() -> None:
-        pods = [
-            p for p in sim.all(PODS) if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]
-        ]
+        pods = [p for p in sim.all(PODS) if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]]
         text = "Multi-Attach error for volume pvc-1: already exclusively attached to one node"
         sim.call(lambda: sim.world.event(pods[-1], "FailedAttachVolume", text, "Warning"))
         since = datetime.fromtimestamp(time.time() - 30, UTC)
@@ -146,9 +140,7 @@ def test_the_drain_tells_it_too(sim, operator, cause: str) -> None:
 
 
 def test_slots_of_another_node_are_not_taken_for_its_own(sim, operator) -> None:
-    sim.configure(
-        migrations={"parallelMigrationsPerCluster": 1, "parallelOutboundMigrationsPerNode": 1}
-    )
+    sim.configure(migrations={"parallelMigrationsPerCluster": 1, "parallelOutboundMigrationsPerNode": 1})
     sim.add_vm("vm", "n1")
     sim.add_vm("holder", "n2", migrate_seconds="100000")
     by_hand(sim, "holder")

@@ -53,12 +53,7 @@ def test_what_hangs_where_it_is_started_anew_is_named_and_holds_up_nobody(sim, o
     """Its new pod has a node, and does not start there."""
     sim.add_vm("vm", "n1", "None", shutdown_seconds="1")
     hangs = {"lab/pod": "hang"}
-    sim.edit(
-        VMS,
-        "vm",
-        lambda o: o["spec"]["template"]["metadata"]["annotations"].update(hangs),
-        "default",
-    )
+    sim.edit(VMS, "vm", lambda o: o["spec"]["template"]["metadata"]["annotations"].update(hangs), "default")
     found = operator.drain(allow_stop=True, pending_timeout=3.0)
     vm = row(found, "vm")
     assert (found["phase"], vm["verdict"]) == ("Drained", "stopped"), found

@@ -26,16 +26,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.ord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import KUBEVIRT
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
-    options as plan_options,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
-    fleet_of,
-    read_fleet,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
-    read as preflight_read,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import fleet_of, read_fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import read as preflight_read
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim import Kubesim, templates
@@ -146,17 +139,12 @@ def test_the_scheduler_would_refuse_a_node_and_so_does_the_plan(sim, operator) -
 def test_vms_that_never_share_a_node_are_planned_apart(sim, operator) -> None:
     for name, node in (("a", "n1"), ("b", "n2")):
         sim.add_vm(name, node, labels={"kind": "db"})
-        term = {
-            "labelSelector": {"matchLabels": {"kind": "db"}},
-            "topologyKey": "kubernetes.io/hostname",
-        }
+        term = {"labelSelector": {"matchLabels": {"kind": "db"}}, "topologyKey": "kubernetes.io/hostname"}
         rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
         sim.edit(
             VMIS,
             name,
-            lambda vmi, rule=rule: (
-                vmi["spec"].setdefault("affinity", {}).update(podAntiAffinity=rule)
-            ),
+            lambda vmi, rule=rule: vmi["spec"].setdefault("affinity", {}).update(podAntiAffinity=rule),
             "default",
         )
     found = read_fleet(operator.auth)

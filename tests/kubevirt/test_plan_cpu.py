@@ -13,13 +13,8 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quotas
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import (
-    fleet_of,
-    read_fleet,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
-    read as preflight_read,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import fleet_of, read_fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import read as preflight_read
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import plan
 from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, PODS, QUOTAS

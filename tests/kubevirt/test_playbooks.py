@@ -101,9 +101,7 @@ def test_rules_of_the_inventory_are_applied(sim, plays) -> None:
     sim.add_vm("db", "n1", strategy="None", labels={"tier": "db"})
     sim.add_vm("web", "n1")
     rules = [{"name": "never stop", "when": "labels.tier == 'db'", "allow_stop": False}]
-    done = plays.own(
-        "drain", maintenance_hosts="n1", maintenance_rules=rules, drain_allow_stop=True
-    )
+    done = plays.own("drain", maintenance_hosts="n1", maintenance_rules=rules, drain_allow_stop=True)
     assert done.returncode != 0
     assert "StopNotAllowed" in done.stdout
     assert sim.node_of("db") == "n1" and sim.node_of("web") != "n1"

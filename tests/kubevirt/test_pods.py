@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PDBS, PODS
@@ -62,9 +58,7 @@ def test_no_pod_goes_while_a_vm_still_moves(sim, operator) -> None:
         ({"owner": "DaemonSet/lost"}, {}, "PodOfDaemonSet"),
     ],
 )
-def test_what_kubectl_refuses_is_told_before_anything_is_asked_for(
-    sim, operator, pod, options, reason
-) -> None:
+def test_what_kubectl_refuses_is_told_before_anything_is_asked_for(sim, operator, pod, options, reason) -> None:
     sim.add_vm("vm", "n1")
     sim.add("daemonsets", templates.daemon_set("agent"))
     add_pod(sim, "odd", "n1", **pod)
@@ -112,11 +106,7 @@ def test_a_budget_holds_one_back_and_the_others_do_not_wait(sim, operator) -> No
     add_pod(sim, "free", "n1")
     add_budget(sim, "strict", 1, app="held")
     first = operator.slice(Intent.DRAINED, 2.0, "r")
-    assert (first["ended"], first["phase"], first["certificate"]) == (
-        "out_of_time",
-        "Draining",
-        None,
-    )
+    assert (first["ended"], first["phase"], first["certificate"]) == ("out_of_time", "Draining", None)
     assert pod_row(first, "held")["reason"] == "DisruptionBudget"
     assert left(sim) == ["held"]
     sim.edit(PDBS, "strict", lambda o: o["spec"].update(minAvailable=0), "default")
@@ -172,16 +162,9 @@ def test_an_attachment_pod_goes_with_its_vm(sim, operator) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="10")
     launcher = next(p for p in sim.all(PODS))
     add_pod(sim, "hp-volume-x", "n1", owner="", labels={"kubevirt.io": "hotplug-disk"})
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": launcher["metadata"]["name"],
-        "controller": True,
-    }
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
     owner["uid"] = launcher["metadata"]["uid"]
-    sim.edit(
-        PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default"
-    )
+    sim.edit(PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default")
     found = operator.drain()
     assert found["phase"] == "Drained" and left(sim) == []
     calls = sim.requests("POST", "hp-volume-x/eviction")
@@ -209,9 +192,7 @@ def test_a_kill_between_the_pods_loses_none_of_them(sim, operator) -> None:
         ({"priorityClassName": "system-cluster-critical"}, None, "LastReadyReplica"),
     ],
 )
-def test_the_preflight_tells_of_a_pod_what_the_drain_then_tells(
-    sim, operator, pod, least, reason
-) -> None:
+def test_the_preflight_tells_of_a_pod_what_the_drain_then_tells(sim, operator, pod, least, reason) -> None:
     add_pod(sim, "odd", "n1", **pod)
     if least is not None:
         add_budget(sim, "strict", least, app="held")

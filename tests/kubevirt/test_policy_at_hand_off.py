@@ -26,9 +26,7 @@ def told(operator: Any, seconds: float = 1.0) -> tuple[str, int]:
     return settings["policy"], settings["bandwidth_mib_s"]
 
 
-def test_a_policy_that_changes_while_the_migration_waits_is_told_as_it_was_taken(
-    sim, operator
-) -> None:
+def test_a_policy_that_changes_while_the_migration_waits_is_told_as_it_was_taken(sim, operator) -> None:
     take_slots(sim)
     sim.add_vm("vm", "n1", migrate_seconds="600", labels={"size": "big"})
     selectors = {"virtualMachineInstanceSelector": {"size": "big"}}

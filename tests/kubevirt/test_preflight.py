@@ -11,24 +11,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    RecordError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    NodeUnknown,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import NodeUnknown
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
-    control_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
 from kubesim.kinds import PODS, VMIS
@@ -67,9 +56,7 @@ def test_the_budget_that_is_never_computed_is_told_beforehand(still: Still) -> N
     assert row["severity"] == "blocker"
     assert "half can never allow an eviction: maxUnavailable" in row["message"]
     # A VM that migrates is not held by it.
-    still.sim.edit(
-        VMIS, "vm", lambda o: o["spec"].update(evictionStrategy="LiveMigrate"), "default"
-    )
+    still.sim.edit(VMIS, "vm", lambda o: o["spec"].update(evictionStrategy="LiveMigrate"), "default")
     assert still.told()[Reason.DisruptionBudget]["severity"] == "warning"
 
 

@@ -13,9 +13,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 

@@ -13,17 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    OnNotMigratable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CHECKED,
-    Platform,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import CHECKED, Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still, budget
@@ -271,12 +263,7 @@ PLANTS: dict[Reason, Plant] = {
     },
     Reason.CPUModelNotLiveMigratable: cpu_model,
     Reason.StateNotLiveMigratable: vmi(
-        status={
-            "conditions": [
-                condition("LiveMigratable", "True"),
-                condition("Paused", "True", "PausedIOError"),
-            ]
-        }
+        status={"conditions": [condition("LiveMigratable", "True"), condition("Paused", "True", "PausedIOError")]}
     ),
     Reason.MigratableNotKnown: vmi(status={"conditions": []}),
     Reason.NoTargetWithCapacity: room,
@@ -310,9 +297,7 @@ PLANTS: dict[Reason, Plant] = {
         }
     ),
     Reason.SnapshotInProgress: snapshot,
-    Reason.UtilityVolumesPresent: vmi(
-        spec={"utilityVolumes": [{"name": "scratch", "claimName": "c"}]}
-    ),
+    Reason.UtilityVolumesPresent: vmi(spec={"utilityVolumes": [{"name": "scratch", "claimName": "c"}]}),
     Reason.MigrationInFlight: in_flight,
     Reason.InboundMigration: inbound,
     Reason.StuckMigration: stuck,
@@ -330,9 +315,7 @@ PLANTS: dict[Reason, Plant] = {
     ),
     Reason.KubeVirtUpgrading: kubevirt(status={"targetDeploymentID": "2"}),
     Reason.KubeVirtUnhealthy: kubevirt(status={"conditions": [condition("Available", "False")]}),
-    Reason.MigrationInTheClear: kubevirt(
-        spec={"configuration": {"migrations": {"disableTLS": True}}}
-    ),
+    Reason.MigrationInTheClear: kubevirt(spec={"configuration": {"migrations": {"disableTLS": True}}}),
     Reason.EvacuationCannotBeCancelled: kubevirt(status={"observedKubeVirtVersion": "v1.6.2"}),
     Reason.WebhookUnavailable: webhook,
     Reason.APIError: eviction_fails,

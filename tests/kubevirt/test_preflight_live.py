@@ -14,9 +14,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    preflight,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from kubesim import Kubesim
 from kubesim.kinds import NODES
@@ -67,9 +65,7 @@ PLANTS: dict[str, Callable[[Kubesim], Any]] = {
 
 
 @pytest.mark.parametrize("code", PLANTS)
-def test_what_is_planted_is_found_and_was_not_there_before(
-    sim: Kubesim, operator: Any, code: str
-) -> None:
+def test_what_is_planted_is_found_and_was_not_there_before(sim: Kubesim, operator: Any, code: str) -> None:
     # A drain taint on its node moves every VM that can be moved.
     strategy = "External" if code == "DrainTaint" else "LiveMigrate"
     sim.add_vm("vm", "n1", strategy=strategy, labels={"app": "vm"})

@@ -9,12 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import (
-    PodOptions,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
-    dry_runs,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import dry_runs
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim.reading import add_pod

@@ -11,9 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    OnNotMigratable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
@@ -45,11 +43,7 @@ def test_a_bare_instance_is_not_stopped_since_its_definition_would_go(sim, opera
     sim.add_vm("vm", "n1", strategy, run_strategy="", **knobs)
     found = operator.drain(allow_stop=True, on_not_migratable=OnNotMigratable.SHUTDOWN)
     vm = row(found, "vm")
-    assert (found["phase"], vm["verdict"], vm["reason"]) == (
-        "Blocked",
-        "blocked",
-        "TransientDomain",
-    )
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "TransientDomain")
     assert "no VirtualMachine" in vm["message"]
     assert sim.find(VMIS, "vm")["status"]["phase"] == "Running" and evictions(sim) == []
     assert operator.restore()["phase"] == "Active" and clean(sim)
@@ -100,9 +94,7 @@ def vmi(sim):
 
 
 @pytest.mark.full
-def test_a_target_node_that_goes_down_in_mid_migration_ends_with_its_pod_named(
-    sim, operator
-) -> None:
+def test_a_target_node_that_goes_down_in_mid_migration_ends_with_its_pod_named(sim, operator) -> None:
     sim.edit(NODES, "n3", lambda o: o["spec"].update(unschedulable=True))
     sim.add_vm("vm", "n1", migrate_seconds="600")
     sim.configure(migrations={"progressTimeout": 30})
@@ -114,11 +106,7 @@ def test_a_target_node_that_goes_down_in_mid_migration_ends_with_its_pod_named(
     sim.until(lambda: "Failed" in phases(sim))
     found = to_its_end(replace(request, seconds=6.0))
     vm = row(found, "vm")
-    assert (found["phase"], vm["verdict"], vm["reason"]) == (
-        "Blocked",
-        "blocked",
-        "TargetPodNotReady",
-    ), vm
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "TargetPodNotReady"), vm
     assert "of an earlier migration has not ended; check its node n2" in vm["message"]
     assert sim.node_of("vm") == "n1"
     assert operator.restore()["phase"] == "Active" and clean(sim)

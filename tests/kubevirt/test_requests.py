@@ -12,17 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    Superseded,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import (
-    lease as lock,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import lease as lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
-    KubeVirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import KubeVirtPlatform
 from kubesim import words
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import evictions
@@ -120,9 +113,7 @@ def test_a_cursor_is_void_when_another_run_was_at_work(sim, operator) -> None:
     step(operator, 0.5, None, False, "second")
     with pytest.raises(Superseded, match="second"):
         step(operator, 0.5, first["cursor"], True, "first")
-    assert (
-        '"second"' in sim.find(NODES, "n1")["metadata"]["annotations"]["virtops.maintenance/record"]
-    )
+    assert '"second"' in sim.find(NODES, "n1")["metadata"]["annotations"]["virtops.maintenance/record"]
     operator.restore()
 
 

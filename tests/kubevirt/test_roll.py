@@ -23,9 +23,7 @@ def record(sim) -> dict[str, Any]:
     """The record of the roll; without hosts if there is none."""
     for lease in sim.all(LEASES):
         if lease["metadata"]["name"] == "virtops-roll":
-            found: dict[str, Any] = json.loads(
-                lease["metadata"]["annotations"]["virtops.maintenance/roll"]
-            )
+            found: dict[str, Any] = json.loads(lease["metadata"]["annotations"]["virtops.maintenance/roll"])
             return {**found, "stages": {h["name"]: h["stage"] for h in found["hosts"]}}
     return {"stages": {}, "state": "", "run": "", "beat": 0}
 

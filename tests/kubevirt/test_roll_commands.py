@@ -109,11 +109,7 @@ def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> N
     found = json.loads(file.read_text(encoding="utf-8"))
     assert (found["roll"]["requester"], found["roll"]["state"]) == ("alice", "running")
     rows = {row["name"]: row for row in found["hosts"]}
-    assert {name: row["stage"] for name, row in rows.items()} == {
-        "n1": "draining",
-        "n2": "waiting",
-        "n3": "waiting",
-    }
+    assert {name: row["stage"] for name, row in rows.items()} == {"n1": "draining", "n2": "waiting", "n3": "waiting"}
     vms = {vm["name"]: vm for vm in rows["n1"]["vms"]}
     states = sorted(vm["state"] for vm in vms.values())
     assert states == ["moving", "waiting"] and rows["n2"]["vms"] is None

@@ -10,12 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
-    eviction_strategy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import eviction_strategy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
@@ -69,9 +65,7 @@ def test_higher_priority_has_the_slots_first(sim, operator) -> None:
 
 
 def test_a_limit_asks_for_fewer_at_once(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-        Limits,
-    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
 
     for name in ("a", "b"):
         sim.add_vm(name, "n1", migrate_seconds="300")
@@ -152,10 +146,7 @@ def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, opera
     stops = {"name": "stops", "when": "name == 'stopped'", "migration": {"tls": False}}
     found = operator.drain(rules=[stops, SLOWED], allow_stop=True)
     assert found["phase"] == "Drained"
-    assert unmet(found, "db") == [
-        ("auto_converge", "true", "false"),
-        ("completion_timeout_per_gib", "600", "150"),
-    ]
+    assert unmet(found, "db") == [("auto_converge", "true", "false"), ("completion_timeout_per_gib", "600", "150")]
     assert row(found, "db")["unmet_settings"][0]["remedy"] == (
         "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true."
     )
@@ -164,9 +155,7 @@ def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, opera
 
 def test_of_settings_that_may_not_be_read_it_is_said(sim, operator) -> None:
     rights = sim.api.access.rules["maintenance"]
-    sim.api.access.rules["maintenance"] = [
-        r for r in rights if "migrationpolicies" not in r["resources"]
-    ]
+    sim.api.access.rules["maintenance"] = [r for r in rights if "migrationpolicies" not in r["resources"]]
     sim.add_vm("db", "n1", labels={"tier": "db"})
     for name in ("n2", "n3"):
         sim.edit(NODES, name, lambda node: node["spec"].update(unschedulable=True))

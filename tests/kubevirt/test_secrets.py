@@ -52,20 +52,13 @@ def play(folder: Path, *tasks: dict[str, Any]) -> str:
     shown = []
     for number, task in enumerate(tasks):
         name = f"told{number}"
-        shown += [
-            {**task, "register": name, "ignore_errors": True},
-            {"ansible.builtin.debug": {"var": name}},
-        ]
+        shown += [{**task, "register": name, "ignore_errors": True}, {"ansible.builtin.debug": {"var": name}}]
     book = folder / "secrets.yml"
-    book.write_text(
-        json.dumps([{"hosts": "n1", "connection": "local", "gather_facts": False, "tasks": shown}])
-    )
+    book.write_text(json.dumps([{"hosts": "n1", "connection": "local", "gather_facts": False, "tasks": shown}]))
     return str(book)
 
 
-def test_no_secret_is_told_logged_or_sent(
-    sim: Any, plays: Plays, secret: dict[str, Any], tmp_path: Path
-) -> None:
+def test_no_secret_is_told_logged_or_sent(sim: Any, plays: Plays, secret: dict[str, Any], tmp_path: Path) -> None:
     plays._env |= {"ANSIBLE_LOG_PATH": str(tmp_path / "log"), "ANSIBLE_DEBUG": "0"}
     plays._env.pop("K8S_AUTH_KUBECONFIG")
     module = "virtops.maintenance.kubevirt_{}".format

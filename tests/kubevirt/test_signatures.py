@@ -9,27 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    NodeRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, NodeRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.watches import (
-    Watches,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    run_migration,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.watches import Watches
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import run_migration
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     WantedState,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
-    Signature,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import (
-    KubeVirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import Signature
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import KubeVirtPlatform
 from kubesim import admission
 from kubesim.answers import ApiError
 from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS
@@ -153,12 +142,7 @@ def test_who_is_only_told_has_no_mark_of_ours(sim, operator) -> None:
 
 def migrate(operator, seconds: float = 1.0, **more) -> dict:
     """A slice of what a user asks for this one VM."""
-    fixed = {
-        "want": WantedState.MIGRATED,
-        "run_id": "users",
-        "requester": "a user",
-        "seconds": seconds,
-    }
+    fixed = {"want": WantedState.MIGRATED, "run_id": "users", "requester": "a user", "seconds": seconds}
     return run_migration(MigrationRequest(operator.auth, "vm", "default", **fixed, **more))
 
 

@@ -25,9 +25,7 @@ def test_a_target_that_goes_down_is_named_and_the_drain_ends(sim, operator) -> N
         if not target:
             state = sim.find(VMIS, "vm")["status"].get("migrationState") or {}
             target = state.get("targetNode", "")
-            sim.edit(
-                NODES, target, lambda o: o["metadata"]["annotations"].update({"lab/down": "true"})
-            )
+            sim.edit(NODES, target, lambda o: o["metadata"]["annotations"].update({"lab/down": "true"}))
         found = service.run_slice(replace(request, begun=True))
     (row,) = found["vms"]
     assert (found["phase"], row["verdict"], row["at"]) == ("Blocked", "blocked", "n1")

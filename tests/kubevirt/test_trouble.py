@@ -19,18 +19,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
     KubeError,
     NodeUnknown,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
-    RunsTheMaintenance,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
-    control_node,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import RunsTheMaintenance
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import (
-    act,
-    check_mode,
-    service,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode, service
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod, evictions, row
@@ -89,9 +81,7 @@ def test_virt_api_down_is_a_reason_and_no_success(sim, operator) -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, 1.0], ids=["before the answer", "after it"])
-def test_an_eviction_that_was_not_answered_and_worked_is_one_attempt(
-    sim, operator, monkeypatch, late
-) -> None:
+def test_an_eviction_that_was_not_answered_and_worked_is_one_attempt(sim, operator, monkeypatch, late) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="20")
     timers = []
 
@@ -130,9 +120,7 @@ def test_a_node_that_does_not_exist(sim, operator) -> None:
 
 
 @pytest.mark.parametrize("host", ["job", "n1"], ids=["pod network", "network of the node"])
-def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(
-    sim, operator, monkeypatch, tmp_path, host
-) -> None:
+def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(sim, operator, monkeypatch, tmp_path, host) -> None:
     sim.add_vm("vm", "n1")
     add_pod(sim, "job", "n1")
     (tmp_path / "namespace").write_text("default", encoding="ascii")

@@ -16,14 +16,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
-    DRAINS,
-    WAITING,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import DRAINS, WAITING
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import (
-    other_drains,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import other_drains
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
 from kubesim.kinds import BY_PLURAL, VMIMS
 from kubesim.reading import clean, evictions
@@ -80,9 +75,7 @@ def test_who_is_alone_soon_asks_for_all(sim, operator, eight) -> None:
         sim.until(lambda: all_asked(sim))
     lines = [f"{call.method} {call.path}" for call in sim.log]
     asked = [number for number, line in enumerate(lines) if line.endswith("/eviction")]
-    looks = [
-        number for number, line in enumerate(lines) if line.startswith("GET") and "/leases" in line
-    ]
+    looks = [number for number, line in enumerate(lines) if line.startswith("GET") and "/leases" in line]
     # The first three, then a look at the other drains, then the rest at once.
     assert any(asked[2] < look < asked[3] for look in looks)
     assert not any(asked[3] < look < asked[-1] for look in looks)

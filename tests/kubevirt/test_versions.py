@@ -58,12 +58,9 @@ def test_a_drain_moves_all_and_leaves_nothing(older: Any, version: tuple[int, in
 @pytest.mark.full
 @pytest.mark.parametrize("version", [(1, 3), (1, 6), (1, 7), (1, 8)])
 @pytest.mark.parametrize(
-    ("phase", "knobs"),
-    [("PreparingTarget", {"prepare": "hang"}), ("Running", {"migrate_seconds": "1000"})],
+    ("phase", "knobs"), [("PreparingTarget", {"prepare": "hang"}), ("Running", {"migrate_seconds": "1000"})]
 )
-def test_an_abort_leaves_no_mark(
-    older: Any, version: tuple[int, int], phase: str, knobs: dict[str, str]
-) -> None:
+def test_an_abort_leaves_no_mark(older: Any, version: tuple[int, int], phase: str, knobs: dict[str, str]) -> None:
     sim, operator = older(version)
     sim.add_vm("vm", "n1", **knobs)
     operator.slice(Intent.DRAINED, 2.0)
@@ -113,11 +110,7 @@ def test_a_mark_that_stays_is_not_told_as_restored(older: Any) -> None:
     assert sim.find(VMIS, "theirs")["status"]["evacuationNodeName"] == "n1"
     found = operator.restore(max_attempts=2, backoff=0.2)
     vm = row(found, "theirs")
-    assert (found["phase"], vm["verdict"], vm["reason"]) == (
-        "Blocked",
-        "blocked",
-        "EvacuationMarkStays",
-    )
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "EvacuationMarkStays")
     assert "since 1.7" in vm["message"]
     assert sim.requests("PUT", "/evacuate/cancel") == []
 

@@ -46,11 +46,7 @@ def test_a_target_that_no_node_takes_is_named(sim, operator) -> None:
     sim.world.paused.add("migration")
     operator.slice(Intent.DRAINED, 0.5)
     for name in ("n2", "n3"):
-        sim.edit(
-            NODES,
-            name,
-            lambda o: o["metadata"]["labels"].update({"kubevirt.io/schedulable": "false"}),
-        )
+        sim.edit(NODES, name, lambda o: o["metadata"]["labels"].update({"kubevirt.io/schedulable": "false"}))
     sim.world.paused.clear()
     sim.edit(VMIS, "vm", lambda o: o["metadata"]["labels"].update(wake="up"), "default")
     found = operator.slice(Intent.DRAINED, 4.0, run_id="run-1")
@@ -188,24 +184,16 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> Non
     sim.add_vm("vm", "n1", prepare="hang")
     found = operator.drain(pending_timeout=3.0)
     vm = row(found, "vm")
-    assert (found["phase"], vm["reason"], vm["plane"]) == (
-        "Blocked",
-        "TargetPreparation",
-        "control",
-    )
+    assert (found["phase"], vm["reason"], vm["plane"]) == ("Blocked", "TargetPreparation", "control")
     assert "PreparingTarget" in vm["message"]
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
 
 def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import (
-        causes,
-    )
+    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import causes
 
     told = [{"type": "PodScheduled", "status": "False"}]
-    told[0]["message"] = (
-        "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
-    )
+    told[0]["message"] = "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
     spec = {"nodeSelector": {"cpu-model-migration.node.kubevirt.io/Skylake": "true"}}
     meta = {"namespace": "default", "name": "vm"}
     labels = {"kubevirt.io/migrationJobUID": "m"}
@@ -272,11 +260,7 @@ def test_what_the_claims_let_expect_is_told_while_the_condition_is_missing(sim, 
     sim.add_vm("vm", "n1", wait=False, start_seconds="1000")
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm") is not None)
     volume = {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}
-    sim.call(
-        lambda: sim.world.store.change(
-            VMIS, "default", "vm", lambda o: o["spec"].update(volumes=[volume])
-        )
-    )
+    sim.call(lambda: sim.world.store.change(VMIS, "default", "vm", lambda o: o["spec"].update(volumes=[volume])))
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["status"].get("nodeName"))
     vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert vm["reason"] == "MigratableNotKnown"
@@ -301,9 +285,7 @@ def test_the_settings_that_apply_stand_with_each_vm(sim, operator) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 @pytest.mark.parametrize("name", ["parallelMigrationsPerCluster", OUTBOUND])
-def test_a_limit_that_lets_none_begin_is_said_and_the_drain_ends(
-    sim, operator, name, limit
-) -> None:
+def test_a_limit_that_lets_none_begin_is_said_and_the_drain_ends(sim, operator, name, limit) -> None:
     sim.configure(migrations={name: limit})
     sim.add_vm("vm", "n1")
     found = operator.drain(unknown_timeout=1.0, pending_timeout=1.0)
@@ -330,9 +312,7 @@ def test_a_limit_that_is_taken_away_in_mid_drain_ends_it_too(sim, operator) -> N
 def test_settings_that_may_not_be_read_end_no_drain(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     rules = sim.api.access.rules["maintenance"]
-    sim.api.access.rules["maintenance"] = [
-        r for r in rules if "migrationpolicies" not in r["resources"]
-    ]
+    sim.api.access.rules["maintenance"] = [r for r in rules if "migrationpolicies" not in r["resources"]]
     take_slots(sim)
     found = operator.slice(Intent.DRAINED, 1.0)
     assert row(found, "vm")["settings"] == {}

@@ -9,11 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.tests.kubevirt.account import (
-    TOKEN,
-    documented_rules,
-    rules_without,
-)
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules, rules_without
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.reading import clean, row
@@ -54,9 +50,7 @@ def test_a_withdrawal_without_a_right_names_it_and_ends(sim, operator, verb, den
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_migration_that_is_given_up_leaves_its_slot_whatever_the_back_off(
-    sim, operator, attempts
-) -> None:
+def test_a_migration_that_is_given_up_leaves_its_slot_whatever_the_back_off(sim, operator, attempts) -> None:
     """It is stuck in the preparation of its target: an abort alone is put off for ever."""
     sim.add_vm("vm", "n1", prepare="hang")
     found = operator.drain(max_attempts=attempts, pending_timeout=2.0, backoff=0.1)

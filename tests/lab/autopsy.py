@@ -37,12 +37,7 @@ def tell(labs: Path, since: float) -> str:
 
 def _logs(folder: Path) -> Iterator[Path]:
     """In the order in which they are read: what the product said, then libvirtd, then QEMU."""
-    for pattern in (
-        "play-*/output",
-        "*/virtops-holder.log",
-        "*/libvirtd.out",
-        "*/libvirt/libvirtd.log",
-    ):
+    for pattern in ("play-*/output", "*/virtops-holder.log", "*/libvirtd.out", "*/libvirt/libvirtd.log"):
         yield from sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
     yield from sorted(folder.glob("*/libvirt/qemu/*.log"))
     yield from sorted(folder.glob("*.log"))

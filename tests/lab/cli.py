@@ -23,11 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     up = sub.add_parser("up", help="bring the lab up, or check and repair it")
     up.add_argument("--hosts", type=int, help="how many hosts (default 3)")
     up.add_argument(
-        "--memory",
-        action="append",
-        default=[],
-        metavar="HOST=MIB",
-        help="declared capacity of a host (default 6144)",
+        "--memory", action="append", default=[], metavar="HOST=MIB", help="declared capacity of a host (default 6144)"
     )
     sub.add_parser("down", help="end and remove everything but the logs")
     sub.add_parser("status", help="what runs, and where the guests are")
@@ -141,10 +137,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.command == "up":
         memory = {host: int(mib) for host, _is, mib in (m.partition("=") for m in args.memory)}
         lab = Lab.up(args.lab, args.hosts, memory)
-        print(
-            f"lab {lab.paths.name} is up: "
-            + ", ".join(f"{host.name} {host.address}" for host in lab.hosts.values())
-        )
+        print(f"lab {lab.paths.name} is up: " + ", ".join(f"{host.name} {host.address}" for host in lab.hosts.values()))
         print(f"inventory: {lab.paths.inventory}")
         return 0
     if args.command == "down":

@@ -145,13 +145,8 @@ class Census:
         for folder in self.paths.state.glob("hosts/*/var-lib/libvirt/qemu/save"):
             host = folder.relative_to(self.paths.state).parts[1]
             now |= {("V", host, file.stem) for file in folder.glob("*.save")}
-        out = [
-            rawlog.record(host, vm, stream, "there")
-            for stream, host, vm in sorted(now - self.there)
-        ]
-        out += [
-            rawlog.record(host, vm, stream, "gone") for stream, host, vm in sorted(self.there - now)
-        ]
+        out = [rawlog.record(host, vm, stream, "there") for stream, host, vm in sorted(now - self.there)]
+        out += [rawlog.record(host, vm, stream, "gone") for stream, host, vm in sorted(self.there - now)]
         self.there = now
         return out
 

@@ -45,12 +45,7 @@ class Lab(Population):
         return cls(paths, config)
 
     @classmethod
-    def up(
-        cls,
-        name: str | None = None,
-        hosts: int | None = None,
-        memory: Mapping[str, int] | None = None,
-    ) -> Lab:
+    def up(cls, name: str | None = None, hosts: int | None = None, memory: Mapping[str, int] | None = None) -> Lab:
         """Bring the lab up, or check and repair one that is up."""
         paths = Paths.of(name)
         with names.lab_lock(paths):
@@ -220,14 +215,7 @@ def _clean(paths: Paths) -> None:
     number = names.number_of(paths)
     if number is not None:
         network.bridge_down(number)
-    for folder in (
-        paths.records,
-        paths.state / "hosts",
-        paths.nbd,
-        paths.pki,
-        paths.ssh,
-        paths.guests,
-    ):
+    for folder in (paths.records, paths.state / "hosts", paths.nbd, paths.pki, paths.ssh, paths.guests):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (paths.config, paths.inventory):
         file.unlink(missing_ok=True)
@@ -239,11 +227,7 @@ def _end_ssh_masters(sockets: Path) -> None:
     for path in sockets.glob("*") if sockets.exists() else []:
         if path.is_socket():
             with contextlib.suppress(LabError):
-                procs.run(
-                    ["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"],
-                    check=False,
-                    timeout=5,
-                )
+                procs.run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"], check=False, timeout=5)
 
 
 def hosts_of(lab: Lab, names_given: Sequence[str]) -> list[Host]:

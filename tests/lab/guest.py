@@ -109,14 +109,12 @@ class GuestSpec:
 def domain_xml(spec: GuestSpec, number: int) -> str:
     """The domain XML for any host of lab `number`."""
     cpu = spec.cpu_xml or (
-        "<cpu mode='custom' match='exact'><model fallback='forbid'>"
-        f"{escape(spec.cpu)}</model></cpu>"
+        f"<cpu mode='custom' match='exact'><model fallback='forbid'>{escape(spec.cpu)}</model></cpu>"
     )
     most = spec.max_memory_mib or spec.memory_mib
     devices = [_disk(spec, place, number) for place in range(len(spec.disks))]
     devices += [
-        f"<interface type='network'><source network={quoteattr(name)}/>"
-        "<model type='virtio'/></interface>"
+        f"<interface type='network'><source network={quoteattr(name)}/><model type='virtio'/></interface>"
         for name in spec.networks
     ]
     devices += [_serial(spec.name, 0, ""), _serial(spec.name, 1, ".console")]

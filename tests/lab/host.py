@@ -83,22 +83,7 @@ class Host:
         if pid is None:
             raise LabError(f"{self.name} is down")
         words = ["sh", "-c", command] if isinstance(command, str) else list(command)
-        return [
-            "nsenter",
-            "-t",
-            str(pid),
-            "-m",
-            "-u",
-            "-i",
-            "-n",
-            "-p",
-            "-r",
-            "-w",
-            "env",
-            "-i",
-            *ENVIRONMENT,
-            *words,
-        ]
+        return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w", "env", "-i", *ENVIRONMENT, *words]
 
     def exec(
         self,
@@ -110,20 +95,9 @@ class Host:
         """Run a command (a string goes through sh) as root on the host."""
         return procs.run(self.argv(command), check=check, stdin=stdin, timeout=timeout)
 
-    def virsh(
-        self,
-        *words: str,
-        check: bool = True,
-        stdin: str | None = None,
-        timeout: float = procs.PATIENCE,
-    ) -> str:
+    def virsh(self, *words: str, check: bool = True, stdin: str | None = None, timeout: float = procs.PATIENCE) -> str:
         """Run virsh on the host against its own libvirtd; its output, stripped."""
-        done = self.exec(
-            ["virsh", "-q", "-c", "qemu:///system", *words],
-            check=check,
-            stdin=stdin,
-            timeout=timeout,
-        )
+        done = self.exec(["virsh", "-q", "-c", "qemu:///system", *words], check=check, stdin=stdin, timeout=timeout)
         return done.stdout.strip()
 
     def add_network(self, name: str, autostart: bool = False) -> None:
@@ -153,15 +127,7 @@ class Host:
         if self.supervisor_pid is None:
             procs.start(
                 self._supervisor,
-                [
-                    "unshare",
-                    "--net",
-                    sys.executable,
-                    "-m",
-                    "lab.supervisor",
-                    str(self.paths.state),
-                    self.name,
-                ],
+                ["unshare", "--net", sys.executable, "-m", "lab.supervisor", str(self.paths.state), self.name],
                 self.paths.logs / f"{self.name}-supervisor.log",
             )
         pid = self.supervisor_pid
@@ -209,9 +175,7 @@ class Host:
 
     def wait_ready(self, timeout: float = procs.PATIENCE) -> None:
         if not procs.wait_for(self.ready, timeout, pause=0.1):
-            raise LabError(
-                f"{self.name} is not ready after {timeout:.0f} s; see {self.paths.logs / self.name}"
-            )
+            raise LabError(f"{self.name} is not ready after {timeout:.0f} s; see {self.paths.logs / self.name}")
 
     # -- the cable
 

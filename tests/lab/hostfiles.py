@@ -151,18 +151,14 @@ def _settings(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
     (etc / "machine-id").write_text(stable_uuid(paths, host, "machine").replace("-", "") + "\n")
     libvirt = etc / "libvirt"
     libvirt.mkdir(exist_ok=True)
-    (libvirt / "libvirtd.conf").write_text(
-        LIBVIRTD_CONF.format(uuid=stable_uuid(paths, host), address=hosts[host])
-    )
+    (libvirt / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(uuid=stable_uuid(paths, host), address=hosts[host]))
     (libvirt / "qemu.conf").write_text(QEMU_CONF)
     _autostarted(
         libvirt / "qemu" / "networks",
         "lan",
         NETWORK_XML.format(uuid=stable_uuid(paths, "network"), bridge=GUEST_BRIDGE),
     )
-    _autostarted(
-        libvirt / "storage", "default", POOL_XML.format(uuid=stable_uuid(paths, host, "pool"))
-    )
+    _autostarted(libvirt / "storage", "default", POOL_XML.format(uuid=stable_uuid(paths, host, "pool")))
     tls.install(paths.pki, host, etc)
     sshkeys.install(paths.ssh, host, etc, paths.host(host) / "root")
     tool = paths.host(host) / "local-sbin" / "shutdown"

@@ -34,10 +34,7 @@ ENVIRONMENT = {
     "SHELL": "/bin/sh",
     "USER": "root",
 }
-DAEMONS = {
-    "libvirtd": ["/usr/sbin/libvirtd", "--listen"],
-    "sshd": ["/usr/sbin/sshd", "-D", "-e"],
-}
+DAEMONS = {"libvirtd": ["/usr/sbin/libvirtd", "--listen"], "sshd": ["/usr/sbin/sshd", "-D", "-e"]}
 SIGNALS = {signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -45,11 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     done = _libc.mount(
-        source.encode(),
-        target.encode(),
-        kind.encode() if kind else None,
-        ctypes.c_ulong(flags),
-        data.encode() or None,
+        source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), data.encode() or None
     )
     if done != 0:
         error = ctypes.get_errno()
@@ -59,9 +52,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 def bind_all(binds: list[list]) -> None:
     """Bind folders. Sources are opened first: a later mount may hide their path."""
     opened = [
-        (os.open(source, os.O_PATH), target, readonly)
-        for source, target, readonly in binds
-        if os.path.exists(source)
+        (os.open(source, os.O_PATH), target, readonly) for source, target, readonly in binds if os.path.exists(source)
     ]
     for fd, target, readonly in opened:
         mount(f"/proc/self/fd/{fd}", target, None, MS_BIND)
@@ -116,11 +107,7 @@ def private_dev() -> None:
     """A /dev with what a host needs. Without /dev/kvm: where that is there and QEMU cannot use
     it, libvirt takes its cache of QEMU's capabilities for outdated and probes QEMU again at
     every use, half a second each (virQEMUCapsIsValid)."""
-    opened = {
-        name: os.open(f"/dev/{name}", os.O_PATH)
-        for name in DEVICES
-        if os.path.exists(f"/dev/{name}")
-    }
+    opened = {name: os.open(f"/dev/{name}", os.O_PATH) for name in DEVICES if os.path.exists(f"/dev/{name}")}
     folders = {name for name in opened if os.path.isdir(f"/dev/{name}")}
     mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755")
     for name, fd in opened.items():

@@ -45,9 +45,7 @@ def build(paths: Paths) -> None:
         raise LabError("no /boot/vmlinuz-*cloud* with modules; install linux-image-cloud-amd64")
     kernel, modules = found
     mark = hashlib.sha256(
-        SOURCE.read_bytes()
-        + Path(__file__).read_bytes()
-        + f"{kernel} {kernel.stat().st_mtime_ns}".encode()
+        SOURCE.read_bytes() + Path(__file__).read_bytes() + f"{kernel} {kernel.stat().st_mtime_ns}".encode()
     ).hexdigest()
     folder = paths.image
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,4 @@ def write(paths: Paths, hosts: Sequence[Host]) -> None:
         for host in hosts
     }
     tree = {"lab": {"hosts": members, "vars": shared}}
-    paths.inventory.write_text(
-        "# Written by the lab; made anew at every up.\n" + json.dumps(tree, indent=2) + "\n"
-    )
+    paths.inventory.write_text("# Written by the lab; made anew at every up.\n" + json.dumps(tree, indent=2) + "\n")

@@ -53,9 +53,7 @@ def missing() -> list[str]:
     if not Path("/usr/bin/python3").exists():
         out.append("/usr/bin/python3 is missing (package python3)")
     else:
-        probe = subprocess.run(
-            ["/usr/bin/python3", "-c", "import libvirt"], check=False, capture_output=True
-        )
+        probe = subprocess.run(["/usr/bin/python3", "-c", "import libvirt"], check=False, capture_output=True)
         if probe.returncode != 0:
             out.append("Python's libvirt binding is missing (package python3-libvirt)")
     if os.geteuid() != 0:
@@ -111,9 +109,7 @@ def need_lab() -> None:
 
 
 @contextmanager
-def own_lab(
-    word: str, hosts: int, memory: Mapping[str, int] | None = None
-) -> Generator[Lab, None, None]:
+def own_lab(word: str, hosts: int, memory: Mapping[str, int] | None = None) -> Generator[Lab, None, None]:
     """For tests: a lab with this word in its name, which is ended afterwards."""
     need_lab()
     name = f"{lab_name()[:20]}-{word}"

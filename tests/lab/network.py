@@ -55,30 +55,10 @@ def attach(number: int, index: int, pid: int) -> None:
     if not link_exists(veth):
         # The same address at every power on: peers remember it for half a minute.
         mac = f"52:54:00:86:{number:02x}:{index:02x}"
-        run(
-            [
-                "ip",
-                "link",
-                "add",
-                veth,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "address",
-                mac,
-                "netns",
-                str(pid),
-            ]
-        )
+        run(["ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", str(pid)])
     run(["ip", "link", "set", veth, "master", names.bridge(number), "up"])
     have = run(inside(pid, "ip", "-o", "link")).stdout
-    todo = [
-        "link set lo up",
-        f"address replace {names.address(number, index)}/24 dev eth0",
-        "link set eth0 up",
-    ]
+    todo = ["link set lo up", f"address replace {names.address(number, index)}/24 dev eth0", "link set eth0 up"]
     if f" {GUEST_BRIDGE}:" not in have:
         todo.append(f"link add {GUEST_BRIDGE} type bridge")
     todo.append(f"link set {GUEST_BRIDGE} up")

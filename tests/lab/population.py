@@ -47,9 +47,7 @@ class Population:
         """Make the guest's disks and define it on the host (a transient one: make it ready)."""
         host = self.host(host)
         self._file(spec.name).write_text(json.dumps(spec.as_dict()))
-        rawlog.manifest(
-            self.paths.raw, event="define", vm=spec.name, host=host.name, spec=spec.as_dict()
-        )
+        rawlog.manifest(self.paths.raw, event="define", vm=spec.name, host=host.name, spec=spec.as_dict())
         self.make_disks(host, spec)
         if spec.persistent:
             host.virsh("define", "/dev/stdin", stdin=self.xml(spec))

@@ -45,10 +45,7 @@ def run(
         env=child_environment(),
     )
     if check and done.returncode != 0:
-        raise LabError(
-            f"{' '.join(argv)}\nended with {done.returncode}: "
-            f"{(done.stderr or done.stdout).strip()}"
-        )
+        raise LabError(f"{' '.join(argv)}\nended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done
 
 

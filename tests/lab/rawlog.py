@@ -29,13 +29,7 @@ from .names import LabError
 
 
 def record(
-    host: str,
-    vm: str,
-    stream: str,
-    text: str,
-    offset: int = 0,
-    flag: str = "=",
-    stamp: int | None = None,
+    host: str, vm: str, stream: str, text: str, offset: int = 0, flag: str = "=", stamp: int | None = None
 ) -> bytes:
     """One line of the log."""
     stamp = time.monotonic_ns() if stamp is None else stamp
@@ -68,10 +62,7 @@ def wait_for_heartbeat(raw: Path) -> None:
         with open(raw / "ticks.log", "rb") as stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - 65536))
             lines = stream.read().split(b"\n")[1:-1]
-        return any(
-            line.endswith(b" - - C 0 =alive") and int(line.split(b" ", 1)[0]) > now
-            for line in lines
-        )
+        return any(line.endswith(b" - - C 0 =alive") and int(line.split(b" ", 1)[0]) > now for line in lines)
 
     if not procs.wait_for(beat):
         raise LabError("the collector has no heartbeat any more")

@@ -73,10 +73,4 @@ def _copy(source: Path, target: Path) -> None:
 
 def client(ssh: Path) -> list[str]:
     """Options with which the machine reaches the hosts."""
-    return [
-        "-i",
-        str(ssh / "id_ed25519"),
-        "-o",
-        f"UserKnownHostsFile={ssh / 'known_hosts'}",
-        *OPTIONS,
-    ]
+    return ["-i", str(ssh / "id_ed25519"), "-o", f"UserKnownHostsFile={ssh / 'known_hosts'}", *OPTIONS]

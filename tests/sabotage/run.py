@@ -67,9 +67,7 @@ def load() -> list[Fault]:
 
 
 def git(*words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def change() -> set[str]:
@@ -109,10 +107,7 @@ def make_tree(number: int) -> Path:
     tree = WORK / f"tree{number}"
     shutil.rmtree(tree, ignore_errors=True)
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True
     ).stdout.decode()
     for name in filter(None, listed.split("\0")):
         source = ROOT / name
@@ -125,9 +120,7 @@ def make_tree(number: int) -> Path:
     (link / "maintenance").symlink_to("../../../..")
     # Compiled once: a fault's own file is told by its hash and compiled anew in each run.
     compileall.compile_dir(
-        str(tree / "plugins"),
-        quiet=1,
-        invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
+        str(tree / "plugins"), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
     )
     return tree
 

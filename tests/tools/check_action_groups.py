@@ -52,9 +52,7 @@ def main() -> int:
             if isinstance(member, str):  # the rest is metadata
                 declared.setdefault(member, set()).add(f"{COLLECTION}.{group}")
 
-    modules = sorted(
-        path.stem for path in root.glob("plugins/modules/*.py") if path.stem != "__init__"
-    )
+    modules = sorted(path.stem for path in root.glob("plugins/modules/*.py") if path.stem != "__init__")
     if not modules:
         print("action groups: there are no modules yet")
         return 0

@@ -95,11 +95,7 @@ def pure_faults(path: Path, tree: ast.AST, room: str) -> Iterator[str]:
         if not ours and not {target, target.split(".")[0]} & PURE_KNOWS:
             yield f"{path}:{line}: {room} is pure and may not import {target}"
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "open"
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
             yield f"{path}:{node.lineno}: {room} is pure and may not open a file"
 
 

@@ -42,9 +42,7 @@ class Run:
 
 
 def git(*words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def fresh_clone() -> None:
@@ -75,11 +73,7 @@ def run() -> Run:
     own = str(ROOT / "build" / "venv" / "bin")
     environment["PATH"] = ":".join(p for p in environment["PATH"].split(":") if p != own)
     done = subprocess.run(
-        ["bash", ".ci/run"],
-        cwd=CLONE,
-        check=False,
-        env={**environment, "CI": "true"},
-        stdin=subprocess.DEVNULL,
+        ["bash", ".ci/run"], cwd=CLONE, check=False, env={**environment, "CI": "true"}, stdin=subprocess.DEVNULL
     )
     seconds = time.monotonic() - began
     cases = [
@@ -104,12 +98,7 @@ def node_id(case: ET.Element) -> str:
 
 
 def write(outcome: Run) -> None:
-    found = {
-        "head": clones_head(),
-        "ok": outcome.ok,
-        "failed": outcome.failed,
-        "wall_s": round(outcome.seconds),
-    }
+    found = {"head": clones_head(), "ok": outcome.ok, "failed": outcome.failed, "wall_s": round(outcome.seconds)}
     RESULT.write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 

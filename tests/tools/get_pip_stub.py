@@ -18,9 +18,7 @@ SWITCHES = {"--no-setuptools", "--no-wheel"}  # of the script that this one stan
 
 
 def main() -> int:
-    subprocess.run(
-        [sys.executable, "-m", "ensurepip", "--upgrade"], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, "-m", "ensurepip", "--upgrade"], check=True, stdout=subprocess.DEVNULL)
     arguments = [argument for argument in sys.argv[1:] if argument not in SWITCHES]
     return subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", *arguments], check=False

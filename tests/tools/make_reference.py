@@ -185,13 +185,7 @@ def _beforehand(row: Row, platform: Platform) -> tuple[str, str, str]:
 
 def fields() -> str:
     """The tables of the document's fields."""
-    parts = [
-        _table(FIELDS),
-        "Each of `volumes`:\n",
-        _table(VOLUME),
-        "Each of `host_devices`:\n",
-        _table(HOST_DEVICE),
-    ]
+    parts = [_table(FIELDS), "Each of `volumes`:\n", _table(VOLUME), "Each of `host_devices`:\n", _table(HOST_DEVICE)]
     return "\n".join(parts)
 
 

@@ -158,10 +158,7 @@ def parts(schema: Any) -> list[str]:
 
 def write(path: Path, schemas: dict[str, Schema]) -> None:
     """A line for each."""
-    rows = [
-        f"{json.dumps(name)}: {json.dumps(value, sort_keys=True)}"
-        for name, value in schemas.items()
-    ]
+    rows = [f"{json.dumps(name)}: {json.dumps(value, sort_keys=True)}" for name, value in schemas.items()]
     path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 

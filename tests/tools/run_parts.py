@@ -43,13 +43,7 @@ class Part:
             print(f"== {self.name}", flush=True)
             self.code = subprocess.run(command, cwd=ROOT, check=False).returncode
         else:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                check=False,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
+            done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.code = done.returncode
             with SHOWING:
                 print(f"== {self.name}", flush=True)

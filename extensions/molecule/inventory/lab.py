@@ -25,9 +25,7 @@ def main() -> None:
         # Below its first line, a comment, the lab writes JSON.
         group = json.loads(file.read_text(encoding="utf-8").partition("\n")[2])["lab"]
         hosts, variables = group["hosts"], group["vars"]
-    print(
-        json.dumps({"_meta": {"hostvars": hosts}, "lab": {"hosts": list(hosts), "vars": variables}})
-    )
+    print(json.dumps({"_meta": {"hostvars": hosts}, "lab": {"hosts": list(hosts), "vars": variables}}))
 
 
 if __name__ == "__main__":

@@ -21,18 +21,13 @@ from .api.metrics import Source, source_of
 from .pods.filters import PodOptions
 
 # What a restore does with migrations that run.
-ABORT_SPEC: dict[str, Any] = {
-    "abort": {"type": "str", "choices": ["now", "finish"], "default": "now"},
-}
+ABORT_SPEC: dict[str, Any] = {"abort": {"type": "str", "choices": ["now", "finish"], "default": "now"}}
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
 }
-SLICE_SPEC: dict[str, Any] = {
-    "slice": {"type": "int", "default": 15},
-    "begun": {"type": "bool", "default": False},
-}
+SLICE_SPEC: dict[str, Any] = {"slice": {"type": "int", "default": 15}, "begun": {"type": "bool", "default": False}}
 ON_NOT_MIGRATABLE = ["block", "shutdown", "skip"]
 # What a rule does not set is left to the next in line, so nothing has a default.
 RULE_SPEC: dict[str, Any] = {
@@ -137,8 +132,7 @@ def pods(params: Mapping[str, Any]) -> PodOptions:
     given = {key: value for key, value in (params.get("pods") or {}).items() if value is not None}
     if given.get("grace_period", -1) < -1:
         raise PolicyError(
-            f"pods.grace_period is {given['grace_period']}: seconds are expected, or -1 for each "
-            "pod's own"
+            f"pods.grace_period is {given['grace_period']}: seconds are expected, or -1 for each pod's own"
         )
     return PodOptions(**given)
 

@@ -92,8 +92,7 @@ def _named(now: HostNow, names: Sequence[str]) -> list[DomainNow]:
     missing = [name for name in names if name not in by_name]
     if missing:
         raise VMNotHere(
-            f"no VM {', '.join(missing)} on {now.name}: check the name (virsh list --all). "
-            "Nothing was changed."
+            f"no VM {', '.join(missing)} on {now.name}: check the name (virsh list --all). Nothing was changed."
         )
     return list({by_name[name].uuid: by_name[name] for name in names}.values())
 
@@ -106,9 +105,7 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
         except libvirt.libvirtError as exc:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                 continue  # it left meanwhile
-            raise DeclareError(
-                f"when: {domain.name} cannot be read: {exc}. Nothing was changed."
-            ) from exc
+            raise DeclareError(f"when: {domain.name} cannot be read: {exc}. Nothing was changed.") from exc
         marked = mark(facts.document)
         answer = when.answer(marked)
         if answer is None:
@@ -157,10 +154,7 @@ def _write(work: Sequence[tuple[Declared, list[str]]], strategy: str) -> None:
 
 
 def _flags(places: Sequence[str]) -> Iterator[tuple[str, int]]:
-    flags = {
-        "live": libvirt.VIR_DOMAIN_AFFECT_LIVE,
-        "config": libvirt.VIR_DOMAIN_AFFECT_CONFIG,
-    }
+    flags = {"live": libvirt.VIR_DOMAIN_AFFECT_LIVE, "config": libvirt.VIR_DOMAIN_AFFECT_CONFIG}
     return ((place, flags[place]) for place in places)
 
 

@@ -43,9 +43,7 @@ def run_migration(request: MigrationRequest) -> dict[str, Any]:
     if not request.name.strip():
         raise PolicyError("name is empty: the name or UUID of a VM is expected (virsh list --all)")
     if request.to and request.to not in peers:
-        raise PolicyError(
-            f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}"
-        )
+        raise PolicyError(f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}")
     found, elsewhere = _find(request)
     if elsewhere and not _has_record(request, found.uuid):
         return _already(request, found, elsewhere)

@@ -48,9 +48,7 @@ HOSTS_SPEC: dict[str, Any] = {
 }
 
 # What a restore does with migrations that run.
-ABORT_SPEC: dict[str, Any] = {
-    "abort": {"type": "str", "choices": ["now", "finish"], "default": "now"},
-}
+ABORT_SPEC: dict[str, Any] = {"abort": {"type": "str", "choices": ["now", "finish"], "default": "now"}}
 RUN_SPEC: dict[str, Any] = {
     "run_id": {"type": "str"},
     "requester": {"type": "str", "default": ""},
@@ -64,17 +62,8 @@ MIGRATION_SPEC: dict[str, Any] = {
     "auto_converge": {"type": "bool", "default": False},
     "post_copy": {"type": "bool", "default": False, "aliases": aliases_of("post_copy")},
     "tls": {"type": "bool", "default": False},
-    "parallel_connections": {
-        "type": "int",
-        "default": 0,
-        "aliases": aliases_of("parallel_connections"),
-    },
-    "compression": {
-        "type": "list",
-        "elements": "str",
-        "choices": list(COMPRESSIONS),
-        "default": [],
-    },
+    "parallel_connections": {"type": "int", "default": 0, "aliases": aliases_of("parallel_connections")},
+    "compression": {"type": "list", "elements": "str", "choices": list(COMPRESSIONS), "default": []},
     "completion_timeout_per_gib": {"type": "int", "default": 150},
     "progress_timeout": {"type": "int", "default": 150},
     "max_downtime_ms": {"type": "int", "default": 0},
@@ -101,16 +90,8 @@ RULE_SPEC: dict[str, Any] = {
 }
 
 POLICY_SPEC: dict[str, Any] = {
-    "strategy": {
-        "type": "str",
-        "choices": [s.value for s in EvictionStrategy],
-        "default": "LiveMigrate",
-    },
-    "on_not_migratable": {
-        "type": "str",
-        "choices": [s.value for s in OnNotMigratable],
-        "default": "block",
-    },
+    "strategy": {"type": "str", "choices": [s.value for s in EvictionStrategy], "default": "LiveMigrate"},
+    "on_not_migratable": {"type": "str", "choices": [s.value for s in OnNotMigratable], "default": "block"},
     "allow_stop": {"type": "bool", "default": False},
     "force_stop": {"type": "bool", "default": False},
     "move_inactive": {"type": "bool", "default": False},
@@ -123,16 +104,8 @@ POLICY_SPEC: dict[str, Any] = {
             "inbound": {"type": "int", "default": 2},
         },
     },
-    "placement_profile": {
-        "type": "str",
-        "choices": [p.value for p in Profile],
-        "default": Profile.LOW.value,
-    },
-    "anti_affinity": {
-        "type": "str",
-        "choices": ["preferred", "required"],
-        "default": "preferred",
-    },
+    "placement_profile": {"type": "str", "choices": [p.value for p in Profile], "default": Profile.LOW.value},
+    "anti_affinity": {"type": "str", "choices": ["preferred", "required"], "default": "preferred"},
     "migration": {"type": "dict", "default": {}, "options": MIGRATION_SPEC},
     "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
     "measure_dirty_rate": {"type": "int", "default": 0},
@@ -174,14 +147,10 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
     for path in params["shared_paths"]:
         if not path.startswith("/") or not path.strip("/"):
             # An empty one, or the root, would stand for every path there is.
-            raise PolicyError(
-                f"shared_paths names {path!r}: an absolute path is expected, and not the root"
-            )
+            raise PolicyError(f"shared_paths names {path!r}: an absolute path is expected, and not the root")
     seconds = params.get("measure_dirty_rate") or 0
     if not 0 <= seconds <= LONGEST:
-        raise PolicyError(
-            f"measure_dirty_rate is {seconds}: seconds from 1 to {LONGEST} are expected, or 0"
-        )
+        raise PolicyError(f"measure_dirty_rate is {seconds}: seconds from 1 to {LONGEST} are expected, or 0")
     return HostConfig(
         name=name,
         uri=without_password("uri", params["uri"]),
@@ -252,9 +221,7 @@ def policy(params: Mapping[str, Any]) -> Policy:
         force_stop=params["force_stop"],
         move_inactive=params["move_inactive"],
         limits=Limits(**params["limits"]) if params["limits"] else Limits(),
-        placement_policy=PlacementPolicy(
-            Profile(params["placement_profile"]), params["anti_affinity"] == "required"
-        ),
+        placement_policy=PlacementPolicy(Profile(params["placement_profile"]), params["anti_affinity"] == "required"),
         migration=migration,
         let_finish=params.get("abort") == "finish",
         **{
@@ -279,6 +246,4 @@ def run_id(params: Mapping[str, Any]) -> str:
 
 def requester(params: Mapping[str, Any]) -> str:
     """Who asks: given, or the user of the connection."""
-    return (
-        params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"
-    )
+    return params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"

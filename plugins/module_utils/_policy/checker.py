@@ -26,9 +26,7 @@ class ExpressionError(ValueError):
 _LISTS = ("projection", "filter_projection")
 # What each function returns. Those that take an expression (&x) are left out.
 _RETURNS: dict[str, Callable[[list[Kind]], Kind]] = {
-    **dict.fromkeys(
-        ("abs", "avg", "ceil", "floor", "length", "sum", "to_number"), lambda _args: NUMBER
-    ),
+    **dict.fromkeys(("abs", "avg", "ceil", "floor", "length", "sum", "to_number"), lambda _args: NUMBER),
     **dict.fromkeys(("contains", "starts_with", "ends_with"), lambda _args: BOOLEAN),
     **dict.fromkeys(("join", "to_string", "type"), lambda _args: STRING),
     **dict.fromkeys(("reverse", "sort"), lambda args: args[0]),
@@ -58,8 +56,7 @@ def check(tree: Node) -> None:
     """Raises ExpressionError."""
     if not _asks(tree):
         raise ExpressionError(
-            f"{show(tree)} is the same for every VM; leave `when` out of the last rule to match "
-            "all that are left"
+            f"{show(tree)} is the same for every VM; leave `when` out of the last rule to match all that are left"
         )
     _no_literal(tree)
     kind = Checker().kind(tree, DOCUMENT)
@@ -119,9 +116,7 @@ class Checker:
             return BOOLEAN
         if name == "literal":
             return _literal_kind(node["value"])
-        return {"field": self._field, "comparator": self._compare}.get(name, self._function)(
-            node, base
-        )
+        return {"field": self._field, "comparator": self._compare}.get(name, self._function)(node, base)
 
     def _field(self, node: Node, base: Kind) -> Kind:
         name = node["value"]
@@ -169,9 +164,7 @@ class Checker:
             return BOOLEAN
         for part, kind in zip((left, right), kinds):
             if kind.name not in ("number", "any"):
-                raise ExpressionError(
-                    f"{show(node)}: only numbers have an order, and {show(part)} is {kind.text}"
-                )
+                raise ExpressionError(f"{show(node)}: only numbers have an order, and {show(part)} is {kind.text}")
         return BOOLEAN
 
     @staticmethod
@@ -181,9 +174,7 @@ class Checker:
         if "any" in (first.name, second.name) or NULL.name in (first.name, second.name):
             return
         if first.name != second.name and not {first.name, second.name} <= mappings:
-            raise ExpressionError(
-                f"{show(node)} compares {first.text} with {second.text}: they are never equal"
-            )
+            raise ExpressionError(f"{show(node)} compares {first.text} with {second.text}: they are never equal")
 
     def _function(self, node: Node, base: Kind) -> Kind:
         name = node.get("value")
@@ -211,9 +202,7 @@ class Checker:
         where, wanted = kinds
         inside = STRING if where.name == "string" else (where.items or ANY)
         if "any" not in (where.name, inside.name, wanted.name) and inside.name != wanted.name:
-            raise ExpressionError(
-                f"{show(node)} searches for {wanted.text} where each item is {inside.text}"
-            )
+            raise ExpressionError(f"{show(node)} searches for {wanted.text} where each item is {inside.text}")
 
 
 def _check_choice(part: Node, other: Node, base: Kind) -> None:
@@ -224,9 +213,7 @@ def _check_choice(part: Node, other: Node, base: Kind) -> None:
     if choices and other["value"] is not None and other["value"] not in choices:
         near = difflib.get_close_matches(str(other["value"]), choices, 1, 0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ExpressionError(
-            f"{part['value']} is never {other['value']!r}, but {', '.join(choices)}{hint}"
-        )
+        raise ExpressionError(f"{part['value']} is never {other['value']!r}, but {', '.join(choices)}{hint}")
 
 
 def _unknown_field(name: str, base: Kind) -> str:

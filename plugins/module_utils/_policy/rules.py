@@ -19,17 +19,7 @@ from .settings import ALIASES, BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migrati
 
 # What to do where the expression cannot be told: stop here, apply the rule, ask the next one.
 UNKNOWN_ANSWERS: dict[str, bool | None] = {"block": None, "match": True, "next": False}
-KEYS = (
-    "name",
-    "when",
-    "strategy",
-    "on_not_migratable",
-    "allow_stop",
-    "priority",
-    "migration",
-    "hooks",
-    "unknown",
-)
+KEYS = ("name", "when", "strategy", "on_not_migratable", "allow_stop", "priority", "migration", "hooks", "unknown")
 HOOKS = tuple(hook.value for hook in Hook)
 _YES = ("true", "yes", "on", "1")
 _NO = ("false", "no", "off", "0")
@@ -51,9 +41,7 @@ class Reader:
         return self._last[1]
 
 
-def compile_rules(
-    raw: Any, base: MigrationSettings | None = None, place: str = "rules"
-) -> tuple[Rule, ...]:
+def compile_rules(raw: Any, base: MigrationSettings | None = None, place: str = "rules") -> tuple[Rule, ...]:
     """`base`: the settings that a rule's `migration` changes. `place`: what to call the list.
 
     Keys whose value is None are taken as not given. Raises RuleError; JMESPathMissing when a
@@ -126,9 +114,7 @@ class _RuleText:
         except ExpressionError as exc:
             raise RuleError(f"{self.place}, when: {exc}") from None
 
-    def compile(
-        self, expression: Expression | None, reader: Reader, base: MigrationSettings
-    ) -> Rule:
+    def compile(self, expression: Expression | None, reader: Reader, base: MigrationSettings) -> Rule:
         given = self._given
         unknown = UNKNOWN_ANSWERS[self._choice("unknown", list(UNKNOWN_ANSWERS)) or "block"]
         if expression is None and "unknown" in given:
@@ -240,9 +226,7 @@ def _predicate(
     return when
 
 
-def _explanation(
-    expression: Expression | None, reader: Reader
-) -> Callable[[Mapping[str, Any]], str] | None:
+def _explanation(expression: Expression | None, reader: Reader) -> Callable[[Mapping[str, Any]], str] | None:
     if expression is None:
         return None
     return lambda document: ", ".join(expression.lacks(reader(document)))

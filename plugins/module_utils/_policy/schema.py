@@ -71,9 +71,7 @@ VOLUME: dict[str, Field] = {
     "device": Field(STRING, "V(disk), V(cdrom), V(floppy) or V(lun)."),
     "source": Field(STRING, "Path, pool and volume, URL, or name of the claim.", NONE_IF_NULL),
     "format": Field(STRING, "Image format, for example V(qcow2).", NONE_IF_NULL),
-    "shared": Field(
-        BOOLEAN, "Whether other nodes see the same data (on KubeVirt RWX).", UNKNOWN_IF_NULL
-    ),
+    "shared": Field(BOOLEAN, "Whether other nodes see the same data (on KubeVirt RWX).", UNKNOWN_IF_NULL),
     "read_only": Field(BOOLEAN, "Whether the VM cannot write to it."),
 }
 
@@ -88,13 +86,10 @@ FIELDS: dict[str, Field] = {
     "uuid": Field(STRING, "Its UUID; on KubeVirt the UID of the VirtualMachineInstance."),
     "node": Field(STRING, "Node it runs on."),
     "labels": Field(TEXTS, "Labels, name to text. On libvirt those that its metadata declares."),
-    "annotations": Field(
-        TEXTS, "Annotations, name to text. On libvirt those that its metadata declares."
-    ),
+    "annotations": Field(TEXTS, "Annotations, name to text. On libvirt those that its metadata declares."),
     "owner": Field(
         STRING,
-        "Owner of the VM. On KubeVirt kind and name of the controlling owner, on libvirt what the "
-        "metadata declares.",
+        "Owner of the VM. On KubeVirt kind and name of the controlling owner, on libvirt what the metadata declares.",
         NONE_IF_NULL,
     ),
     "anti_affinity_group": Field(
@@ -105,10 +100,7 @@ FIELDS: dict[str, Field] = {
         UNKNOWN_IF_NULL,
     ),
     "eviction_strategy": Field(
-        STRING,
-        "What the VM itself declares.",
-        NONE_IF_NULL,
-        tuple(strategy.value for strategy in EvictionStrategy),
+        STRING, "What the VM itself declares.", NONE_IF_NULL, tuple(strategy.value for strategy in EvictionStrategy)
     ),
     "memory_mib": Field(NUMBER, "Maximum memory, in MiB."),
     "vcpus": Field(NUMBER, "Its virtual CPUs."),
@@ -122,22 +114,17 @@ FIELDS: dict[str, Field] = {
     ),
     "volumes": Field(array(Kind("object", fields=VOLUME)), "Its disks."),
     "networks": Field(array(STRING), "Names of the networks or bridges that it is connected to."),
-    "host_devices": Field(
-        array(Kind("object", fields=HOST_DEVICE)), "Devices of the node that are passed to it."
-    ),
+    "host_devices": Field(array(Kind("object", fields=HOST_DEVICE)), "Devices of the node that are passed to it."),
     "launch_security": Field(
         STRING, "Kind of memory encryption (C(sev), C(sev-snp), C(tdx), C(s390-pv)).", NONE_IF_NULL
     ),
     "autostart": Field(
         BOOLEAN,
-        "Whether it is started again by itself: libvirt's autostart, or a run strategy of "
-        "KubeVirt that does so.",
+        "Whether it is started again by itself: libvirt's autostart, or a run strategy of KubeVirt that does so.",
     ),
     "run_strategy": Field(STRING, "KubeVirt's run strategy. libvirt has none.", NONE_IF_NULL),
     "persistent": Field(
-        BOOLEAN,
-        "Whether its definition outlives it: a persistent domain, or a VirtualMachine behind the "
-        "instance.",
+        BOOLEAN, "Whether its definition outlives it: a persistent domain, or a VirtualMachine behind the instance."
     ),
     "agent_connected": Field(BOOLEAN, "Whether the guest's agent answers.", UNKNOWN_IF_NULL),
     "dirty_rate": Field(

@@ -18,20 +18,12 @@ WORDS = {"bandwidth": "bandwidth_mib"}
 ALIASES = {"allow_post_copy": "post_copy", "parallel": "parallel_connections"}
 
 BOOLEANS = ("auto_converge", "post_copy", "tls")
-NUMBERS = (
-    "bandwidth",
-    "parallel_connections",
-    "completion_timeout_per_gib",
-    "progress_timeout",
-    "max_downtime_ms",
-)
+NUMBERS = ("bandwidth", "parallel_connections", "completion_timeout_per_gib", "progress_timeout", "max_downtime_ms")
 CHOICES = {"on_timeout": ("abort", "post_copy", "pause")}
 COMPRESSIONS = ("mt", "xbzrle")
 
 
-def migration_settings(
-    given: Mapping[str, Any] | None, base: MigrationSettings | None = None
-) -> MigrationSettings:
+def migration_settings(given: Mapping[str, Any] | None, base: MigrationSettings | None = None) -> MigrationSettings:
     """`base` with what is given (None is not given). Raises PolicyError."""
     named = by_name({k: v for k, v in (given or {}).items() if v is not None})
     values = {WORDS.get(k, k): v for k, v in named.items()}

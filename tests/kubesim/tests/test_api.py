@@ -169,9 +169,7 @@ def test_everybody_who_is_known_reads_kubevirt(sim: Kubesim) -> None:
 
 
 def test_a_token_that_has_expired(sim: Kubesim) -> None:
-    sim.api.access.rules["short-lived"] = [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
-    ]
+    sim.api.access.rules["short-lived"] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
     assert ask(sim, "GET", "/api/v1/nodes/n1", token="short-lived")[0] == 200
     sim.api.access.expired.add("short-lived")
     code, body, _headers = ask(sim, "GET", "/api/v1/nodes/n1", token="short-lived")
@@ -194,14 +192,9 @@ def test_a_refusal_in_the_words_of_the_real_one(sim: Kubesim) -> None:
     assert ask(sim, "GET", "/api/v1/nodes/n1", token=user)[0] == 200
     assert ask(sim, "GET", "/api/v1/nodes/n2", token=user)[0] == 403
     code, body, _headers = ask(sim, "PATCH", "/api/v1/nodes/n1", {}, MERGE, token=user)
-    assert (code, body["reason"], body["details"]) == (
-        403,
-        "Forbidden",
-        {"name": "n1", "kind": "nodes"},
-    )
+    assert (code, body["reason"], body["details"]) == (403, "Forbidden", {"name": "n1", "kind": "nodes"})
     assert body["message"] == (
-        f'nodes "n1" is forbidden: User "{user}" cannot patch resource "nodes" '
-        'in API group "" at the cluster scope'
+        f'nodes "n1" is forbidden: User "{user}" cannot patch resource "nodes" in API group "" at the cluster scope'
     )
     path = "/api/v1/namespaces/t18/pods/p/eviction"
     _code, body, _headers = ask(sim, "POST", path, {}, token=user)

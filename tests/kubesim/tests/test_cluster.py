@@ -123,9 +123,7 @@ def test_a_budget_says_what_it_allows(sim: Kubesim) -> None:
         meta = {"name": name, "namespace": "default"}
         sim.add("poddisruptionbudgets", {"metadata": meta, "spec": {"selector": selector, **rule}})
     for name, allowed in (("two", 1), ("most", 2)):
-        status = sim.until(
-            lambda name=name: sim.world.store.get(PDBS, "default", name).get("status")
-        )
+        status = sim.until(lambda name=name: sim.world.store.get(PDBS, "default", name).get("status"))
         assert (status["disruptionsAllowed"], status["expectedPods"]) == (allowed, 3)
         assert status["conditions"][0]["reason"] == "SufficientPods"
 
@@ -152,9 +150,7 @@ def test_a_quota_of_memory_holds_a_target_back(sim: Kubesim) -> None:
     sim.until(rejected)
     used = sim.find(QUOTAS, "small")["status"]["used"]["requests.memory"]
     assert (phase(sim, "held"), int(used)) == ("Pending", 4 * 2**30)
-    sim.edit(
-        QUOTAS, "small", lambda o: o["spec"]["hard"].update({"requests.memory": "8Gi"}), "default"
-    )
+    sim.edit(QUOTAS, "small", lambda o: o["spec"]["hard"].update({"requests.memory": "8Gi"}), "default")
     sim.until(lambda: words.final(sim.world.store.get(VMIMS, "default", "held")))
     assert phase(sim, "held") == "Succeeded"
 
@@ -211,9 +207,7 @@ def _post(sim: Kubesim, path: str, body: Obj) -> tuple[int, Obj]:
 
 
 def test_it_speaks_https_with_a_ca_of_its_own(sim: Kubesim) -> None:
-    request = urllib.request.Request(
-        sim.url + "/version", headers={"Authorization": "Bearer admin"}
-    )
+    request = urllib.request.Request(sim.url + "/version", headers={"Authorization": "Bearer admin"})
     with urllib.request.urlopen(request, context=sim.trust) as response:
         assert response.status == 200
     with pytest.raises(urllib.error.URLError) as refused:

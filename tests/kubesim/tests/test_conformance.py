@@ -55,9 +55,7 @@ def limits(sim: Kubesim, *names: str) -> None:
 def subject(step: dict[str, Any]) -> str:
     """The VM that a request is about; empty: none, or more than it."""
     text = f"{step.get('path', '')} {json.dumps(step.get('body'))}"
-    found = set(
-        re.findall(r"<(?:pod|migration) (\S+) \d+>|virtualmachine(?:instance)?s/([^/\" ]+)", text)
-    )
+    found = set(re.findall(r"<(?:pod|migration) (\S+) \d+>|virtualmachine(?:instance)?s/([^/\" ]+)", text))
     found |= set(re.findall(r'()"vmiName": "([^"]+)"', text))
     names = {one or two for one, two in found}
     return names.pop() if len(names) == 1 else ""
@@ -82,9 +80,7 @@ def backwards(steps: list[Any]) -> None:
 
     A later one is left out: what it meets depends on the order.
     """
-    where = [
-        i for i, s in enumerate(steps) if s.get("path", "").endswith("/eviction") and s["t"] < 1
-    ]
+    where = [i for i, s in enumerate(steps) if s.get("path", "").endswith("/eviction") and s["t"] < 1]
     times = [steps[i]["t"] for i in where]
     turned = [steps[i] for i in reversed(where)]
     for place, step, at in zip(where, turned, times, strict=True):
@@ -107,9 +103,7 @@ def test_under_other_names(name: str) -> None:
 
 
 # Where the usual factor would put KubeVirt's own, fixed times elsewhere among the steps.
-SLOWER = {
-    "04-eviction-livemigrate-if-possible": 1.3
-}  # a start that failed is tried again after 10 s
+SLOWER = {"04-eviction-livemigrate-if-possible": 1.3}  # a start that failed is tried again after 10 s
 FASTER = {"07-evacuation-cancel": 0.95}  # two aborts have to meet a preparation of one second
 
 
@@ -150,10 +144,7 @@ def pairs() -> list[tuple[str, str]]:
     client asks nothing meanwhile. 21 allows one migration at a time in the whole cluster."""
     alone = "13-virt-api-down"
     others = [name for name in scenarios() if name not in (alone, "21-descheduler-priority")]
-    return [
-        *zip(others, others[1:] + others[:1], strict=True),
-        (alone, "06-failing-evacuation-backoff"),
-    ]
+    return [*zip(others, others[1:] + others[:1], strict=True), (alone, "06-failing-evacuation-backoff")]
 
 
 @pytest.mark.parametrize(("one", "two"), pairs())

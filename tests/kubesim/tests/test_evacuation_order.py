@@ -66,9 +66,7 @@ def events(sim: Kubesim, reason: str) -> list[str]:
 
 
 def test_what_the_descheduler_wants_waits_for_all_other_evacuations(sim: Kubesim) -> None:
-    sim.configure(
-        migrations={"parallelMigrationsPerCluster": 1, "parallelOutboundMigrationsPerNode": 1}
-    )
+    sim.configure(migrations={"parallelMigrationsPerCluster": 1, "parallelOutboundMigrationsPerNode": 1})
     for name in ("first", "theirs", "ours"):
         sim.add_vm(name, "n1", migrate_seconds="3")
     evict(sim, "first")
@@ -79,11 +77,7 @@ def test_what_the_descheduler_wants_waits_for_all_other_evacuations(sim: Kubesim
     sim.until(lambda: of(sim, "ours") and words.phase(of(sim, "ours")[0]) == "Running", 60)
     assert words.phase(of(sim, "theirs")[0]) == "Pending"
     told = {vm: of(sim, vm)[0]["spec"]["priority"] for vm in ("first", "theirs", "ours")}
-    assert told == {
-        "first": "system-critical",
-        "theirs": "system-maintenance",
-        "ours": "system-critical",
-    }
+    assert told == {"first": "system-critical", "theirs": "system-maintenance", "ours": "system-critical"}
 
 
 def test_the_mark_of_the_descheduler_outlasts_its_migration(sim: Kubesim) -> None:

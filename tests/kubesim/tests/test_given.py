@@ -44,8 +44,7 @@ def given(tmp_path: Path):
 def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None:
     _sim, kubeconfig = given
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-rs"]
-        + [f"tests/kubevirt/{name}" for name in CHOSEN],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-rs"] + [f"tests/kubevirt/{name}" for name in CHOSEN],
         env={**os.environ, "VIRTOPS_KUBECONFIG": str(kubeconfig)},
         cwd=ROOT,
         text=True,
@@ -185,12 +184,7 @@ def test_whether_a_vm_can_migrate_is_told_at_any_time(given) -> None:
     knob = {"lab/not-migratable-reason": "DisksNotLiveMigratable"}
     sim.edit(VMIS, "vm", lambda o: o["metadata"]["annotations"].update(knob), "default")
     sim.until(lambda: _able(sim) == "False")
-    sim.edit(
-        VMIS,
-        "vm",
-        lambda o: o["metadata"]["annotations"].pop("lab/not-migratable-reason"),
-        "default",
-    )
+    sim.edit(VMIS, "vm", lambda o: o["metadata"]["annotations"].pop("lab/not-migratable-reason"), "default")
     sim.until(lambda: _able(sim) == "True")
 
 

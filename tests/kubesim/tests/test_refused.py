@@ -36,9 +36,7 @@ def sim() -> Iterator[Kubesim]:
         yield cluster
 
 
-def ask(
-    sim: Kubesim, method: str, path: str, body: Any, kind: str = "application/json"
-) -> tuple[int, Obj, Any]:
+def ask(sim: Kubesim, method: str, path: str, body: Any, kind: str = "application/json") -> tuple[int, Obj, Any]:
     text = json.dumps(body).replace(REPEATED, "x" * 262200)
     headers = {"Authorization": "Bearer admin", "Content-Type": kind}
     request = urllib.request.Request(sim.url + path, text.encode(), headers, method=method)
@@ -87,22 +85,13 @@ def test_nearly_all_of_them_are_refused() -> None:
 
 
 def pod(**more: Any) -> Obj:
-    return {
-        "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-        **more,
-    }
+    return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, **more}
 
 
 @pytest.mark.parametrize(
     ("path", "body", "code", "text"),
     [
-        (
-            "pods",
-            pod(spec={"containers": "c"}),
-            400,
-            "cannot unmarshal string into Go struct field",
-        ),
+        ("pods", pod(spec={"containers": "c"}), 400, "cannot unmarshal string into Go struct field"),
         ("pods", pod(metadata={}), 422, "metadata.name: Required value: name or generateName"),
         ("pods", pod(apiVersion="v2"), 400, "does not match the expected API version (v1)"),
         ("pods?fieldValidation=Strict", pod(surprise=1), 400, 'unknown field "surprise"'),

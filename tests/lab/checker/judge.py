@@ -54,9 +54,7 @@ class Guest:
 class Judge:
     """Goes through the records of one guest."""
 
-    def __init__(
-        self, name: str, records: list[Record], drained: set[str], end: float, beats: list[float]
-    ) -> None:
+    def __init__(self, name: str, records: list[Record], drained: set[str], end: float, beats: list[float]) -> None:
         """`beats`: when the collector had its heartbeats."""
         self.guest = Guest(name)
         self.beats = beats
@@ -78,14 +76,8 @@ class Judge:
         guest = self.guest
         guest.ticks = len(self.ticks)
         guest.boots = len(self.boots)
-        guest.hosts = [
-            t.host for i, t in enumerate(self.ticks) if i == 0 or self.ticks[i - 1].host != t.host
-        ]
-        guest.panics = [
-            f"{r.host}: {r.text}"
-            for r in self.others
-            if r.stream == "K" and "Kernel panic" in r.text
-        ]
+        guest.hosts = [t.host for i, t in enumerate(self.ticks) if i == 0 or self.ticks[i - 1].host != t.host]
+        guest.panics = [f"{r.host}: {r.text}" for r in self.others if r.stream == "K" and "Kernel panic" in r.text]
         self._pauses()
         self._errors()
         twice, gaps = self._sequences()
@@ -99,9 +91,7 @@ class Judge:
         for ticks in self.boots.values():
             for before, after in pairwise(ticks):
                 pause = round((after.stamp - before.stamp) * 1000)
-                if pause > self.guest.longest_pause_ms and not any(
-                    before.stamp < save < after.stamp for save in saves
-                ):
+                if pause > self.guest.longest_pause_ms and not any(before.stamp < save < after.stamp for save in saves):
                     self.guest.longest_pause_ms = pause
 
     # -- damage
@@ -137,9 +127,7 @@ class Judge:
 
     def _disk_reached(self, record: Record, disk: str, seq: int, reached: dict[str, int]) -> None:
         if seq < reached.get(disk, 0):
-            self.guest.disk_errors.append(
-                f"{record.host}: went back from {reached[disk]}: {record.text}"
-            )
+            self.guest.disk_errors.append(f"{record.host}: went back from {reached[disk]}: {record.text}")
         reached[disk] = max(seq, reached.get(disk, 0))
 
     # -- one life, in one place
@@ -177,10 +165,7 @@ class Judge:
             apart = number[latest.stamp] - number[tick.stamp] > 1
             behind = latest.stamp - tick.stamp > SLACK_SECONDS
             if tick.host != latest.host and apart and behind:
-                return [
-                    f"boot {boot}: tick {tick.seq} on {tick.host} came before "
-                    f"{latest.seq} on {latest.host}"
-                ]
+                return [f"boot {boot}: tick {tick.seq} on {tick.host} came before {latest.seq} on {latest.host}"]
             latest = max(latest, tick, key=lambda one: one.stamp)
         return []
 
@@ -193,34 +178,23 @@ class Judge:
             if missing == 1 and before.host != after.host and self._torn(before, after):
                 self.guest.torn += 1
             elif missing:
-                out.append(
-                    f"boot {boot}: {missing} ticks missing after {before.seq} on {before.host}"
-                )
+                out.append(f"boot {boot}: {missing} ticks missing after {before.seq} on {before.host}")
         return out
 
     def _torn(self, before: Tick, after: Tick) -> bool:
         """A line begun on one host and ended on the next, which no file has whole."""
         first, last = before.stamp - SLACK_SECONDS, after.stamp + SLACK_SECONDS
-        heads = [
-            r.text
-            for r in self.lines
-            if not r.whole and r.host == before.host and first <= r.stamp <= last
-        ]
+        heads = [r.text for r in self.lines if not r.whole and r.host == before.host and first <= r.stamp <= last]
         tails = [
             r.text
             for r in self.lines
-            if r.whole
-            and r.host == after.host
-            and first <= r.stamp <= last
-            and not TICK.fullmatch(r.text)
+            if r.whole and r.host == after.host and first <= r.stamp <= last and not TICK.fullmatch(r.text)
         ]
         wanted = f"T {before.boot} {before.seq + 1} ;"
         return any(head + tail == wanted for head in [*heads, ""] for tail in [*tails, ""])
 
     def _two_boots(self) -> list[str]:
-        spans = sorted(
-            (ticks[0].stamp, ticks[-1].stamp, boot) for boot, ticks in self.boots.items()
-        )
+        spans = sorted((ticks[0].stamp, ticks[-1].stamp, boot) for boot, ticks in self.boots.items())
         return [
             f"boots {boot} and {other} at once for {ended - began:.1f} s"
             for (_began, ended, boot), (began, _ended, other) in pairwise(spans)
@@ -251,11 +225,7 @@ class Judge:
         """Whether it ticks to the end of the log."""
         last = self.ticks[-1]
         ended = any(r.text.startswith(f"DOWN {last.boot} ") for r in self.lines if r.whole)
-        census = [
-            r.text
-            for r in self.others
-            if r.stream == "Q" and r.host == last.host and r.stamp >= last.stamp
-        ]
+        census = [r.text for r in self.others if r.stream == "Q" and r.host == last.host and r.stamp >= last.stamp]
         gone = census[-1:] == ["gone"]
         self.guest.beats_since = sum(beat > last.stamp for beat in self.beats)
         return self.guest.beats_since < SILENT_BEATS and not ended and not gone
@@ -284,11 +254,7 @@ class Judge:
             else:
                 lost.append(f"boot {boot} ticks no more since {self.end - last:.1f} s")
         # Saved and woken up again it goes on in the same boot: a stop all the same.
-        stops += [
-            f"saved on {r.host}"
-            for r in self.others
-            if r.stream == "V" and r.text == "there" and not stops
-        ]
+        stops += [f"saved on {r.host}" for r in self.others if r.stream == "V" and r.text == "there" and not stops]
         self.guest.stops = list(stops)
         self.guest.running_again = bool(stops) and ticking
         return self._worst(twice, lost, gaps, stops, ticking)

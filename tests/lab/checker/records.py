@@ -74,8 +74,5 @@ def processes_end_with_hosts(records: list[Record]) -> list[Record]:
             names = there[record.host]
             (names.add if record.text == "there" else names.discard)(record.vm)
         if record.stream == "H" and re.match("reboot|poweroff|kill|died", record.text):
-            out += [
-                record._replace(vm=vm, stream="Q", text="gone")
-                for vm in sorted(there.pop(record.host, set()))
-            ]
+            out += [record._replace(vm=vm, stream="Q", text="gone") for vm in sorted(there.pop(record.host, set()))]
     return out

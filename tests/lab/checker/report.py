@@ -43,17 +43,7 @@ def check(raw: Path, drained: set[str]) -> dict:
 
 def line_of(totals: dict[str, int]) -> str:
     """The totals in one line; what is rare only when there is something to say."""
-    first = (
-        "vms",
-        "live",
-        "stopped",
-        "blocked",
-        "lost",
-        "twice",
-        "disk_errors",
-        "memory_errors",
-        "longest_pause_ms",
-    )
+    first = ("vms", "live", "stopped", "blocked", "lost", "twice", "disk_errors", "memory_errors", "longest_pause_ms")
     rest = [key for key in ("gap", "panic", "paused", "panics", "unreadable_lines") if totals[key]]
     return " ".join(f"{key}={totals[key]}" for key in (*first, *rest))
 

@@ -17,9 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from lab import GuestSpec, Lab, need_lab
 
 # Each process of pytest has its own.
-LAB_NAME = "-".join(
-    [os.environ.get("VIRTOPS_LAB", "lab")[:20], os.environ.get("PYTEST_XDIST_WORKER", "selftest")]
-)
+LAB_NAME = "-".join([os.environ.get("VIRTOPS_LAB", "lab")[:20], os.environ.get("PYTEST_XDIST_WORKER", "selftest")])
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,7 @@ class Log:
     def add(self, ms: float, host: str, vm: str, stream: str, text: str, flag: str = "=") -> None:
         self.records.append(f"{int(ms * 1e6) + 10**12} {host} {vm} {stream} 0 {flag}{text}")
 
-    def ticks(
-        self, ms: float, host: str, first: int, last: int, vm: str = "web", boot: str = BOOT
-    ) -> float:
+    def ticks(self, ms: float, host: str, first: int, last: int, vm: str = "web", boot: str = BOOT) -> float:
         """Ticks first..last, one in 50 ms; returns the time after them."""
         for seq in range(first, last + 1):
             self.add(ms, host, vm, "S", f"T {boot} {seq} ;")
@@ -321,9 +319,7 @@ def test_a_guest_made_anew_by_the_lab_has_a_new_disk(log: Log) -> None:
     assert log.check(log.ticks(now, "host-b", 21, 60, boot=OTHER))["totals"]["disk_errors"] == 1
 
 
-def test_the_command_prints_totals_and_fails_on_loss(
-    log: Log, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_totals_and_fails_on_loss(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
     log.ticks(0, "host-a", 1, 20, vm="gone")
     log.ticks(0, "host-a", 1, 400, vm="fine")
     log.check(20000)
@@ -331,6 +327,5 @@ def test_the_command_prints_totals_and_fails_on_loss(
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("gone: lost:")
     assert out[-1] == (
-        "check: vms=2 live=1 stopped=0 blocked=0 lost=1 twice=0 disk_errors=0 "
-        "memory_errors=0 longest_pause_ms=50"
+        "check: vms=2 live=1 stopped=0 blocked=0 lost=1 twice=0 disk_errors=0 memory_errors=0 longest_pause_ms=50"
     )

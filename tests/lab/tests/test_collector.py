@@ -73,9 +73,7 @@ def test_no_qemu_cuts_the_log_that_another_one_writes() -> None:
     assert xml.count("<log file=") == xml.count("append='on'") == 2
 
 
-def test_the_census_sees_a_process_come_and_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_census_sees_a_process_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = {os.readlink("/proc/self/ns/net"): "host-a"}
     monkeypatch.setattr(Census, "_networks", lambda _self: here)
     census = Census(Paths(tmp_path))

@@ -54,9 +54,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _life(program: Path, *words: int) -> list[str]:
     """What it says in 400 ticks. `words`: MiB only read, MiB rewritten, the tick of the damage."""
-    done = subprocess.run(
-        [program, *map(str, words)], check=True, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([program, *map(str, words)], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.splitlines()
 
 
@@ -64,9 +62,7 @@ def test_memory_that_is_whole_is_called_whole(program: Path) -> None:
     assert _life(program, 1, 1, 0) == ["passes=125 errors=0"]
 
 
-@pytest.mark.parametrize(
-    ("fill", "region", "page"), [(1, 0, "fill-page-128"), (0, 1, "region-page-128")]
-)
+@pytest.mark.parametrize(("fill", "region", "page"), [(1, 0, "fill-page-128"), (0, 1, "region-page-128")])
 def test_one_wrong_word_is_found(program: Path, fill: int, region: int, page: str) -> None:
     said = _life(program, fill, region, 200)
     assert f" err {page} 1" in said[0]

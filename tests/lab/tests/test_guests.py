@@ -25,10 +25,7 @@ def seen(lab: Lab, name: str, text: str) -> bool:
     """Whether a text comes up in the guest's lines on any host."""
 
     def there() -> bool:
-        return any(
-            text in path.read_text(errors="replace")
-            for path in lab.paths.raw.glob(f"serial/*/{name}.log")
-        )
+        return any(text in path.read_text(errors="replace") for path in lab.paths.raw.glob(f"serial/*/{name}.log"))
 
     return procs.wait_for(there)
 

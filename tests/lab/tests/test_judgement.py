@@ -37,9 +37,7 @@ def said(vm: str, verdict: str) -> dict[str, list[dict[str, Any]]]:
 
 def test_a_stop_that_is_called_a_move_is_seen(log: Log) -> None:
     found = restarted(log, "web")
-    assert report.disagreements(found, said("web", "moved")) == [
-        "web: stopped, and no drain said so"
-    ]
+    assert report.disagreements(found, said("web", "moved")) == ["web: stopped, and no drain said so"]
     assert report.disagreements(found, said("web", "cold_moved")) == []
 
 
@@ -47,9 +45,7 @@ def test_a_stop_that_was_none_is_seen(log: Log) -> None:
     found = moved(log, "web")
     assert report.disagreements(found, said("web", "moved")) == []
     for verdict in report.STOPPED:
-        assert report.disagreements(found, said("web", verdict)) == [
-            "web: said to be stopped, never stopped"
-        ]
+        assert report.disagreements(found, said("web", verdict)) == ["web: said to be stopped, never stopped"]
 
 
 def test_a_panic_hides_no_stop(log: Log) -> None:
@@ -84,9 +80,7 @@ def test_the_kill_test_knows_who_was_stopped_in_a_case(log: Log, tmp_path: Path)
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["it ticks again", "it does not"])
-def test_the_report_waits_for_a_guest_that_is_quiet(
-    log: Log, monkeypatch: pytest.MonkeyPatch, comes: bool
-) -> None:
+def test_the_report_waits_for_a_guest_that_is_quiet(log: Log, monkeypatch: pytest.MonkeyPatch, comes: bool) -> None:
     """Or a guest that hangs at the end of a run would pass as alive."""
     log.add(0, "host-a", "web", "Q", "there")
     log.ticks(0, "host-a", 1, 20)

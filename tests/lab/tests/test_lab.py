@@ -51,17 +51,7 @@ def test_up_again_changes_nothing(lab: Lab) -> None:
 @pytest.mark.full
 def test_a_host_does_not_see_another(lab: Lab) -> None:
     one, two = lab.host("host-a"), lab.host("host-b")
-    for folder in (
-        "/etc",
-        "/root",
-        "/var/lib",
-        "/var/log",
-        "/var/cache",
-        "/run",
-        "/tmp",
-        "/dev/shm",
-        "/var/tmp",
-    ):
+    for folder in ("/etc", "/root", "/var/lib", "/var/log", "/var/cache", "/run", "/tmp", "/dev/shm", "/var/tmp"):
         one.exec(["touch", f"{folder}/only-a"])
         assert two.exec(["test", "-e", f"{folder}/only-a"], check=False).returncode == 1
         assert not Path(folder, "only-a").exists()
@@ -210,9 +200,7 @@ def test_link_speed(lab: Lab, way: str) -> None:
             "out": host.exec([*look, "eth0"]).stdout,
         }
         assert "rate 80Mbit" in told[way], told
-        waited = {
-            key: int(text.partition("overlimits ")[2].split()[0]) for key, text in told.items()
-        }
+        waited = {key: int(text.partition("overlimits ")[2].split()[0]) for key, text in told.items()}
         assert waited[way] > 100 > waited["out" if way == "into" else "into"], told
     finally:
         lab.unshape("host-a")

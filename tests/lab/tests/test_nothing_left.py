@@ -23,20 +23,14 @@ def traces(paths: names.Paths, number: int) -> dict[str, list[str]]:
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     prefix = names.bridge(number)
     return {
-        "links": [
-            line
-            for line in links.stdout.splitlines()
-            if f" {prefix}:" in line or f" {prefix}h" in line
-        ],
+        "links": [line for line in links.stdout.splitlines() if f" {prefix}:" in line or f" {prefix}h" in line],
         "mounts": [
             line
             for line in Path("/proc/self/mounts").read_text().splitlines()
             if str(paths.state) in line or "virtops" in line
         ],
         "processes": processes(str(paths.state) + "/", f"10.86.{number}."),
-        "state": sorted(
-            path.name for path in paths.state.iterdir() if path.name not in ("raw", "logs", "lock")
-        ),
+        "state": sorted(path.name for path in paths.state.iterdir() if path.name not in ("raw", "logs", "lock")),
         "run": [str(paths.records)] if paths.records.exists() else [],
     }
 
@@ -112,9 +106,7 @@ def test_down_leaves_nothing(second: Lab, crash: str) -> None:
         # What a crash of the machine leaves: files of another boot, no devices.
         network.bridge_down(number)
         paths.config.write_text(
-            paths.config.read_text().replace(
-                names.machine_boot(), "00000000-0000-0000-0000-000000000000"
-            )
+            paths.config.read_text().replace(names.machine_boot(), "00000000-0000-0000-0000-000000000000")
         )
     Lab.down(paths.name)
     assert traces(paths, number) == NOTHING
@@ -126,8 +118,6 @@ def test_down_leaves_nothing(second: Lab, crash: str) -> None:
 @pytest.mark.full
 def test_labs_run_side_by_side(lab: Lab, second: Lab) -> None:
     assert lab.number != second.number
-    assert {h.address for h in lab.hosts.values()}.isdisjoint(
-        h.address for h in second.hosts.values()
-    )
+    assert {h.address for h in lab.hosts.values()}.isdisjoint(h.address for h in second.hosts.values())
     Lab.down(second.paths.name)
     assert all("DOWN" not in word for word in lab.status().values())

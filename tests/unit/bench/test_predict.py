@@ -27,9 +27,7 @@ def drained(seconds: float) -> dict[str, Any]:
     ("predicted", "real", "off_by", "code"),
     [(10.0, 10.0, 0.0, 0), (12.0, 10.0, 0.2, 0), (13.0, 10.0, 0.3, 1), (7.0, 10.0, -0.3, 1)],
 )
-def test_too_short_is_as_wrong_as_too_long(
-    predicted: float, real: float, off_by: float, code: int
-) -> None:
+def test_too_short_is_as_wrong_as_too_long(predicted: float, real: float, off_by: float, code: int) -> None:
     row = entry(MIX, plan(predicted), drained(real))
     assert row["off_by"] == pytest.approx(off_by)
     other = entry(MIX, plan(10.0), drained(10.0))
@@ -43,8 +41,5 @@ def test_a_plan_that_does_not_fit_is_no_prediction() -> None:
 
 
 def test_the_mixes_are_five_and_differ() -> None:
-    made = {
-        (m.mbit, tuple((g.memory_mib, g.fill_mib, g.dirty_mib_s) for g in m.guests))
-        for m in mixes()
-    }
+    made = {(m.mbit, tuple((g.memory_mib, g.fill_mib, g.dirty_mib_s) for g in m.guests)) for m in mixes()}
     assert len(made) == 5

@@ -29,11 +29,7 @@ def vmi(uid: str = "u1", on: str = "n1", phase: str = "Running", **status: str) 
 
 
 def pod(name: str, uid: str) -> Obj:
-    meta = {
-        "name": name,
-        "labels": {"kubevirt.io/created-by": uid},
-        "annotations": {"kubevirt.io/domain": "vm"},
-    }
+    meta = {"name": name, "labels": {"kubevirt.io/created-by": uid}, "annotations": {"kubevirt.io/domain": "vm"}}
     return {"kind": "Pod", "metadata": meta, "spec": {}, "status": {"phase": "Running"}}
 
 

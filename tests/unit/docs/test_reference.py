@@ -13,11 +13,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    CHECKED,
-    TABLE,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import CHECKED, TABLE, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
     HOST_DEVICE,
@@ -26,9 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-_spec = importlib.util.spec_from_file_location(
-    "make_reference", ROOT / "tests" / "tools" / "make_reference.py"
-)
+_spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tests" / "tools" / "make_reference.py")
 assert _spec is not None
 assert _spec.loader is not None
 tool = importlib.util.module_from_spec(_spec)

@@ -69,8 +69,7 @@ class Log:
             self.add(ms, "-", "-", "C", "alive")
         (self.folder / "ticks.log").write_text("\n".join(self.records) + "\n")
         rows = [
-            {"host": host, "store": names, "marked": self.marked.get(host, [])}
-            for host, names in self.store.items()
+            {"host": host, "store": names, "marked": self.marked.get(host, [])} for host, names in self.store.items()
         ]
         (self.folder / FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
         return count(self.folder)
@@ -148,9 +147,7 @@ def test_a_guest_that_was_shut_down_is_an_error(log: Log) -> None:
     assert [text[:12] for text in log.count().hurt] == ["web: stopped"]
 
 
-@pytest.mark.parametrize(
-    "name", ["cordon", "record.7", f"resv.{UUID}.96.host-c", f"slot.{UUID}.host-d"]
-)
+@pytest.mark.parametrize("name", ["cordon", "record.7", f"resv.{UUID}.96.host-c", f"slot.{UUID}.host-d"])
 def test_a_volume_that_stays_is_a_leftover(log: Log, name: str) -> None:
     log.store["host-d"].append(name)
     assert log.count().leftovers == [f"host-d:{name}"]

@@ -113,17 +113,12 @@ class Roll:
         real = ROOT / "plugins" / "action" / "maintenance_roll.py"
         shutil.copy(real, here / "plugins" / "plugin_utils" / "real_roll.py")
         hosts = {
-            name: {
-                "ansible_connection": "local",
-                "maintenance_peer_uri": f"qemu+tls://{name}/system",
-            }
+            name: {"ansible_connection": "local", "maintenance_peer_uri": f"qemu+tls://{name}/system"}
             for name in ("host-a", "host-b")
         }
         (folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts}}))
 
-    def run(
-        self, fault: str = "", *words: str, playbook: str = ROLL, hooks: str = ""
-    ) -> tuple[int, str]:
+    def run(self, fault: str = "", *words: str, playbook: str = ROLL, hooks: str = "") -> tuple[int, str]:
         """(exit code, all that was said in one line)."""
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.json"]
         argv += [
@@ -143,9 +138,7 @@ class Roll:
             "HOOKS": hooks,
             "STEPS": str(self.steps_file),
         }
-        done = subprocess.run(
-            argv, cwd=self.folder, env=clean | mine, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(argv, cwd=self.folder, env=clean | mine, capture_output=True, text=True, check=False)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     def write(self, name: str, text: str) -> None:

@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import (
-    ROLL,
-    Roll,
-    steps,
-)
+from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROLL, Roll, steps
 
 
 @pytest.fixture
@@ -38,9 +34,7 @@ def test_host_after_host(roll: Roll) -> None:
         ("active", 3, "gone"),
     ],
 )
-def test_it_stops_at_the_first_host_that_fails_or_is_gone(
-    roll: Roll, step: str, before: int, how: str
-) -> None:
+def test_it_stops_at_the_first_host_that_fails_or_is_gone(roll: Roll, step: str, before: int, how: str) -> None:
     code, text = roll.run(f"host-a {step} {how}")
     assert code != 0
     assert roll.steps == steps("host-a")[: before + 1]
@@ -97,9 +91,7 @@ def test_a_pattern_says_which_hosts(roll: Roll) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("given", [[], ["-e", "maintenance_hosts="]])
 @pytest.mark.parametrize("playbook", ["drain", "restore", ROLL])
-def test_nothing_is_done_when_nobody_said_which_hosts(
-    roll: Roll, playbook: str, given: list[str]
-) -> None:
+def test_nothing_is_done_when_nobody_said_which_hosts(roll: Roll, playbook: str, given: list[str]) -> None:
     code, text = roll.run("", *given or ["-e", "ignored=1"], playbook=playbook)
     assert code != 0
     assert "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a" in text
@@ -114,12 +106,7 @@ def test_a_syntax_check_needs_no_hosts(roll: Roll, playbook: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--limit", "host-b"],
-        ["-e", '{"maintenance_hosts": ["host-b"]}'],
-        ["-e", "maintenance_hosts=host-b"],
-    ],
+    "words", [["--limit", "host-b"], ["-e", '{"maintenance_hosts": ["host-b"]}'], ["-e", "maintenance_hosts=host-b"]]
 )
 def test_hosts_are_named_by_a_limit_a_list_or_a_pattern(roll: Roll, words: list[str]) -> None:
     code, text = roll.run("", *words)
@@ -190,10 +177,7 @@ def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
     words = ["-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=host-a,host-b"]
     code, text = roll.run("failed not by host-b", *words)
     assert code != 0
-    assert (
-        "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work): in the task"
-        in text
-    )
+    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work): in the task" in text
 
 
 @pytest.mark.full
@@ -247,9 +231,7 @@ def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(
         pytest.param("maintenance_link_mib_s=0", "plan", marks=pytest.mark.full),
     ],
 )
-def test_a_wrong_variable_is_told_before_anything_is_done(
-    roll: Roll, given: str, playbook: str
-) -> None:
+def test_a_wrong_variable_is_told_before_anything_is_done(roll: Roll, given: str, playbook: str) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", given, playbook=playbook)
     assert code != 0
     assert f"{given.partition('=')[0]} is " in text

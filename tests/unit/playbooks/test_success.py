@@ -32,15 +32,11 @@ def _meta(what: str) -> str:
     return f"- name: Leave\n  ansible.builtin.meta: {what}\n"
 
 
-@pytest.mark.parametrize(
-    "meta", [pytest.param(m, marks=() if m == "end_role" else full) for m in META]
-)
+@pytest.mark.parametrize("meta", [pytest.param(m, marks=() if m == "end_role" else full) for m in META])
 def test_a_hook_that_leaves_the_drain_is_no_empty_host(roll: Roll, meta: str) -> None:
     roll.write("hook.yml", _meta(meta))
     roll.write("work.yml", "- virtops.maintenance.virt_drain: {state: work}\n")
-    code, text = roll.run(
-        "", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all", hooks="drained"
-    )
+    code, text = roll.run("", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all", hooks="drained")
     assert code != 0, text
     assert roll.steps == ["host-a look", "host-a drained"]
     assert "The roll stopped at host-a" in text or "host-a has failed" in text
@@ -52,17 +48,13 @@ def test_a_hook_that_leaves_the_second_drain_is_no_certificate(roll: Roll, meta:
     """There the host is rebooted next."""
     roll.write("hook.yml", _meta(meta))
     roll.write("work.yml", "- ansible.builtin.set_fact: {drained_once: true}\n")
-    code, text = roll.run(
-        "", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all", hooks="again"
-    )
+    code, text = roll.run("", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all", hooks="again")
     assert code != 0, text
     assert roll.steps == ["host-a look", "host-a drained", "host-a drained"]
     assert "The roll stopped at host-a" in text or "host-a has failed" in text
 
 
-@pytest.mark.parametrize(
-    "meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META[1:]]
-)
+@pytest.mark.parametrize("meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META[1:]])
 def test_work_that_leaves_the_host_does_not_end_well(roll: Roll, meta: str) -> None:
     roll.write("work.yml", _meta(meta))
     code, text = roll.run("", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all")
@@ -81,9 +73,7 @@ def test_a_hook_that_leaves_the_restore_of_a_roll_is_no_end(roll: Roll, meta: st
     assert "The roll stopped at host-a" in text or "host-a has failed" in text
 
 
-@pytest.mark.parametrize(
-    "meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META]
-)
+@pytest.mark.parametrize("meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META])
 def test_a_hook_that_leaves_a_drain_is_named(roll: Roll, meta: str) -> None:
     roll.write("hook.yml", _meta(meta))
     code, text = roll.run(playbook="drain", hooks="drained")
@@ -114,9 +104,7 @@ def test_a_hook_that_cannot_be_run_stops_there(roll: Roll, playbook: str, why: s
     assert "failed: [host-a]" in text or "fatal: [host-a]" in text, text
 
 
-@pytest.mark.parametrize(
-    "why", [pytest.param(w, marks=() if w == "no file" else full) for w in BROKEN]
-)
+@pytest.mark.parametrize("why", [pytest.param(w, marks=() if w == "no file" else full) for w in BROKEN])
 def test_a_hook_that_cannot_be_run_is_no_restored_host(roll: Roll, why: str) -> None:
     if BROKEN[why]:
         roll.write("hook.yml", BROKEN[why])

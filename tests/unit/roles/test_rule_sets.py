@@ -15,13 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
-    eviction_strategy,
-)
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import eviction_strategy
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
-    vmi_document,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import vmi_document
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles" / "rules"
@@ -76,11 +72,7 @@ def document(**changed: Any) -> dict[str, Any]:
     }
 
 
-BOUND = {
-    "host_devices": [CARD],
-    "migratable": False,
-    "reasons": ["HostDeviceNotLiveMigratable"],
-}
+BOUND = {"host_devices": [CARD], "migratable": False, "reasons": ["HostDeviceNotLiveMigratable"]}
 HEAVY = {"memory-writes": "heavy"}
 
 
@@ -190,9 +182,7 @@ def test_all_sets_go_together() -> None:
 def test_only_sets_that_say_so_stop_a_vm() -> None:
     for name in ("shared_storage", "memory_writers"):
         for migratable in (True, False, None):
-            (row,) = eviction_strategy(
-                [document(migratable=migratable, labels=HEAVY)], ready(name), allow_stop=False
-            )
+            (row,) = eviction_strategy([document(migratable=migratable, labels=HEAVY)], ready(name), allow_stop=False)
             assert row["way"] in ("migrate", "block", "wait")
 
 

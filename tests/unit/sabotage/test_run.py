@@ -33,9 +33,7 @@ def fault(run: ModuleType, *tests: str) -> Any:
     return run.Fault("a-fault", "code.py", "right", "wrong", tests, "why", "home.json")
 
 
-def test_a_test_that_does_not_end_is_no_catch(
-    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_test_that_does_not_end_is_no_catch(run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And it ends nothing but its own fault; the file is as it was."""
     (tmp_path / "code.py").write_text("right", encoding="utf-8")
 

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-_spec = importlib.util.spec_from_file_location(
-    "map_rooms", ROOT / "tests" / "tools" / "map_rooms.py"
-)
+_spec = importlib.util.spec_from_file_location("map_rooms", ROOT / "tests" / "tools" / "map_rooms.py")
 assert _spec is not None
 assert _spec.loader is not None
 tool = importlib.util.module_from_spec(_spec)
@@ -78,13 +76,7 @@ def test_neighbours_that_may_not_know_each_other(tmp_path: Path) -> None:
 
 def test_a_circle_of_packages_is_found_without_a_layer(tmp_path: Path) -> None:
     """No file imports itself around, yet the two packages do."""
-    found = faults(
-        tmp_path,
-        shed__a="from ..barn import b\n",
-        shed__c="",
-        barn__b="",
-        barn__d="from ..shed import c\n",
-    )
+    found = faults(tmp_path, shed__a="from ..barn import b\n", shed__c="", barn__b="", barn__d="from ..shed import c\n")
     assert len(found) == 1
     assert found[0].startswith("a circle: ") and "house.barn <-> " in found[0]
 

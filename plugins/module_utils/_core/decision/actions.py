@@ -92,10 +92,7 @@ class NodePhase(str, Enum):
     ACTIVE = "Active"
 
 
-FINAL = frozenset(
-    {NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, NodePhase.ACTIVE}
-    | {NodePhase.MIGRATED}
-)
+FINAL = frozenset({NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, NodePhase.ACTIVE} | {NodePhase.MIGRATED})
 
 
 @dataclass

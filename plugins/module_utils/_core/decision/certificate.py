@@ -18,16 +18,11 @@ from ..model.observation import ACTIVE_STATES, ARRIVING, Observation, State
 from ..model.record import Ending, NodeRecord, VMRecord
 from .unread_hosts import may_have, unread_hosts
 
-ACCOUNTED = frozenset(
-    {Ending.MOVED, Ending.STOPPED, Ending.SAVED, Ending.COLD_MOVED, Ending.OFF, Ending.GONE}
-)
+ACCOUNTED = frozenset({Ending.MOVED, Ending.STOPPED, Ending.SAVED, Ending.COLD_MOVED, Ending.OFF, Ending.GONE})
 
 
 # What a VM that was moved has to be there: as it was here.
-_FINE = {
-    True: frozenset({State.RUNNING, State.PAUSED, State.POSTCOPY}),
-    False: ACTIVE_STATES | {State.SHUTOFF},
-}
+_FINE = {True: frozenset({State.RUNNING, State.PAUSED, State.POSTCOPY}), False: ACTIVE_STATES | {State.SHUTOFF}}
 
 
 @dataclass(frozen=True)
@@ -49,9 +44,7 @@ class Certificate:
         return asdict(self)
 
 
-def certify(
-    first: Observation | None, second: Observation, record: NodeRecord
-) -> Certificate | None:
+def certify(first: Observation | None, second: Observation, record: NodeRecord) -> Certificate | None:
     """A certificate, or None when anything is missing. Takes no one's word but the reads'."""
     if first is None or first is second:
         return None

@@ -25,21 +25,13 @@ from .step import Step
 from .verdict import JobStage, Recorded, Situation, judge, most_significant
 
 IN_FLIGHT = frozenset(
-    {
-        Situation.STARTING,
-        Situation.MOVING,
-        Situation.POSTCOPY,
-        Situation.POSTCOPY_BROKEN,
-        Situation.SWITCHING_OVER,
-    }
+    {Situation.STARTING, Situation.MOVING, Situation.POSTCOPY, Situation.POSTCOPY_BROKEN, Situation.SWITCHING_OVER}
 )
 # On its way to us: what is read of it now (persistent? autostart?) is not yet the VM's own.
 _NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
 _PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
 # It is here, and nothing moves it: what is read of it is its own, not what a move made of it.
-_AT_HOME = frozenset(
-    {Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE}
-)
+_AT_HOME = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE})
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
 
@@ -170,9 +162,7 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
     for uuid, entry in step.record.vms.items():
         vm_here = here.get(uuid)
         situation = _situation(step, vm_here, entry)
-        if situation in SUSPICIOUS and not (
-            step.obs.full and before is not None and before.get(uuid) is situation
-        ):
+        if situation in SUSPICIOUS and not (step.obs.full and before is not None and before.get(uuid) is situation):
             step.unsure.add(uuid)
             step.decision.read_again |= step.obs.full
         step.here[uuid] = vm_here
@@ -318,9 +308,7 @@ def _phase(step: Step) -> NodePhase:
         return _wait_for_node(step, text, Reason.VMStartsHere)
     inbound = [str(claim) for claim in claims]
     inbound += [
-        f"{vm.name} is {vm.state.value}"
-        for vm in obs.vms.values()
-        if vm.node == record.node and vm.state in ARRIVING
+        f"{vm.name} is {vm.state.value}" for vm in obs.vms.values() if vm.node == record.node and vm.state in ARRIVING
     ]
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):

@@ -75,9 +75,7 @@ def _left_definition(step: Step, entry: VMRecord, seen: Sighting) -> str:
     how = f"started {entry.name} on" if entry.asked_to_stop else f"moved {entry.name} to"
     text = f"Others {how} {seen.node}; its definition is still on {node}."
     if entry.persistent and not seen.persistent:
-        text += (
-            f" On {seen.node} it is transient: when it ends there, it is defined on {node} alone."
-        )
+        text += f" On {seen.node} it is transient: when it ends there, it is defined on {node} alone."
     if entry.autostart:
         text += " Its autostart there is off now, or it would run twice after a reboot."
     return text

@@ -23,9 +23,7 @@ from .step import Step
 from .verdict import Situation
 
 # It has left its node, or was taken off: what `after` comes after.
-_LEFT = frozenset(
-    {Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.STOPPED.value, Ending.SAVED.value}
-)
+_LEFT = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.STOPPED.value, Ending.SAVED.value})
 # Settled otherwise: `after` only closes what a `before` has opened.
 _SETTLED = frozenset({Ending.GONE.value, Ending.OFF.value, Ending.RESTORED.value})
 _STAYS = frozenset({Ending.BLOCKED.value, Ending.SKIPPED.value})

@@ -57,14 +57,7 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
     if vm is not None and vm.job is not None and uuid not in step.obs.held and last is not None:
         # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
         settings = None if last.adopted else _settings(step, uuid)
-        step.do(
-            Do.WATCH,
-            uuid,
-            last.target,
-            attempt=last.number,
-            method=vm.method,
-            settings=settings,
-        )
+        step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=settings)
 
 
 def held_for_another(obs: Observation, entry: VMRecord) -> bool:
@@ -234,9 +227,7 @@ def arrived(step: Step, uuid: str) -> None:
     close_with_outcome(step, entry, arrived_at=seen.node)
     # Once it was accounted for, what is changed at the target is the doing of others.
     settled = entry.ending in _MOVED and uuid not in step.obs.claims
-    unfinished = seen.marked or (
-        entry.persistent and (not seen.persistent or seen.autostart != entry.autostart)
-    )
+    unfinished = seen.marked or (entry.persistent and (not seen.persistent or seen.autostart != entry.autostart))
     if unfinished and not settled:
         if seen.job is not None:
             entry.ending = Ending.NONE.value  # it moves on: metadata is not written during a job
@@ -254,9 +245,7 @@ def arrived(step: Step, uuid: str) -> None:
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
     # does not take what it reads of it (autostart, marks) for the VM's own.
     if uuid in step.obs.claims:
-        step.attempt_or_block(
-            Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PeerUnreachable
-        )
+        step.attempt_or_block(Do.RELEASE, uuid, step.obs.claims[uuid].target, Reason.PeerUnreachable)
 
 
 def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | None:

@@ -41,11 +41,7 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         return
     entry.was_active = True
     read_again = vm.known and entry.is_read()
-    if (
-        vm.migratable is not None
-        and entry.reason == Reason.MigratableNotKnown.value
-        and not read_again
-    ):
+    if vm.migratable is not None and entry.reason == Reason.MigratableNotKnown.value and not read_again:
         entry.waiting_since = None  # known: from now on it waits for something else
     vm = _with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
@@ -104,11 +100,7 @@ def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
 def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
     """A target that refused it in this run, for a reason that lasts, is not asked again. Nor is
     any other, if the reason is of the VM itself."""
-    met = {
-        a.target: (a.finding,)
-        for a in _tried(step, entry)
-        if a.finding and a.finding.reason in LASTING
-    }
+    met = {a.target: (a.finding,) for a in _tried(step, entry) if a.finding and a.finding.reason in LASTING}
     own = tuple(why for (why,) in met.values() if why.reason in OF_THE_VM)
     if own:
         return replace(vm, migratable=False, findings=(*own, *vm.findings))
@@ -117,11 +109,7 @@ def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
 
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     first = choice.findings[0] if choice.findings else None
-    if (
-        vm.control_node
-        and choice.way in (Way.MIGRATE, Way.EXTERNAL)
-        and _waits_for_other_vms(step, vm, entry)
-    ):
+    if vm.control_node and choice.way in (Way.MIGRATE, Way.EXTERNAL) and _waits_for_other_vms(step, vm, entry):
         return
     if choice.way is Way.MIGRATE:
         _migrate(step, vm, entry, choice)
@@ -129,9 +117,7 @@ def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.end(Ending.BLOCKED, vm.node, strongest(choice, step.obs.platform))
         _unmark(step, vm)
     elif choice.way is Way.SKIP:
-        entry.end(
-            Ending.SKIPPED, vm.node, Finding(Reason.SkippedByPolicy, first.message if first else "")
-        )
+        entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SkippedByPolicy, first.message if first else ""))
     elif choice.way in (Way.WAIT, Way.EXTERNAL):
         _wait(step, vm, entry, choice)
     elif step.late() or step.refused_long(entry):
@@ -217,9 +203,7 @@ def start_migrations(step: Step) -> None:
     leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
     room = min(step.policy.limits.outbound - leaving, step.cluster_room)
     entries = step.record.vms
-    waits = {
-        vm.uuid: hooks.has_unanswered_hook(step, entries[vm.uuid]) for vm, _choice in step.wanted
-    }
+    waits = {vm.uuid: hooks.has_unanswered_hook(step, entries[vm.uuid]) for vm, _choice in step.wanted}
     size = step.placement.size
     step.wanted.sort(key=lambda w: (-w[1].priority, waits[w[0].uuid], -size(w[0]), w[0].name))
     for vm, choice in step.wanted:

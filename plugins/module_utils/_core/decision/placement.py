@@ -111,8 +111,7 @@ class Placement:
         ends a search. Of few, or of all."""
         if not self._roomiest:
             self._roomiest = sorted(
-                (n.committed_mib - n.reserved_mib - n.capacity_mib + n.reserve_mib, n.name, n)
-                for n in self._nodes
+                (n.committed_mib - n.reserved_mib - n.capacity_mib + n.reserve_mib, n.name, n) for n in self._nodes
             )
             self._places = {place[1]: place for place in self._roomiest}
         return sorted(self._places[name] for name in may) if len(may) < _FEW else self._roomiest
@@ -125,11 +124,7 @@ class Placement:
         if key not in self._fitting:
             asks = bool(needs.selector or needs.affinity)
             self._fitting[key] = frozenset(
-                [
-                    n.name
-                    for n in self._nodes
-                    if not ((asks or n.taints) and unsatisfied(needs, n.labels, n.taints))
-                ]
+                [n.name for n in self._nodes if not ((asks or n.taints) and unsatisfied(needs, n.labels, n.taints))]
             )
         return self._fitting[key].difference(refusing) if refusing else self._fitting[key]
 
@@ -137,10 +132,7 @@ class Placement:
         """Has a node room for it now, whatever the inbound limit says?"""
         may = self._may(vm, cold=False)
         return any(
-            room >= vm.memory_mib
-            and name in may
-            and self._fits(vm, node)
-            and not self.refuses(vm, node)
+            room >= vm.memory_mib and name in may and self._fits(vm, node) and not self.refuses(vm, node)
             for _still_to_drain, _score, name, room, node in self._best_first()
         )
 
@@ -177,12 +169,7 @@ class Placement:
         if not text and not cold:
             text = self._older(vm, node)
             reason = Reason.NewerToOlder if text else reason
-        if (
-            not text
-            and self._placement_policy.require_anti_affinity
-            and vm.group
-            and self._same(vm, node)
-        ):
+        if not text and self._placement_policy.require_anti_affinity and vm.group and self._same(vm, node):
             text = f"runs a VM of the group {vm.group}"
         return (Finding(reason, f"{node.name} {text}."),) if text else ()
 
@@ -226,9 +213,7 @@ class Placement:
             needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
             text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
             text = text.rstrip()
-            found.setdefault(
-                Reason.NoTargetWithCapacity, Finding(Reason.NoTargetWithCapacity, text)
-            )
+            found.setdefault(Reason.NoTargetWithCapacity, Finding(Reason.NoTargetWithCapacity, text))
         return tuple(found.values())
 
     def _examples(self, vm: VM, cold: bool, but: Collection[str]) -> str:
@@ -240,9 +225,7 @@ class Placement:
             if refused:
                 unfit.append(refused[0].message.rstrip("."))
             else:
-                small.append(
-                    f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room)}"
-                )
+                small.append(f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room)}")
             if len(small) == _NAMED:
                 break
         return "; ".join([*small, *unfit][:_NAMED])
@@ -268,12 +251,7 @@ class Placement:
         return best[1]
 
     def _better(
-        self,
-        best: tuple[_Key, str] | None,
-        place: _Place,
-        vm: VM,
-        may: AbstractSet[str],
-        cold: bool,
+        self, best: tuple[_Key, str] | None, place: _Place, vm: VM, may: AbstractSet[str], cold: bool
     ) -> tuple[_Key, str] | None:
         _still_to_drain, _score, name, room, node = place
         if room < vm.memory_mib or name not in may:

@@ -113,9 +113,7 @@ class Step:
         self._tried.setdefault(uuid, {})[key] = [count, when]
         return not used_up or self.obs.now - when < pause
 
-    def attempt_or_block(
-        self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE
-    ) -> None:
+    def attempt_or_block(self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE) -> None:
         """Attempt it and stay in `ending`; when the attempts are used up, block."""
         entry = self.record.vms[uuid]
         if self.attempt(what, uuid, target):

@@ -82,9 +82,7 @@ def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None
             entry.end(ending, vm.node, why)
     else:
         entry.ending = Ending.NONE.value
-        entry.note(
-            Finding(Reason.NoTargetWithCapacity, "The targets' places are taken by others now.")
-        )
+        entry.note(Finding(Reason.NoTargetWithCapacity, "The targets' places are taken by others now."))
 
 
 def stopping(step: Step, uuid: str, vm: VM) -> None:
@@ -226,9 +224,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         stay_off(step, vm, entry, ending, entry.finding)
 
 
-def stay_off(
-    step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None
-) -> None:
+def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None) -> None:
     """It stays here, off: until the restore the node's next boot must not start it."""
     if vm.autostart and (entry.asked_to_stop or not step.record.only):
         entry.autostart = entry.disarmed = True

@@ -129,10 +129,7 @@ def choose_requested(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()
         policy,
         default_strategy=EvictionStrategy.LIVE_MIGRATE,
         on_not_migratable=on_not,
-        rules=tuple(
-            replace(rule, strategy=None, on_not_migratable=None, hooks=None)
-            for rule in policy.rules
-        ),
+        rules=tuple(replace(rule, strategy=None, on_not_migratable=None, hooks=None) for rule in policy.rules),
     )
     choice = choose(replace(vm, declared_strategy=None), bare, no_target)
     return replace(choice, decided_by="asked for")
@@ -148,9 +145,7 @@ def strongest(choice: Choice, platform: Platform) -> Finding | None:
     return (stop or why or [None])[0]  # type: ignore[list-item]
 
 
-def _stop(
-    vm: VM, way: Way, allowed: bool, reasons: tuple[Finding, ...]
-) -> tuple[Way, tuple[Finding, ...]]:
+def _stop(vm: VM, way: Way, allowed: bool, reasons: tuple[Finding, ...]) -> tuple[Way, tuple[Finding, ...]]:
     """A stop is done only where something allows it; else the VM blocks (promise 2).
 
     Nothing allows the stop of the machine that runs us: nobody would be left to carry on.
@@ -177,9 +172,7 @@ def _first_rule(vm: VM, policy: Policy) -> tuple[Rule | None, Rule | None]:
     return None, None
 
 
-def _effective(
-    vm: VM, policy: Policy, rule: Rule | None
-) -> tuple[EvictionStrategy, str, Finding | None]:
+def _effective(vm: VM, policy: Policy, rule: Rule | None) -> tuple[EvictionStrategy, str, Finding | None]:
     """Rule, then what the VM declares, then the default."""
     if rule is not None and rule.strategy is not None:
         return rule.strategy, f"rule {rule.name}", None

@@ -103,12 +103,7 @@ ROWS: tuple[Row, ...] = (
     _row("post-copy on source", _s(S.POSTCOPY_SOURCE), _ANY, Situation.POSTCOPY),
     _row("post-copy job", _ANY, _ANY, Situation.POSTCOPY, frozenset({JobStage.POSTCOPY})),
     _row("post-copy seen on target only", _ANY, _s(S.POSTCOPY), Situation.POSTCOPY),
-    _row(
-        "moves on from another host in post-copy",
-        _OFF,
-        _s(S.POSTCOPY_SOURCE),
-        Situation.POSTCOPY,
-    ),
+    _row("moves on from another host in post-copy", _OFF, _s(S.POSTCOPY_SOURCE), Situation.POSTCOPY),
     # Pre-copy: the source's job is the truth, whatever the target says.
     _row(
         "pre-copy",
@@ -132,19 +127,9 @@ ROWS: tuple[Row, ...] = (
         _NO_JOB,
         frozenset({Recorded.HELD}),
     ),
-    _row(
-        "target still incoming",
-        _ANY,
-        _s(S.INCOMING),
-        Situation.SWITCHING_OVER,
-    ),
+    _row("target still incoming", _ANY, _s(S.INCOMING), Situation.SWITCHING_OVER),
     _row("both run", _s(S.RUNNING, S.PAUSED), _s(S.RUNNING), Situation.TWICE),
-    _row(
-        "paused at source, paused at target",
-        _s(S.RUNNING, S.PAUSED),
-        _s(S.PAUSED),
-        Situation.TWICE,
-    ),
+    _row("paused at source, paused at target", _s(S.RUNNING, S.PAUSED), _s(S.PAUSED), Situation.TWICE),
     # It runs there.
     _row("crashed there", _s(S.ABSENT), _s(S.CRASHED), Situation.CRASHED_THERE),
     _row("arrived", _s(S.ABSENT), _s(S.RUNNING, S.PAUSED), Situation.ARRIVED),
@@ -155,12 +140,7 @@ ROWS: tuple[Row, ...] = (
         Situation.ARRIVED_LEFTOVER,
     ),
     # It is off.
-    _row(
-        "cold: defined on both",
-        _s(S.SHUTOFF),
-        _s(S.SHUTOFF),
-        Situation.COLD_DEFINED_TWICE,
-    ),
+    _row("cold: defined on both", _s(S.SHUTOFF), _s(S.SHUTOFF), Situation.COLD_DEFINED_TWICE),
     _row("cold: defined there only", _s(S.ABSENT), _s(S.SHUTOFF), Situation.COLD_ARRIVED),
     _row("off here", _s(S.SHUTOFF), _s(S.ABSENT), Situation.STOPPED_HERE),
     _row(
@@ -202,12 +182,7 @@ ROWS: tuple[Row, ...] = (
         frozenset({Recorded.INTENDED}),
     ),
     _row("paused here", _s(S.PAUSED), _ANY, Situation.PAUSED_HERE),
-    _row(
-        "incoming here",
-        _s(S.INCOMING, S.POSTCOPY),
-        _ANY,
-        Situation.SWITCHING_OVER,
-    ),
+    _row("incoming here", _s(S.INCOMING, S.POSTCOPY), _ANY, Situation.SWITCHING_OVER),
 )
 
 

@@ -103,9 +103,7 @@ def _is_plain(obs: Observation, decision: Decision, record: NodeRecord, uuid: st
     return vm.known and entry.way == Way.MIGRATE.value
 
 
-def _places_are_given(
-    obs: Observation, decision: Decision, record: NodeRecord, policy: Policy
-) -> bool:
+def _places_are_given(obs: Observation, decision: Decision, record: NodeRecord, policy: Policy) -> bool:
     """Has each free place its VM, on a host that no other one could be better than?"""
     starts = {action.vm: action.target for action in decision.actions if action.do is Do.MIGRATE}
     for uuid, target in starts.items():
@@ -117,9 +115,7 @@ def _places_are_given(
     waiting = [
         uuid
         for uuid, entry in record.vms.items()
-        if entry.ending == Ending.NONE.value
-        and decision.situations.get(uuid) is Situation.HERE
-        and uuid not in starts
+        if entry.ending == Ending.NONE.value and decision.situations.get(uuid) is Situation.HERE and uuid not in starts
     ]
     if not waiting:
         return True
@@ -132,10 +128,7 @@ def _places_are_given(
 
 
 def last_read(
-    obs: Observation,
-    before: LastRead | None,
-    record: NodeRecord,
-    claimed: Collection[str],
+    obs: Observation, before: LastRead | None, record: NodeRecord, claimed: Collection[str]
 ) -> LastRead | None:
     """What the next slice is to know. `claimed`: hosts that were asked for a claim in this one.
 

@@ -42,11 +42,7 @@ class DeadlineVerdict:
 
 
 NOTHING = DeadlineVerdict()
-_ON_TIMEOUT = {
-    "abort": DeadlineAction.ABORT,
-    "post_copy": DeadlineAction.POST_COPY,
-    "pause": DeadlineAction.PAUSE,
-}
+_ON_TIMEOUT = {"abort": DeadlineAction.ABORT, "post_copy": DeadlineAction.POST_COPY, "pause": DeadlineAction.PAUSE}
 
 
 class MemoryPasses:
@@ -86,9 +82,7 @@ class Deadlines:
         self._passes = MemoryPasses()
         self._paused = False
 
-    def step(
-        self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode
-    ) -> DeadlineVerdict:
+    def step(self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode) -> DeadlineVerdict:
         """To be asked every now and then, with the latest numbers (bytes).
 
         Once it is late the measure is named each time until the mode changes or the caller stops

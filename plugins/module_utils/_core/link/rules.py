@@ -24,9 +24,7 @@ def most_started(cpus: int) -> int:
     return min(MAX_STARTED, max(STARTED_LEAST, STARTED_PER_CPU * cpus))
 
 
-def link_order(
-    priority: int, flows: bool, on_target: int, work: float, uuid: str
-) -> tuple[int, bool, int, float, str]:
+def link_order(priority: int, flows: bool, on_target: int, work: float, uuid: str) -> tuple[int, bool, int, float, str]:
     """Who gets the link next, the least first: priority, then what is set up, then to a target
     with room, then what is nearest to its end. For the holder and for the plan."""
     return (-priority, not flows, on_target, work, uuid)

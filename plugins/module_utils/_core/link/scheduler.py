@@ -280,9 +280,7 @@ class LinkScheduler:
                 chosen.append(uuid)
         return chosen + [u for u in order if not jobs[u].adjustable][:FIXED_FIRST]
 
-    def _rank(
-        self, uuid: str, job: LinkJob, on_target: Mapping[str, int], now: float
-    ) -> tuple[object, ...]:
+    def _rank(self, uuid: str, job: LinkJob, on_target: Mapping[str, int], now: float) -> tuple[object, ...]:
         """The least is served first: who has the link keeps it, since what it sent is dirtied
         again while it waits; then what is nearest to its end, and to a target with room."""
         track = self._tracks[uuid]
@@ -292,13 +290,7 @@ class LinkScheduler:
             track.gives_way,
             not (job.sticky and job.iteration > 1),
             (0, track.opened, job.iteration < 2) if has_it else (1, 0.0, False),
-            *link_order(
-                job.priority,
-                job.flows,
-                on_target.get(job.target, 0),
-                self._work(uuid, job, now),
-                uuid,
-            ),
+            *link_order(job.priority, job.flows, on_target.get(job.target, 0), self._work(uuid, job, now), uuid),
         )
 
     def _room(self, job: LinkJob, track: _Track, ahead: _Ahead) -> int:
@@ -321,9 +313,7 @@ class LinkScheduler:
 
     # Lanes
 
-    def _try_lanes(
-        self, now: float, jobs: Mapping[str, LinkJob], has_link: Mapping[str, int]
-    ) -> None:
+    def _try_lanes(self, now: float, jobs: Mapping[str, LinkJob], has_link: Mapping[str, int]) -> None:
         """Now and then: does the link carry more with one lane more?"""
         busy = frozenset(u for u in has_link if jobs[u].flows and self._work(u, jobs[u], now) > 0)
         if busy != self._steady[0]:
@@ -337,9 +327,7 @@ class LinkScheduler:
                 self._lanes -= 1  # it was chance, or the link is another one now
                 self._tried[self._lanes] = now
                 return
-            waits = any(
-                (jobs[u].flows or not jobs[u].adjustable) and u not in has_link for u in jobs
-            )
+            waits = any((jobs[u].flows or not jobs[u].adjustable) and u not in has_link for u in jobs)
             tried = self._tried.get(self._lanes)
             if waits and (tried is None or now - tried > LEARN_AGAIN):
                 self._trial = (now, self._rate)

@@ -48,8 +48,7 @@ def taints(where: str, raw: Texts) -> tuple[Taint, ...]:
         key, value, effect = _split(where, text)
         if not key or effect is None:
             raise PolicyError(
-                f"{where} has {text!r}: key=value:effect or key:effect is expected, effect one of "
-                f"{_EFFECTS}"
+                f"{where} has {text!r}: key=value:effect or key:effect is expected, effect one of {_EFFECTS}"
             )
         found.append(Taint(key, value or "", effect))
     return tuple(found)
@@ -84,8 +83,7 @@ def requirements(where: str, raw: Texts) -> tuple[Requirement, ...]:
             operator = Operator(parts[1])
         except (IndexError, ValueError) as exc:
             raise PolicyError(
-                f"{where} has {text!r}: 'key operator value|value' is expected, operator one of "
-                f"{known}"
+                f"{where} has {text!r}: 'key operator value|value' is expected, operator one of {known}"
             ) from exc
         values = tuple(v.strip() for v in parts[2].split("|")) if len(parts) > 2 else ()
         if bool(values) is not (operator in (Operator.IN, Operator.NOT_IN)):
@@ -108,10 +106,7 @@ def constraints_to_dict(found: Constraints) -> dict[str, Any]:
     """The form that `parse_constraints` reads."""
     return {
         "selector": dict(found.selector),
-        "affinity": [
-            " ".join(filter(None, (r.key, r.operator.value, "|".join(r.values))))
-            for r in found.affinity
-        ],
+        "affinity": [" ".join(filter(None, (r.key, r.operator.value, "|".join(r.values)))) for r in found.affinity],
         "tolerations": [_toleration(t) for t in found.tolerations],
         "near": found.near,
     }

@@ -97,9 +97,7 @@ class MigrationSettings:
 
     def __post_init__(self) -> None:
         if self.on_timeout not in ("abort", "post_copy", "pause"):
-            raise PolicyError(
-                f"migration.on_timeout must be abort, post_copy or pause, not {self.on_timeout!r}"
-            )
+            raise PolicyError(f"migration.on_timeout must be abort, post_copy or pause, not {self.on_timeout!r}")
         if self.on_timeout == "post_copy" and not self.post_copy:
             raise PolicyError("migration.on_timeout=post_copy needs migration.post_copy=true")
         if self.parallel_connections and "mt" in self.compression:

@@ -152,14 +152,7 @@ class VMRecord:
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
 
-    def end(
-        self,
-        ending: Ending,
-        at: str = "",
-        finding: Finding | None = None,
-        *,
-        keep_waiting: bool = False,
-    ) -> None:
+    def end(self, ending: Ending, at: str = "", finding: Finding | None = None, *, keep_waiting: bool = False) -> None:
         """`keep_waiting`: the next step must not begin to wait anew."""
         self.ending = ending.value
         self.at = at
@@ -258,10 +251,7 @@ class NodeRecord:
         return new
 
     def to_json(self) -> str:
-        vms = {
-            uuid: {**vars(vm), "attempts": [vars(a) for a in vm.attempts]}
-            for uuid, vm in self.vms.items()
-        }
+        vms = {uuid: {**vars(vm), "attempts": [vars(a) for a in vm.attempts]} for uuid, vm in self.vms.items()}
         return json.dumps({**vars(self), "vms": vms}, sort_keys=True, separators=(",", ":"))
 
     @classmethod

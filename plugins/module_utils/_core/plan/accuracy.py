@@ -23,9 +23,7 @@ _ENDS = {
 _ENDS_THERE = {"shutdown": frozenset({"stopped", "cold_moved"})}
 
 
-def compare(
-    plan: Mapping[str, Any], node: str, vms: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def compare(plan: Mapping[str, Any], node: str, vms: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each VM of the plan's step for `node`, and for each that the drain saw.
 
     `plan`: Plan.to_dict(). `vms`: the rows of the drain's result. Where the plan has the node
@@ -45,9 +43,7 @@ def compare(
 
 
 def _row(
-    planned: Mapping[str, Any] | None,
-    seen: Mapping[str, Any] | None,
-    others: Mapping[str, frozenset[str]],
+    planned: Mapping[str, Any] | None, seen: Mapping[str, Any] | None, others: Mapping[str, frozenset[str]]
 ) -> dict[str, Any]:
     one: Mapping[str, Any] = seen or planned or {}
     predicted = None if planned is None else planned["duration"]
@@ -72,9 +68,7 @@ def _row(
 
 
 def _as_predicted(
-    planned: Mapping[str, Any] | None,
-    seen: Mapping[str, Any] | None,
-    others: Mapping[str, frozenset[str]],
+    planned: Mapping[str, Any] | None, seen: Mapping[str, Any] | None, others: Mapping[str, frozenset[str]]
 ) -> bool:
     """The verdict, not the target: the drain chooses among those that fit when a VM starts."""
     if planned is None or seen is None:

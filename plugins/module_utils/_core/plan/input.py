@@ -122,12 +122,8 @@ def _node(raw: Mapping[str, Any]) -> Node:
         labels=constraints_text.labels(f"labels of {name}", raw.get("labels")),
         taints=constraints_text.taints(f"taints of {name}", raw.get("taints")),
         version=_version(str(name), raw.get("version")),
-        cpu_milli=None
-        if raw.get("cpu_milli") is None
-        else int(number(f"cpu_milli of {name}", raw["cpu_milli"])),
-        committed_cpu_milli=int(
-            number(f"committed_cpu_milli of {name}", raw.get("committed_cpu_milli", 0))
-        ),
+        cpu_milli=None if raw.get("cpu_milli") is None else int(number(f"cpu_milli of {name}", raw["cpu_milli"])),
+        committed_cpu_milli=int(number(f"committed_cpu_milli of {name}", raw.get("committed_cpu_milli", 0))),
     )
 
 
@@ -161,9 +157,7 @@ def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         findings=found,
         cold_findings=_from_rows(f"cold of {name}", raw.get("cold")),
         refused_by=_refusals(name, "refused_by", raw),
-        cold_refused_by=None
-        if raw.get("cold_refused_by") is None
-        else _refusals(name, "cold_refused_by", raw),
+        cold_refused_by=None if raw.get("cold_refused_by") is None else _refusals(name, "cold_refused_by", raw),
         document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
         constraints=constraints_text.parse_constraints(f"needs of {name}", raw.get("needs") or {}),
         known=bool(raw.get("known", True)),
@@ -191,9 +185,7 @@ def _from_rows(where: str, raw: Any) -> tuple[Finding, ...]:
         try:
             reason = Reason(code)
         except ValueError as exc:
-            raise PolicyError(
-                f"{where} has {code!r}, which is no reason (docs/reasons.md)"
-            ) from exc
+            raise PolicyError(f"{where} has {code!r}, which is no reason (docs/reasons.md)") from exc
         found.append(Finding(reason, row.get("message", "") if isinstance(row, Mapping) else ""))
     return tuple(found)
 

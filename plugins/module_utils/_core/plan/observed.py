@@ -59,9 +59,7 @@ def _vm_row(vm: VM) -> dict[str, Any]:
     }
 
 
-def measured(
-    raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None
-) -> float:
+def measured(raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None) -> float:
     """What the option says of a VM by name, else its row, else its document. 0: not known."""
     document = raw.get("document") or {}
     given = ((known or {}).get(option) or {}).get(raw["name"])

@@ -80,15 +80,7 @@ def placed_one(decision: Decision, vm: VM, action: Action) -> Placed:
     way = _ACTS[action.do]
     if action.do is Do.SHUTDOWN and action.target:
         way = Way.COLD_MIGRATE.value
-    return Placed(
-        vm,
-        way,
-        action.target,
-        _why(entry),
-        action.priority,
-        action.settings,
-        entry.reason,
-    )
+    return Placed(vm, way, action.target, _why(entry), action.priority, action.settings, entry.reason)
 
 
 def _why(entry: VMRecord) -> str:

@@ -103,11 +103,7 @@ def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[_Lack | None,
             lacks.append(lack)
         elif not placement.refuses(vm, node, cold=True) and lack == _Lack():
             cold = cold or not vm.cold_findings
-    least = min(
-        lacks,
-        key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)),
-        default=None,
-    )
+    least = min(lacks, key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)), default=None)
     return least, cold
 
 
@@ -127,21 +123,10 @@ def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding) -> Re
     text = finding.text(platform)
     who = f"{vm.name} ({_gib(vm.memory_mib)}) cannot leave {host}" if vm.uuid else host
     remedy = TABLE[finding.reason].words(platform).remedy
-    sentence = (
-        f"step {step} does not fit: {who}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
-    )
+    sentence = f"step {step} does not fit: {who}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
     sentence = sentence.rstrip(".")
     return Refusal(
-        step,
-        host,
-        vm.uuid,
-        vm.name,
-        vm.memory_mib,
-        None,
-        sentence,
-        finding.reason.value,
-        text,
-        vm.cpu_milli,
+        step, host, vm.uuid, vm.name, vm.memory_mib, None, sentence, finding.reason.value, text, vm.cpu_milli
     )
 
 

@@ -40,9 +40,7 @@ def times(request: RollRequest, placed: Sequence[Placed]) -> tuple[list[PlannedM
     return rows, seconds
 
 
-def _row(
-    placed: Placed, transfer: Transfer | None, pause: float | None, longest: float
-) -> PlannedMove:
+def _row(placed: Placed, transfer: Transfer | None, pause: float | None, longest: float) -> PlannedMove:
     start = duration = None
     sent = 0.0
     if transfer is not None:
@@ -71,11 +69,7 @@ def _row(
 
 
 def predict_times(
-    decision: Decision,
-    obs: Observation,
-    policy: Policy,
-    known: Mapping[str, Any],
-    speeds: Speeds,
+    decision: Decision, obs: Observation, policy: Policy, known: Mapping[str, Any], speeds: Speeds
 ) -> tuple[dict[str, PlannedMove], float]:
     """The times of one drain: UUID -> row, and seconds of all of it.
 
@@ -106,9 +100,7 @@ def _known(obs: Observation, option: str, key: str, known: Mapping[str, Any]) ->
     return found
 
 
-def add_times(
-    rows: Sequence[dict[str, Any]], found: Mapping[str, PlannedMove], seconds: float
-) -> dict[str, Any]:
+def add_times(rows: Sequence[dict[str, Any]], found: Mapping[str, PlannedMove], seconds: float) -> dict[str, Any]:
     """Enter what is foreseen into a drain's rows; gives the sum of it."""
     for row in rows:
         move = found.get(row["uuid"])

@@ -34,15 +34,8 @@ SPEEDS_SPEC: dict[str, Any] = {
 
 def speeds_of(raw: Mapping[str, Any], default: Speeds) -> Speeds:
     """Raises PolicyError naming what is wrong."""
-    given = {
-        name: number(f"speeds.{name}", raw[name])
-        for name in _NUMBERS[1:]
-        if raw.get(name) is not None
-    }
-    links = {
-        str(host): _width(f"speeds.links of {host}", rate)
-        for host, rate in (raw.get("links") or {}).items()
-    }
+    given = {name: number(f"speeds.{name}", raw[name]) for name in _NUMBERS[1:] if raw.get(name) is not None}
+    links = {str(host): _width(f"speeds.links of {host}", rate) for host, rate in (raw.get("links") or {}).items()}
     if raw.get("link") is not None:
         default = replace(default, default=_width("speeds.link", raw["link"]))
     return replace(default, links=links, **given)

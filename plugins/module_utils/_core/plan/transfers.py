@@ -156,9 +156,7 @@ class _Links:
             by_target.setdefault(transfer.target, []).append(transfer)
         for found in by_target.values():
             share = self._speeds.link(found[0].target) / len(found)
-            found.sort(
-                key=lambda t: (not is_share_too_small(_pressure(t), share), self._demand(t), t.vm)
-            )
+            found.sort(key=lambda t: (not is_share_too_small(_pressure(t), share), self._demand(t), t.vm))
             for index, transfer in enumerate(found):
                 even = self._left_in(transfer) / (len(found) - index)
                 whole = is_share_too_small(_pressure(transfer), share)

@@ -60,12 +60,7 @@ class Fleet:
         self.request = request
         ranks = {name: rank for rank, name in enumerate(request.todo)}
         self.nodes: dict[str, Node] = {
-            name: replace(
-                node,
-                group_counts=dict(node.group_counts),
-                roll_rank=ranks.get(name),
-                roll_done=False,
-            )
+            name: replace(node, group_counts=dict(node.group_counts), roll_rank=ranks.get(name), roll_done=False)
             for name, node in request.nodes.items()
         }
         self._vms: dict[str, dict[str, VM]] = {name: {} for name in self.nodes}
@@ -91,9 +86,7 @@ class Fleet:
     def copy(self) -> Fleet:
         other = Fleet.__new__(Fleet)
         other.request = self.request
-        other.nodes = {
-            n: replace(node, group_counts=dict(node.group_counts)) for n, node in self.nodes.items()
-        }
+        other.nodes = {n: replace(node, group_counts=dict(node.group_counts)) for n, node in self.nodes.items()}
         other._vms = {host: dict(vms) for host, vms in self._vms.items()}
         return other
 
@@ -127,9 +120,7 @@ class Fleet:
 
     def spare(self, out: Sequence[str]) -> tuple[int, int, str, int | None]:
         """(room on all other hosts, the most on one of them, which; CPU on all, if counted)."""
-        left = [
-            n for n in self.nodes.values() if n.name not in out and n.reachable and not n.cordoned
-        ]
+        left = [n for n in self.nodes.values() if n.name not in out and n.reachable and not n.cordoned]
         rooms = [(max(0, n.room_mib), n.name) for n in left]
         cpu = [int(max(0, n.cpu_room)) for n in left if n.cpu_milli is not None]
         most, where = max(rooms, key=lambda r: (r[0], r[1]), default=(0, ""))
@@ -197,9 +188,7 @@ def _with_owners(fleet: Fleet, trial: Trial, owned: Sequence[Placed]) -> Trial:
     return trial
 
 
-def _places(
-    fleet: Fleet, out: Sequence[str], owned: Sequence[Placed]
-) -> tuple[list[Placed], list[tuple[VM, Finding]]]:
+def _places(fleet: Fleet, out: Sequence[str], owned: Sequence[Placed]) -> tuple[list[Placed], list[tuple[VM, Finding]]]:
     """(with a target each, those without one)"""
     placement = fleet.placement(out)
     places: list[Placed] = []
@@ -210,9 +199,7 @@ def _places(
         if target is None:
             why = placement.refusals(vm)
             text = why[0].message if why else "What room there is others of this step take."
-            without.append(
-                (vm, Finding(Reason.NoTargetWithCapacity, f"For its owner to move it: {text}"))
-            )
+            without.append((vm, Finding(Reason.NoTargetWithCapacity, f"For its owner to move it: {text}")))
         else:
             places.append(replace(one, target=target))
     return places, without
@@ -295,10 +282,7 @@ def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
 def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:
     """Move one VM by itself, as virt_migration would, while `out` take no VMs."""
     policy = replace(fleet.request.policy, limits=_NO_LIMITS, in_turn=False)
-    nodes = {
-        name: replace(node, cordoned=True) if name in out else node
-        for name, node in fleet.nodes.items()
-    }
+    nodes = {name: replace(node, cordoned=True) if name in out else node for name, node in fleet.nodes.items()}
     obs = Observation(nodes=nodes, vms={vm.uuid: vm}, platform=fleet.request.platform)
     record = _record(vm.node, Intent.MIGRATED, vm.uuid)
     decision = decide(obs, {vm.node: record}, policy)

@@ -33,9 +33,7 @@ _SINGLE = frozenset({About.VM.value, About.POD.value})
 def check(facts: Facts, policy: Policy) -> list[Found]:
     """Everything that stands in the way of draining `facts.node` under this policy."""
     draining = frozenset({facts.node})
-    placement = Placement(
-        facts.observation, draining, policy.limits, placement_policy=policy.placement_policy
-    )
+    placement = Placement(facts.observation, draining, policy.limits, placement_policy=policy.placement_policy)
     found = list(cluster_findings(facts))
     choices = {}
     for uuid, vm in facts.observation.vms.items():
@@ -73,8 +71,7 @@ def parse_severity(raw: Mapping[str, Any] | None) -> dict[Reason, Severity]:
             near = difflib.get_close_matches(str(code), known, 1)
             hint = f"Did you mean {near[0]}? " if near else ""
             raise PolicyError(
-                f"severity names {code!r}, which is no code of the preflight. "
-                f"{hint}All codes are in docs/reasons.md."
+                f"severity names {code!r}, which is no code of the preflight. {hint}All codes are in docs/reasons.md."
             )
         try:
             wanted[known[code]] = Severity(value)
@@ -99,11 +96,7 @@ def _beforehand(row: Row) -> Preflight:
 # The result
 
 
-def rows(
-    facts: Facts,
-    found: Sequence[Found],
-    wanted: Mapping[Reason, Severity],
-) -> list[dict[str, Any]]:
+def rows(facts: Facts, found: Sequence[Found], wanted: Mapping[Reason, Severity]) -> list[dict[str, Any]]:
     """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
     reported: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in found:
@@ -114,12 +107,7 @@ def rows(
         reported.setdefault((row["code"], row["subject"], row["message"]), row)
     return sorted(
         reported.values(),
-        key=lambda r: (
-            _ORDER[Severity(r["severity"])],
-            _ABOUT[About(r["about"])],
-            r["code"],
-            r["subject"],
-        ),
+        key=lambda r: (_ORDER[Severity(r["severity"])], _ABOUT[About(r["about"])], r["code"], r["subject"]),
     )
 
 
@@ -147,11 +135,7 @@ def line(row: Mapping[str, Any]) -> str:
     return f"{row['severity'].upper()} {row['code']} {row['subject']}: {what} -> {row['remedy']}"
 
 
-def result(
-    facts: Facts,
-    found: Sequence[Found],
-    wanted: Mapping[Reason, Severity],
-) -> dict[str, Any]:
+def result(facts: Facts, found: Sequence[Found], wanted: Mapping[Reason, Severity]) -> dict[str, Any]:
     """What the modules return, in the words of the platform."""
     listed = rows(facts, found, wanted)
     blockers = [row for row in listed if row["severity"] == Severity.BLOCKER.value]

@@ -91,9 +91,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     yield from _clocks(facts)
 
 
-def _for_those_that_move(
-    facts: Facts, choices: Mapping[str, Choice], moving: list[str]
-) -> Iterator[Found]:
+def _for_those_that_move(facts: Facts, choices: Mapping[str, Choice], moving: list[str]) -> Iterator[Found]:
     if facts.cluster.no_slots:
         yield Found(Reason.MigrationLimitZero, "KubeVirt", facts.cluster.no_slots)
     if not facts.targets:
@@ -133,9 +131,7 @@ def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
     if facts.room_mib is not None and needs > facts.room_mib:
         where = ", ".join((facts.room_on or facts.targets)[:LISTED])
         text = f"{len(moving)} VMs need {needs} MiB; {where} have"
-        yield Found(
-            Reason.FleetTooFull, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB."
-        )
+        yield Found(Reason.FleetTooFull, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB.")
 
 
 def _mib(facts: Facts, uuid: str) -> int:
@@ -171,9 +167,7 @@ def _compression(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]
     for host in facts.hosts:
         version = host.hypervisor_version
         if host.name in (facts.node, *facts.targets) and version >= _NO_MT_AS_OF:
-            yield Found(
-                Reason.CompressionNotSupported, f"host {host.name}", f"QEMU is {_version(version)}."
-            )
+            yield Found(Reason.CompressionNotSupported, f"host {host.name}", f"QEMU is {_version(version)}.")
 
 
 def _older(own: HostSeen, peer: HostSeen) -> str:
@@ -210,9 +204,7 @@ def _capacity(facts: Facts) -> Iterator[Found]:
     """Of hosts that take VMs: what the drained one has counts for nobody now."""
     bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
     if bare:
-        yield Found(
-            Reason.CapacityNotDeclared, f"node {facts.node}", f"Not declared for {listed(bare)}."
-        )
+        yield Found(Reason.CapacityNotDeclared, f"node {facts.node}", f"Not declared for {listed(bare)}.")
 
 
 def _clocks(facts: Facts) -> Iterator[Found]:

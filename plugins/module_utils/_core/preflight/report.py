@@ -77,9 +77,7 @@ def _message(count: int, blocked: Sequence[str]) -> str:
 
 
 def _host_lines(hosts: Sequence[Row]) -> list[str]:
-    return columns(
-        [(host["name"], host["state"], _vms(host), _about(host)) for host in hosts], (2,)
-    )
+    return columns([(host["name"], host["state"], _vms(host), _about(host)) for host in hosts], (2,))
 
 
 def _vms(host: Row) -> str:

@@ -38,9 +38,7 @@ def _certificates(facts: Facts) -> Iterator[Found]:
     targets = [hosts[name] for name in facts.targets if name in hosts]
     bad = {host.name: text for host in targets if (text := _lacks(host, SERVER))}
     for name, text in bad.items():
-        yield Found(
-            Reason.QEMUCertificatesMissing, f"host {name}", text, soft=len(bad) < len(targets)
-        )
+        yield Found(Reason.QEMUCertificatesMissing, f"host {name}", text, soft=len(bad) < len(targets))
     own = hosts.get(facts.node)
     asked = any(host.tls is None or host.tls.verify for host in targets)
     text = _lacks(own, (SERVER[0], *(CLIENT if asked else ()))) if own else ""

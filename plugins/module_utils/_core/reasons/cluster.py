@@ -31,9 +31,7 @@ ROWS: dict[Reason, Row] = {
     Reason.MigrationLimitZero: Row(
         "KubeVirt's own limit of parallel migrations lets none begin.",
         "Set the limit that the message names, in the KubeVirt object, to 1 or more.",
-        preflight=Preflight(
-            KUBEVIRT, "spec.configuration.migrations of the KubeVirt object", about=About.CLUSTER
-        ),
+        preflight=Preflight(KUBEVIRT, "spec.configuration.migrations of the KubeVirt object", about=About.CLUSTER),
     ),
     Reason.MigrationBackoff: Row(
         "The platform waits before it tries again.",
@@ -43,9 +41,7 @@ ROWS: dict[Reason, Row] = {
     Reason.BackupInProgress: Row(
         "A backup of the VM is under way.",
         "Wait until the backup ends, or abort it.",
-        preflight=Preflight(
-            KUBEVIRT, "VMI.status.changedBlockTracking; an evacuation aborts the backup"
-        ),
+        preflight=Preflight(KUBEVIRT, "VMI.status.changedBlockTracking; an evacuation aborts the backup"),
     ),
     Reason.UtilityVolumesPresent: Row(
         "Utility volumes are attached to the VM.",
@@ -55,23 +51,17 @@ ROWS: dict[Reason, Row] = {
     Reason.DisruptionBudget: Row(
         "A PodDisruptionBudget does not allow the eviction.",
         "Give the budget an integer minAvailable that leaves room for one eviction.",
-        preflight=Preflight(
-            KUBEVIRT, "PodDisruptionBudgets that select the pod", also=(About.POD,)
-        ),
+        preflight=Preflight(KUBEVIRT, "PodDisruptionBudgets that select the pod", also=(About.POD,)),
     ),
     Reason.WebhookUnavailable: Row(
         "virt-api does not answer, so the API refuses what needs its webhooks.",
         "Restore virt-api, then run again.",
-        preflight=Preflight(
-            KUBEVIRT, "virt-api's version; evictions as a dry run", about=About.CLUSTER
-        ),
+        preflight=Preflight(KUBEVIRT, "virt-api's version; evictions as a dry run", about=About.CLUSTER),
     ),
     Reason.DisruptionBudgetNotComputed: Row(
         "A PodDisruptionBudget cannot be computed, so it never allows an eviction.",
         "Give the budget an integer minAvailable; VMIs have no scale for the other forms.",
-        preflight=Preflight(
-            KUBEVIRT, "the eviction as a dry run; the budget's condition", about=About.POD
-        ),
+        preflight=Preflight(KUBEVIRT, "the eviction as a dry run; the budget's condition", about=About.POD),
     ),
     Reason.HostModelNotElsewhere: Row(
         "The VM has the CPU model of its node (host-model), and no other node has it.",
@@ -104,36 +94,26 @@ ROWS: dict[Reason, Row] = {
     Reason.PodNotManaged: Row(
         "A pod has no controller, so nothing creates it again.",
         "Set pods.force if the pod may be lost for good, or remove it by hand.",
-        preflight=Preflight(
-            KUBEVIRT, "the pod's owner references; pods.force", about=About.NODE, also=(About.POD,)
-        ),
+        preflight=Preflight(KUBEVIRT, "the pod's owner references; pods.force", about=About.NODE, also=(About.POD,)),
     ),
     Reason.PodHasLocalData: Row(
         "A pod has data in an emptyDir, which is lost when the pod goes.",
         "Set pods.delete_emptydir_data if the data may be lost.",
         preflight=Preflight(
-            KUBEVIRT,
-            "the pod's volumes; pods.delete_emptydir_data",
-            about=About.NODE,
-            also=(About.POD,),
+            KUBEVIRT, "the pod's volumes; pods.delete_emptydir_data", about=About.NODE, also=(About.POD,)
         ),
     ),
     Reason.PodOfDaemonSet: Row(
         "A pod belongs to a DaemonSet, which creates it again at once.",
         "Set pods.ignore_daemonsets to leave it; set pods.force if its DaemonSet is gone.",
         preflight=Preflight(
-            KUBEVIRT,
-            "its DaemonSet; pods.ignore_daemonsets, pods.force",
-            about=About.NODE,
-            also=(About.POD,),
+            KUBEVIRT, "its DaemonSet; pods.ignore_daemonsets, pods.force", about=About.NODE, also=(About.POD,)
         ),
     ),
     Reason.PodStillTerminating: Row(
         "A pod is terminating and has not ended yet.",
         "Wait for its grace period; then check its finalizers and the kubelet.",
-        preflight=Preflight(
-            KUBEVIRT, "the pod's deletionTimestamp", about=About.POD, severity=Severity.WARNING
-        ),
+        preflight=Preflight(KUBEVIRT, "the pod's deletionTimestamp", about=About.POD, severity=Severity.WARNING),
     ),
     Reason.LastReadyReplica: Row(
         "The VMs or the API need this pod, and no other replica is Ready elsewhere.",
@@ -157,10 +137,7 @@ ROWS: dict[Reason, Row] = {
         "Check the claim and its storage; a volume for two nodes needs ReadWriteMany.",
     ),
     Reason.DrainTaint: Row(
-        (
-            "The node has KubeVirt's drain taint: KubeVirt moves the VMs itself, and refuses an"
-            " abort."
-        ),
+        ("The node has KubeVirt's drain taint: KubeVirt moves the VMs itself, and refuses an abort."),
         ("Remove it: kubectl taint nodes NODE kubevirt.io/drain- (or the key that is configured)."),
         preflight=Preflight(KUBEVIRT, "the node's taints; nodeDrainTaintKey", about=About.NODE),
     ),

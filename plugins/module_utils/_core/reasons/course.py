@@ -24,10 +24,7 @@ ROWS: dict[Reason, Row] = {
         "Allow post-copy or auto-converge, give it more bandwidth, or more time.",
         on_kubevirt=Words(
             "The migration took longer than completionTimeoutPerGiB allows.",
-            (
-                "Allow post-copy or auto-converge in a MigrationPolicy, give the migration more "
-                "bandwidth, or more time."
-            ),
+            ("Allow post-copy or auto-converge in a MigrationPolicy, give the migration more bandwidth, or more time."),
         ),
         plane=Plane.DATA,
     ),
@@ -36,17 +33,11 @@ ROWS: dict[Reason, Row] = {
         "Allow post-copy or auto-converge; check the link between the hosts.",
         on_kubevirt=Words(
             "The migration made no progress for progressTimeout.",
-            (
-                "Allow post-copy or auto-converge in a MigrationPolicy; check the link between the "
-                "nodes."
-            ),
+            ("Allow post-copy or auto-converge in a MigrationPolicy; check the link between the nodes."),
         ),
         plane=Plane.DATA,
     ),
-    Reason.AbortRequested: Row(
-        "The migration was aborted on request.",
-        "Run the drain again when the VM may move.",
-    ),
+    Reason.AbortRequested: Row("The migration was aborted on request.", "Run the drain again when the VM may move."),
     Reason.OutcomeLost: Row(
         "The process that watched the migration died; where the VM runs is known.",
         "Nothing, if the VM runs. libvirtd's log names the cause.",
@@ -68,10 +59,7 @@ ROWS: dict[Reason, Row] = {
     Reason.PeerUnreachable: Row(
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",
-        on_kubevirt=Words(
-            "Where the VM runs could not be read.",
-            "See the message, fix the cause, then run again.",
-        ),
+        on_kubevirt=Words("Where the VM runs could not be read.", "See the message, fix the cause, then run again."),
         preflight=Preflight(
             LIBVIRT,
             "a connection from this host to the peer's URI; the slots, the record of this host",
@@ -85,9 +73,7 @@ ROWS: dict[Reason, Row] = {
     Reason.TargetStoreFull: Row(
         ("A target has no space or no inodes left where the maintenance writes down what comes."),
         "Free some there (pool virtops, /var/lib/libvirt/virtops), or give another target.",
-        on_kubevirt=Words(
-            "A node has no space left for what is written down there.", "Free some, then run again."
-        ),
+        on_kubevirt=Words("A node has no space left for what is written down there.", "Free some, then run again."),
     ),
     Reason.AttemptsUsedUp: Row(
         "All attempts to migrate failed.",
@@ -95,8 +81,7 @@ ROWS: dict[Reason, Row] = {
         plane=Plane.DATA,
     ),
     Reason.DeadlineExceeded: Row(
-        "The node was not drained or restored within drain_timeout.",
-        "Run again to continue, or raise drain_timeout.",
+        "The node was not drained or restored within drain_timeout.", "Run again to continue, or raise drain_timeout."
     ),
     Reason.ShutdownTimedOut: Row(
         "The guest did not shut down within shutdown_timeout.",
@@ -112,8 +97,7 @@ ROWS: dict[Reason, Row] = {
         "The guest or someone else stopped the VM during the run.",
         "Start it on the host that defines it, if it should run.",
         on_kubevirt=Words(
-            "The guest or someone else stopped the VM during the run.",
-            "Start it (virtctl start) if it should run.",
+            "The guest or someone else stopped the VM during the run.", "Start it (virtctl start) if it should run."
         ),
     ),
     Reason.RestartedByOthers: Row(
@@ -146,8 +130,7 @@ ROWS: dict[Reason, Row] = {
         ("The VM is off, and its autostart is off until the restore: a reboot does not start it."),
         "Nothing: the restore gives it back.",
         on_kubevirt=Words(
-            "The VM is off, and nothing starts it before the restore.",
-            "Nothing: the restore gives it back.",
+            "The VM is off, and nothing starts it before the restore.", "Nothing: the restore gives it back."
         ),
     ),
     Reason.VMLost: Row(
@@ -172,9 +155,7 @@ ROWS: dict[Reason, Row] = {
     Reason.VMCrashed: Row(
         "The VM crashed.",
         "Check the guest's console and QEMU's log.",
-        on_kubevirt=Words(
-            "The VM crashed.", "Check the guest's console and its virt-launcher's log."
-        ),
+        on_kubevirt=Words("The VM crashed.", "Check the guest's console and its virt-launcher's log."),
         plane=Plane.DATA,
         preflight=Preflight(LIBVIRT, "the domain's state and its reason"),
     ),

@@ -18,19 +18,14 @@ ROWS: dict[Reason, Row] = {
             "Put it on a claim with ReadWriteMany, or choose on_not_migratable.",
         ),
         lasting=True,
-        preflight=Preflight(
-            BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION
-        ),
+        preflight=Preflight(BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION),
     ),
     Reason.InterfaceNotLiveMigratable: Row(
         "A network or bridge of the VM does not exist on the target.",
         "Create or start the network on the target, or choose another target.",
         on_kubevirt=Words(
             "An interface of the VM has a binding that cannot migrate.",
-            (
-                "Give the interface a binding that can migrate (masquerade), or choose "
-                "on_not_migratable."
-            ),
+            ("Give the interface a binding that can migrate (masquerade), or choose on_not_migratable."),
         ),
         lasting=True,
         preflight=Preflight(BOTH, "the domain's XML; the target's networks", on_kubevirt=CONDITION),
@@ -39,8 +34,7 @@ ROWS: dict[Reason, Row] = {
         "A hotplugged device keeps the VM on its host.",
         "Unplug the device, or choose on_not_migratable.",
         on_kubevirt=Words(
-            "A hotplugged volume or interface keeps the VM on its node.",
-            "Unplug it, or choose on_not_migratable.",
+            "A hotplugged volume or interface keeps the VM on its node.", "Unplug it, or choose on_not_migratable."
         ),
         lasting=True,
         preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
@@ -50,10 +44,7 @@ ROWS: dict[Reason, Row] = {
         "Unmount and detach the share, or choose on_not_migratable.",
         on_kubevirt=Words(
             "A filesystem is shared into the VM by virtiofs.",
-            (
-                "Enable its live migration in KubeVirt, remove the share, or choose "
-                "on_not_migratable."
-            ),
+            ("Enable its live migration in KubeVirt, remove the share, or choose on_not_migratable."),
         ),
         lasting=True,
         preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
@@ -106,13 +97,10 @@ ROWS: dict[Reason, Row] = {
         "The VM's CPU cannot run on the target.",
         "Give the VM a CPU model that both hosts have, or choose another target.",
         on_kubevirt=Words(
-            "The VM's CPU cannot run on another node.",
-            "Give the VM a named CPU model that several nodes have.",
+            "The VM's CPU cannot run on another node.", "Give the VM a named CPU model that several nodes have."
         ),
         lasting=True,
-        preflight=Preflight(
-            BOTH, "libvirt's comparison on the target", on_kubevirt="the nodes' CPU model labels"
-        ),
+        preflight=Preflight(BOTH, "libvirt's comparison on the target", on_kubevirt="the nodes' CPU model labels"),
     ),
     Reason.MachineTypeMissing: Row(
         "The target's QEMU does not know the VM's machine type.",
@@ -164,9 +152,7 @@ ROWS: dict[Reason, Row] = {
     Reason.SnapshotsPresent: Row(
         "libvirt does not migrate a domain that has snapshots.",
         "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
-        on_kubevirt=Words(
-            "A snapshot of the VM is in progress.", "Wait until it ends, then run again."
-        ),
+        on_kubevirt=Words("A snapshot of the VM is in progress.", "Wait until it ends, then run again."),
         lasting=True,
         preflight=Preflight(LIBVIRT, "the domain's list of snapshots"),
     ),
@@ -187,17 +173,13 @@ ROWS: dict[Reason, Row] = {
         "A libvirt secret that a disk or device needs is missing on the target.",
         "Define the secret on the target (virsh secret-define, secret-set-value).",
         on_kubevirt=Words(
-            "A Secret that a volume of the VM needs is missing.",
-            "Create the Secret in the VM's namespace.",
+            "A Secret that a volume of the VM needs is missing.", "Create the Secret in the VM's namespace."
         ),
         lasting=True,
         preflight=Preflight(LIBVIRT, "the target's list of secrets"),
     ),
     Reason.FileMissing: Row(
-        (
-            "A file that the VM needs beside its disks (kernel, loader ...) is missing on the "
-            "target."
-        ),
+        ("A file that the VM needs beside its disks (kernel, loader ...) is missing on the target."),
         "Put the file at the same path on the target, or choose another target.",
         lasting=True,
         preflight=Preflight(LIBVIRT, "the target's storage pools"),
@@ -215,25 +197,17 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the domain's XML; the target's CPUs"),
     ),
     Reason.PendingChanges: Row(
-        (
-            "What the VM starts with next differs from what runs, and could not be started "
-            "elsewhere."
-        ),
+        ("What the VM starts with next differs from what runs, and could not be started elsewhere."),
         (
             "See virsh dumpxml --inactive: undo the change, restart the VM so that it runs with"
             " it, or choose another on_not_migratable."
         ),
-        on_kubevirt=Words(
-            "The VM was changed, and starts with that next.", "Restart the VM, or undo the change."
-        ),
+        on_kubevirt=Words("The VM was changed, and starts with that next.", "Restart the VM, or undo the change."),
         preflight=Preflight(LIBVIRT, "the persistent definition beside the live domain XML"),
     ),
     Reason.TPMStateNotLiveMigratable: Row(
         "The state of the VM's emulated TPM cannot be moved to the target.",
-        (
-            "Put the TPM state on shared storage or use a newer libvirt, or choose "
-            "on_not_migratable."
-        ),
+        ("Put the TPM state on shared storage or use a newer libvirt, or choose on_not_migratable."),
         on_kubevirt=Words(
             "The state of the VM's persistent TPM is on a volume that cannot move.",
             "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",
@@ -244,19 +218,14 @@ ROWS: dict[Reason, Row] = {
     Reason.BlockJobRunning: Row(
         "A block job (copy, commit, backup) is running on a disk of the VM.",
         "Wait until the block job ends, or cancel it (virsh blockjob --abort).",
-        on_kubevirt=Words(
-            "A disk of the VM is being copied.", "Wait until the copy ends, or cancel it."
-        ),
+        on_kubevirt=Words("A disk of the VM is being copied.", "Wait until the copy ends, or cancel it."),
         preflight=Preflight(LIBVIRT, "the domain's jobs"),
     ),
     Reason.TransientDomain: Row(
         ("The VM is transient: libvirt can neither save it nor keep its definition when it stops."),
         "Define the VM persistently, or choose another on_not_migratable.",
         on_kubevirt=Words(
-            (
-                "The VM has no VirtualMachine: once stopped, nothing keeps its definition or starts"
-                " it."
-            ),
+            ("The VM has no VirtualMachine: once stopped, nothing keeps its definition or starts it."),
             (
                 "Create a VirtualMachine for it; or keep its definition (kubectl get vmi NAME -o "
                 "yaml), delete it by hand, and create it again after the work."
@@ -266,10 +235,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.RestartsOnPowerOff: Row(
         "The VM starts again when its guest powers off, so it cannot be shut down.",
-        (
-            "virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose "
-            "another on_not_migratable."
-        ),
+        ("virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose another on_not_migratable."),
         on_kubevirt=Words(
             "The VM starts again when its guest powers off, so it cannot be shut down.",
             "Choose another on_not_migratable.",
@@ -297,10 +263,7 @@ ROWS: dict[Reason, Row] = {
             "Update another node first, or choose on_not_migratable.",
         ),
         preflight=Preflight(
-            LIBVIRT,
-            "the versions that libvirt reports on both hosts",
-            about=About.NODE,
-            also=(About.VM,),
+            LIBVIRT, "the versions that libvirt reports on both hosts", about=About.NODE, also=(About.VM,)
         ),
     ),
     Reason.StateNotLiveMigratable: Row(

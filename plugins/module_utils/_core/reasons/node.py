@@ -26,8 +26,7 @@ ROWS: dict[Reason, Row] = {
         "Check the pod's events. Delete the pod to have the VM started on another node.",
     ),
     Reason.NodeUnreadable: Row(
-        "The node or its record could not be read.",
-        "See the message, fix the cause, then run again.",
+        "The node or its record could not be read.", "See the message, fix the cause, then run again."
     ),
     Reason.RunsTheMaintenance: Row(
         "The maintenance itself runs in this VM or on this node.",
@@ -47,37 +46,25 @@ ROWS: dict[Reason, Row] = {
     Reason.SnapshotInProgress: Row(
         "A snapshot of the VM is in progress.",
         "Wait until it ends.",
-        preflight=Preflight(
-            KUBEVIRT,
-            "VirtualMachine.status.snapshotInProgress",
-            severity=Severity.WARNING,
-            only=True,
-        ),
+        preflight=Preflight(KUBEVIRT, "VirtualMachine.status.snapshotInProgress", severity=Severity.WARNING, only=True),
     ),
     Reason.ManagedSavePresent: Row(
         "The VM is saved to disk on this host: only this host can resume it.",
         "Resume it (virsh start) before the drain if it has to run during the work.",
-        preflight=Preflight(
-            LIBVIRT, "the domain's managed save image", severity=Severity.WARNING, only=True
-        ),
+        preflight=Preflight(LIBVIRT, "the domain's managed save image", severity=Severity.WARNING, only=True),
     ),
     Reason.MigrationInFlight: Row(
         "A migration that this maintenance did not start is under way. The drain adopts it.",
         "Wait until it ends, or abort it.",
         preflight=Preflight(
-            BOTH,
-            "the domain's job",
-            severity=Severity.WARNING,
-            on_kubevirt="unfinished migration objects",
-            only=True,
+            BOTH, "the domain's job", severity=Severity.WARNING, on_kubevirt="unfinished migration objects", only=True
         ),
     ),
     Reason.StuckMigration: Row(
         "A migration that no longer continues holds a slot.",
         "Remove the slot volume that the message names (virsh vol-delete).",
         on_kubevirt=Words(
-            "A migration that no longer continues holds a slot.",
-            "Delete the migration (and its target pod).",
+            "A migration that no longer continues holds a slot.", "Delete the migration (and its target pod)."
         ),
         preflight=Preflight(
             BOTH,
@@ -122,9 +109,7 @@ ROWS: dict[Reason, Row] = {
     Reason.MaintenanceUnderWay: Row(
         "A maintenance of the node is under way.",
         "Run the drain to continue it, or restore to end it.",
-        preflight=Preflight(
-            BOTH, "the node's record", about=About.NODE, severity=Severity.WARNING, only=True
-        ),
+        preflight=Preflight(BOTH, "the node's record", about=About.NODE, severity=Severity.WARNING, only=True),
     ),
     Reason.CordonedByOthers: Row(
         "The node is cordoned, and not by this maintenance: restore leaves it cordoned.",
@@ -141,22 +126,13 @@ ROWS: dict[Reason, Row] = {
     Reason.OthersMaintenance: Row(
         "Another tool has the node in maintenance.",
         "Wait until that maintenance ends, or end it with that tool.",
-        preflight=Preflight(
-            KUBEVIRT,
-            "taints and annotations of other maintenance tools",
-            about=About.NODE,
-            only=True,
-        ),
+        preflight=Preflight(KUBEVIRT, "taints and annotations of other maintenance tools", about=About.NODE, only=True),
     ),
     Reason.DeschedulerAtWork: Row(
         "A descheduler is active: it moves VMs too, and takes slots.",
         "Stop it during the maintenance.",
         preflight=Preflight(
-            KUBEVIRT,
-            "its pods; VMIs marked by it",
-            about=About.CLUSTER,
-            severity=Severity.WARNING,
-            only=True,
+            KUBEVIRT, "its pods; VMIs marked by it", about=About.CLUSTER, severity=Severity.WARNING, only=True
         ),
     ),
     Reason.WorkloadUpdaterAtWork: Row(
@@ -187,10 +163,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.CapacityNotDeclared: Row(
         ("All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU."),
-        (
-            "Set how much is for VMs (maintenance_memory), or how much to keep "
-            "(maintenance_reserve)."
-        ),
+        ("Set how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve)."),
         preflight=Preflight(
             LIBVIRT,
             "what the inventory says of the hosts that take VMs",
@@ -219,10 +192,7 @@ ROWS: dict[Reason, Row] = {
         "KubeVirt is not healthy.",
         "See the conditions of the KubeVirt object and the pods in its namespace.",
         preflight=Preflight(
-            KUBEVIRT,
-            "KubeVirt.status: phase, conditions Available and Degraded",
-            about=About.CLUSTER,
-            only=True,
+            KUBEVIRT, "KubeVirt.status: phase, conditions Available and Degraded", about=About.CLUSTER, only=True
         ),
     ),
     Reason.EvacuationCannotBeCancelled: Row(
@@ -242,12 +212,6 @@ ROWS: dict[Reason, Row] = {
     Reason.NotChecked: Row(
         "The preflight could not check everything.",
         "Grant the right or provide what the message names, then run the preflight again.",
-        preflight=Preflight(
-            BOTH,
-            "what could not be read",
-            about=About.CLUSTER,
-            severity=Severity.WARNING,
-            only=True,
-        ),
+        preflight=Preflight(BOTH, "what could not be read", about=About.CLUSTER, severity=Severity.WARNING, only=True),
     ),
 }

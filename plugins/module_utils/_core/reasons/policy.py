@@ -23,9 +23,7 @@ ROWS: dict[Reason, Row] = {
         "Whether the VM can migrate is not known.",
         "See the message for what could not be read, fix it, then run again.",
         preflight=Preflight(
-            BOTH,
-            "the definition could not be read",
-            on_kubevirt="the VMI has no condition LiveMigratable",
+            BOTH, "the definition could not be read", on_kubevirt="the VMI has no condition LiveMigratable"
         ),
     ),
     Reason.Undecided: Row(
@@ -46,9 +44,7 @@ ROWS: dict[Reason, Row] = {
         "No other node has the labels that the VM, or a volume of it, requires.",
         "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
         preflight=Preflight(
-            KUBEVIRT,
-            "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels",
-            only=True,
+            KUBEVIRT, "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels", only=True
         ),
     ),
     Reason.NoTargetForCPUVendor: Row(
@@ -59,9 +55,7 @@ ROWS: dict[Reason, Row] = {
     Reason.NoTargetTolerated: Row(
         "Every other node that would fit has a taint that the VM does not tolerate.",
         "Remove the taint from a node, or give the VM a toleration.",
-        preflight=Preflight(
-            KUBEVIRT, "the nodes' taints; the launcher pod's tolerations", only=True
-        ),
+        preflight=Preflight(KUBEVIRT, "the nodes' taints; the launcher pod's tolerations", only=True),
     ),
     Reason.LastSchedulableNode: Row(
         "No other node takes VMs.",
@@ -83,10 +77,7 @@ ROWS: dict[Reason, Row] = {
         "A rule or option sets compression mt, which QEMU on the host no longer has.",
         "Remove mt from migration.compression; xbzrle stays available.",
         preflight=Preflight(
-            LIBVIRT,
-            "the version of QEMU that libvirt reports: 9.1 removed it",
-            about=About.NODE,
-            only=True,
+            LIBVIRT, "the version of QEMU that libvirt reports: 9.1 removed it", about=About.NODE, only=True
         ),
     ),
     Reason.StorageOnlyHere: Row(
@@ -103,9 +94,7 @@ ROWS: dict[Reason, Row] = {
     Reason.LocalMedium: Row(
         "A CD-ROM or floppy holds an image that other hosts do not have.",
         "Eject it (virsh change-media --eject), or put the image on shared storage.",
-        preflight=Preflight(
-            LIBVIRT, "the domain's removable disks and what each target sees", only=True
-        ),
+        preflight=Preflight(LIBVIRT, "the domain's removable disks and what each target sees", only=True),
     ),
     Reason.PostCopyNotPermitted: Row(
         "The policy allows post-copy, and the kernel of a host does not permit it.",
@@ -152,9 +141,7 @@ ROWS: dict[Reason, Row] = {
     Reason.ExternalOwner: Row(
         "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
         "Inform the owner before the drain, or raise external_timeout.",
-        preflight=Preflight(
-            BOTH, "the effective eviction strategy", severity=Severity.WARNING, only=True
-        ),
+        preflight=Preflight(BOTH, "the effective eviction strategy", severity=Severity.WARNING, only=True),
     ),
     Reason.StaysOff: Row(
         "The drain stops this VM, and nothing starts it again before the node is restored.",
@@ -170,9 +157,7 @@ ROWS: dict[Reason, Row] = {
     Reason.StartsWithHost: Row(
         "The VM is off, and its autostart is on: the drain suspends that until the restore.",
         "Nothing: a reboot does not start it, and the restore gives its autostart back.",
-        preflight=Preflight(
-            LIBVIRT, "autostart; drain_move_inactive", severity=Severity.WARNING, only=True
-        ),
+        preflight=Preflight(LIBVIRT, "autostart; drain_move_inactive", severity=Severity.WARNING, only=True),
     ),
     Reason.RuleSettingsNotApplied: Row(
         "A rule requires migration settings, and KubeVirt migrates the VM with its own.",

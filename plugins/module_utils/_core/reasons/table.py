@@ -10,17 +10,9 @@ from . import cluster, course, migratable, node, policy
 from .codes import Reason
 from .row import Preflight, Row
 
-TABLE: dict[Reason, Row] = {
-    **migratable.ROWS,
-    **policy.ROWS,
-    **course.ROWS,
-    **cluster.ROWS,
-    **node.ROWS,
-}
+TABLE: dict[Reason, Row] = {**migratable.ROWS, **policy.ROWS, **course.ROWS, **cluster.ROWS, **node.ROWS}
 LASTING = frozenset(reason for reason, row in TABLE.items() if row.lasting)
 OF_THE_VM = frozenset(reason for reason, row in TABLE.items() if row.of_the_vm)
 IN_A_QUEUE = frozenset(reason for reason, row in TABLE.items() if row.in_a_queue)
 # What the preflight looks for
-CHECKED: dict[Reason, Preflight] = {
-    reason: row.preflight for reason, row in TABLE.items() if row.preflight is not None
-}
+CHECKED: dict[Reason, Preflight] = {reason: row.preflight for reason, row in TABLE.items() if row.preflight is not None}

@@ -24,9 +24,7 @@ _NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": [
-            *("begun", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read"),
-        ],
+        "choices": [*("begun", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read")],
         "required": True,
     },
     "hosts": {"type": "list", "elements": "str", "default": []},
@@ -50,11 +48,7 @@ ROLL_SPEC: dict[str, Any] = {
 
 
 def answer_of(
-    params: Mapping[str, Any],
-    store: run.RollStore,
-    here: run.Clock,
-    boot_id: Callable[[], str],
-    check: bool = False,
+    params: Mapping[str, Any], store: run.RollStore, here: run.Clock, boot_id: Callable[[], str], check: bool = False
 ) -> dict[str, Any]:
     """What the module returns. `boot_id`: reads that of `roll_host`.
 
@@ -125,10 +119,7 @@ def most_unavailable(text: str) -> str:
     """A number of hosts, or a share of them. Raises PolicyError."""
     number = text.strip().removesuffix("%").strip()
     if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise PolicyError(
-            f"max_unavailable is {text!r}: a number of hosts above 0 is expected, or a share such "
-            "as 20%"
-        )
+        raise PolicyError(f"max_unavailable is {text!r}: a number of hosts above 0 is expected, or a share such as 20%")
     if text.strip().endswith("%"):
         if int(number) > 100:
             raise PolicyError(f"max_unavailable is {text!r}: at most 100% is expected")

@@ -127,8 +127,7 @@ class Roll:
             raw = json.loads(text)
             if raw.pop("schema") != SCHEMA:
                 raise RecordError(
-                    "the record of the roll was written by a newer version of the collection: use "
-                    "that one"
+                    "the record of the roll was written by a newer version of the collection: use that one"
                 )
             entries = [_entry(host) for host in raw.pop("hosts")]
             state = State(raw.pop("state"))
@@ -148,10 +147,7 @@ def _entry(raw: Mapping[str, Any]) -> HostEntry:
     return entry
 
 
-_TEXTS = (
-    *("id", "run", "run_before", "requester", "reason", "begun", "written"),
-    "max_unavailable",
-)
+_TEXTS = (*("id", "run", "run_before", "requester", "reason", "begun", "written"), "max_unavailable")
 
 
 def _check(roll: Roll) -> None:
@@ -160,10 +156,7 @@ def _check(roll: Roll) -> None:
         if not isinstance(getattr(roll, name), str):
             raise TypeError(f"{name} is no text")
     for entry in roll.hosts.values():
-        if not all(
-            isinstance(text, str)
-            for text in (entry.name, entry.since, entry.boot_id, entry.message)
-        ):
+        if not all(isinstance(text, str) for text in (entry.name, entry.since, entry.boot_id, entry.message)):
             raise TypeError("a field of a host is no text")
     numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
     if not numbers or not isinstance(roll.options, dict):

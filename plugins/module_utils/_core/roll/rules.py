@@ -161,9 +161,7 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""
-    wanted = {
-        name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts
-    }
+    wanted = {name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts}
     half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out}
     roll.hosts = {**half_done, **{name: e for name, e in wanted.items() if name not in half_done}}
     return roll
@@ -206,13 +204,7 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
 
 
 def turn(
-    roll: Roll,
-    host: str,
-    fleet: Fleet,
-    boot_id: str,
-    now: str,
-    in_vain: bool = False,
-    left: bool = False,
+    roll: Roll, host: str, fleet: Fleet, boot_id: str, now: str, in_vain: bool = False, left: bool = False
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
@@ -286,9 +278,7 @@ def unavailable(roll: Roll, fleet: Fleet, host: str) -> dict[str, str]:
     return {name: why for name, why in {**others, **own}.items() if name != host}
 
 
-def with_stage(
-    roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = ""
-) -> Roll:
+def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:
     """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
 
     The roll ends with the last host that is done. It stops when none is under way any more and none
@@ -310,9 +300,7 @@ def with_stage(
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
     if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
         new.state = State.ENDED
-    elif not under_way and (
-        stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)
-    ):
+    elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
         new.state = State.STOPPED
     return new
 

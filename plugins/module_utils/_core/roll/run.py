@@ -74,12 +74,7 @@ class Watch:
 
 
 def begin(
-    store: RollStore,
-    ask: Ask,
-    clock: Clock,
-    until: float,
-    notes: Mapping[str, Any],
-    check: bool = False,
+    store: RollStore, ask: Ask, clock: Clock, until: float, notes: Mapping[str, Any], check: bool = False
 ) -> dict[str, Any]:
     """Begin or carry on. Raises RollRefused when the old one lives, or is another one.
 
@@ -143,13 +138,7 @@ def turn(
 
 
 def note(
-    store: RollStore,
-    host: str,
-    run: str,
-    stage: Stage,
-    clock: Clock,
-    boot_id: str = "",
-    message: str = "",
+    store: RollStore, host: str, run: str, stage: Stage, clock: Clock, boot_id: str = "", message: str = ""
 ) -> dict[str, Any]:
     """The host has come to this stage. Raises RollTakenOver."""
     while True:
@@ -242,11 +231,7 @@ def read(store: RollStore) -> dict[str, Any]:
 
 
 def patiently(
-    step: Callable[[], dict[str, Any]],
-    clock: Clock,
-    until: float,
-    notes: Mapping[str, Any],
-    patience: float,
+    step: Callable[[], dict[str, Any]], clock: Clock, until: float, notes: Mapping[str, Any], patience: float
 ) -> dict[str, Any]:
     """The step, again while too few of the hosts that keep the record answer: in a small fleet that
     is so whenever one of them reboots.

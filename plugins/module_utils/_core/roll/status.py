@@ -19,13 +19,7 @@ from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 from .rules import Answer, Fleet
 
 Row = dict[str, Any]
-_STATES = {
-    "moved": "left",
-    "cold_moved": "left",
-    "stopped": "stopped",
-    "saved": "stopped",
-    "restored": "back",
-}
+_STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
 # Stages of hosts that the roll does not have out; empty: not of it.
 _NOT_OUT = ("", *(stage.value for stage in AT_REST))
 # Phases of what has no migration under way.
@@ -72,13 +66,7 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     unreadable = str(found.get("unreadable") or "")
     following = _next(roll, hosts, unreadable)
     lines = [*_head(roll, unreadable), *_table(hosts), *following]
-    return {
-        "roll": roll,
-        "hosts": hosts,
-        "unreadable": unreadable,
-        "next": following,
-        "lines": lines,
-    }
+    return {"roll": roll, "hosts": hosts, "unreadable": unreadable, "next": following, "lines": lines}
 
 
 def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:

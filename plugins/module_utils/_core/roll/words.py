@@ -106,9 +106,7 @@ def is_missing() -> str:
 
 def is_taken_over(roll: Roll, run: str) -> str:
     if roll.run == run:
-        what = {State.ENDED: "has ended", State.STOPPED: "was stopped"}.get(
-            roll.state, "was aborted"
-        )
+        what = {State.ENDED: "has ended", State.STOPPED: "was stopped"}.get(roll.state, "was aborted")
         return f"Roll {roll.id} {what}. This playbook does nothing more."
     who = f" by {roll.requester}" if roll.requester else ""
     if roll.state in (State.ABORTING, State.ABORTED):
@@ -116,10 +114,7 @@ def is_taken_over(roll: Roll, run: str) -> str:
             f"Roll {roll.id} was aborted{who}. This playbook does nothing more; the playbook abort"
             " gives back what is out."
         )
-    return (
-        f"Roll {roll.id} was taken over{who} at {roll.written}. This playbook does nothing more;"
-        " nothing was undone."
-    )
+    return f"Roll {roll.id} was taken over{who} at {roll.written}. This playbook does nothing more; nothing was undone."
 
 
 def is_not_of_it(roll: Roll, host: str) -> str:

@@ -44,11 +44,7 @@ class Checked:
     before: DiffLines
 
 
-def check(
-    platform: Seen,
-    request: Request,
-    policy: Callable[[], Policy] | None = None,
-) -> Checked:
+def check(platform: Seen, request: Request, policy: Callable[[], Policy] | None = None) -> Checked:
     """`policy`: asked for once the platform was read; None: the request's. Only reads."""
     old = platform.load()
     record = start(platform, request, old)

@@ -36,9 +36,7 @@ def diff_lines(obs: Observation, record: NodeRecord) -> DiffLines:
         names[uuid] = vm.name
         places.setdefault(uuid, []).append(_place(vm.state, vm.node))
     for uuid in names:
-        places[uuid] += [
-            _place(s.state, s.node) for s in obs.sightings.get(uuid, []) if _counts(s.state)
-        ]
+        places[uuid] += [_place(s.state, s.node) for s in obs.sightings.get(uuid, []) if _counts(s.state)]
     lines = {_vm(names[uuid]): ", ".join(sorted(found)) for uuid, found in places.items() if found}
     cordoned = obs.nodes[record.node].cordoned
     lines[_node(record.node, obs.platform)] = "cordoned" if cordoned else "takes VMs"

@@ -194,9 +194,7 @@ class Engine:
         if self._record.finding is not None and phase in _NOT_DONE:
             findings = (self._record.finding, *findings)
         done = list(self.done)
-        return Slice(
-            ended, phase, self._record, obs, decision, certificate, findings, done, self._first
-        )
+        return Slice(ended, phase, self._record, obs, decision, certificate, findings, done, self._first)
 
     def _observe_and_decide(self) -> tuple[Observation, Decision]:
         """On the hosts that can matter; on all of them where those do not settle it."""

@@ -62,9 +62,7 @@ class Report:
         if self.outcomes is not None:
             found["outcomes"] = list(self.outcomes)
         if self.planned is not None:
-            found["planned"] = [
-                {"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned
-            ]
+            found["planned"] = [{"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned]
         return {**found, **more}
 
 

@@ -109,9 +109,7 @@ def secrets_of(kubeconfig: Mapping[str, Any]) -> set[str]:
 def _texts(value: Any) -> set[str]:
     """Every text below, but for names of programs and files."""
     if isinstance(value, Mapping):
-        return {
-            text for key, below in value.items() if key not in _NO_SECRET for text in _texts(below)
-        }
+        return {text for key, below in value.items() if key not in _NO_SECRET for text in _texts(below)}
     if isinstance(value, list):
         return {text for below in value for text in _texts(below)}
     return {value} if isinstance(value, str) and value else set()

@@ -110,9 +110,7 @@ class Cache:
         while not self._stopped.is_set():
             self._forget()
             try:
-                for event in self._client.watch(
-                    self._path, self._version, self._seconds, self._labels, self._fields
-                ):
+                for event in self._client.watch(self._path, self._version, self._seconds, self._labels, self._fields):
                     pause = 0.2
                     if self._stopped.is_set():
                         return

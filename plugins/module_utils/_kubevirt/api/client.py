@@ -112,13 +112,7 @@ class Client:
         raise AssertionError("not reached")
 
     def _once(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, Any] | None,
-        content_type: str,
-        accept: str,
+        self, method: str, path: str, body: Any, query: Mapping[str, Any] | None, content_type: str, accept: str
     ) -> Obj:
         response = self._send(method, path, body, query, content_type, accept, 30.0)
         try:
@@ -188,9 +182,7 @@ class Client:
     def merge(self, path: str, patch: Obj) -> Obj:
         return self.request("PATCH", path, patch, content_type=MERGE)
 
-    def gone(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
-    ) -> None:
+    def gone(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> None:
         """A request for which 404 is as good."""
         try:
             self.request(method, path, body, content_type=content_type)
@@ -221,9 +213,7 @@ class Client:
                 return items, str(meta.get("resourceVersion", ""))
             query["continue"] = meta["continue"]
 
-    def watch(
-        self, path: str, version: str, seconds: int, labels: str = "", fields: str = ""
-    ) -> Iterator[Obj]:
+    def watch(self, path: str, version: str, seconds: int, labels: str = "", fields: str = "") -> Iterator[Obj]:
         """Events since `version`, up to `seconds`. Raises KubeError (410: list again).
 
         Without a version what is there comes first; a bookmark (`ends_first_list`) ends it:
@@ -266,11 +256,7 @@ def ends_first_list(event: Obj) -> bool:
 
 def only(obj: Obj) -> Obj:
     """DeleteOptions for this very object."""
-    return {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": obj["metadata"]["uid"]},
-    }
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": obj["metadata"]["uid"]}}
 
 
 def _lines(response: Any) -> Iterator[bytes]:
@@ -290,12 +276,7 @@ def _json(raw: bytes) -> Obj:
 
 
 def _error(
-    method: str,
-    path: str,
-    query: Mapping[str, Any] | None,
-    code: int,
-    headers: Mapping[str, str],
-    raw: bytes,
+    method: str, path: str, query: Mapping[str, Any] | None, code: int, headers: Mapping[str, str], raw: bytes
 ) -> KubeError:
     body = _json(raw)
     text = body.get("message") or raw.decode("utf-8", "replace").strip()

@@ -41,10 +41,7 @@ class Cluster:
 
 def no_slots(cluster: int, outbound: int) -> str:
     """See Cluster."""
-    limits = {
-        "parallelMigrationsPerCluster": cluster,
-        "parallelOutboundMigrationsPerNode": outbound,
-    }
+    limits = {"parallelMigrationsPerCluster": cluster, "parallelOutboundMigrationsPerNode": outbound}
     return " ".join(f"{name} is {limit}." for name, limit in limits.items() if limit <= 0)
 
 
@@ -82,9 +79,7 @@ def is_open(node: Obj) -> bool:
     )
 
 
-def refused_by_all(
-    client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]
-) -> dict[str, str]:
+def refused_by_all(client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
     """Those of `wanted` (key -> tolerations) that no node other than `name` takes, and why.
 
     Looks no further than to the nodes that take all of them.

@@ -29,14 +29,9 @@ class Watches:
         self._changed = threading.Event()
         fields = f"metadata.name={node}"
         self.nodes = Cache(client, f"{names.CORE}/nodes", self._changed.set, fields=fields)
-        self.pods = Cache(
-            client, f"{names.CORE}/pods", self._changed.set, fields=f"spec.nodeName={node}"
-        )
+        self.pods = Cache(client, f"{names.CORE}/pods", self._changed.set, fields=f"spec.nodeName={node}")
         self.vmis = Cache(
-            client,
-            f"{names.KUBEVIRT}/virtualmachineinstances",
-            self._changed.set,
-            labels=f"{names.NODE_NAME}={node}",
+            client, f"{names.KUBEVIRT}/virtualmachineinstances", self._changed.set, labels=f"{names.NODE_NAME}={node}"
         )
         self._migrations: list[Cache] = []
         self._watched: set[str] = set()  # VM names whose migrations are watched
@@ -109,9 +104,7 @@ class Watches:
     def migrations_of(self, namespace: str, name: str) -> list[Obj]:
         """All migrations of a VM that the API still knows, oldest first."""
         return [
-            m
-            for m in self.migrations()
-            if m["metadata"]["namespace"] == namespace and m["spec"].get("vmiName") == name
+            m for m in self.migrations() if m["metadata"]["namespace"] == namespace and m["spec"].get("vmiName") == name
         ]
 
     def put_migration(self, obj: Obj) -> None:

@@ -37,11 +37,7 @@ class Do(str, Enum):
     DONE = "done"
 
 
-_DO = {
-    WithdrawalStep.CANCEL: Do.CANCEL,
-    WithdrawalStep.DELETE: Do.DELETE,
-    WithdrawalStep.END_TARGET: Do.END_TARGET,
-}
+_DO = {WithdrawalStep.CANCEL: Do.CANCEL, WithdrawalStep.DELETE: Do.DELETE, WithdrawalStep.END_TARGET: Do.END_TARGET}
 
 
 class Phase(str, Enum):
@@ -85,9 +81,7 @@ def _gone(view: View, asked: RequestNote | None, request: MigrationRequest) -> S
     if (vmi is None or facts.final(vmi)) and asked is None and request.want is WantedState.ABORTED:
         return _done(Phase.ACTIVE)  # it is off: nothing can be under way
     if vmi is None:
-        return _done(
-            Phase.BLOCKED, Finding(Reason.VMVanished, "Its instance is gone: it was stopped.")
-        )
+        return _done(Phase.BLOCKED, Finding(Reason.VMVanished, "Its instance is gone: it was stopped."))
     if facts.final(vmi):
         return _done(Phase.BLOCKED, _ended(vmi, view))
     if asked is not None and asked.uid != vmi["metadata"]["uid"]:
@@ -197,14 +191,10 @@ def _bind(view: View, asked: RequestNote, request: MigrationRequest, current: Ob
     return Step(Do.SIGN, Phase.MIGRATING, None, current, bound)
 
 
-def _overdue(
-    view: View, asked: RequestNote, request: MigrationRequest, current: Obj
-) -> Finding | None:
+def _overdue(view: View, asked: RequestNote, request: MigrationRequest, current: Obj) -> Finding | None:
     """Our own deadlines: KubeVirt has none for what waits, and none for a preparation."""
     waits = view.waits
-    if view.now - asked.first > request.migration_timeout and not facts.too_late(
-        view.vmi or {}, current
-    ):
+    if view.now - asked.first > request.migration_timeout and not facts.too_late(view.vmi or {}, current):
         text = f"It had not moved within migration_timeout ({request.migration_timeout:g} s)."
         if waits is not None:
             text += f" {waits.reason.value}: {waits.text(Platform.KUBEVIRT)}"
@@ -276,20 +266,11 @@ def _ask(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
     if able is False:
         return _done(Phase.BLOCKED, findings[0])
     if able is None or facts.phase(view.vmi or {}) != "Running":
-        unknown = Finding(
-            Reason.MigratableNotKnown, f"The instance is {facts.phase(view.vmi or {})}."
-        )
+        unknown = Finding(Reason.MigratableNotKnown, f"The instance is {facts.phase(view.vmi or {})}.")
         if able is None:
             unknown = not_known(view.vmi or {})
         return _done(Phase.BLOCKED, unknown) if overdue else Step(Do.WAIT, Phase.MIGRATING, unknown)
-    note = replace(
-        asked,
-        source=view.node,
-        attempt=asked.attempt + 1,
-        work="",
-        at=view.now,
-        why=("", ""),
-    )
+    note = replace(asked, source=view.node, attempt=asked.attempt + 1, work="", at=view.now, why=("", ""))
     return Step(Do.CREATE, Phase.MIGRATING, asked=note)
 
 
@@ -333,12 +314,7 @@ def _refused(view: View, migration: Obj, why: str) -> Step:
 
 
 def _withdrawal(
-    view: View,
-    asked: RequestNote,
-    request: MigrationRequest,
-    phase: Phase,
-    open_: list[Obj],
-    marked: bool = False,
+    view: View, asked: RequestNote, request: MigrationRequest, phase: Phase, open_: list[Obj], marked: bool = False
 ) -> Step:
     """The next step of a withdrawal. What is due is the same for a drain (requests/withdrawal)."""
     waited, last = view.now - asked.at, open_[-1] if open_ else None

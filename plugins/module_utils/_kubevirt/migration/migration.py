@@ -20,15 +20,7 @@ from ..objects import facts
 from ..requests import migration_api
 from ..requests.eviction import failure
 from .decide import Do, Phase, Step, next_step
-from .model import (
-    MigrationRequest,
-    RequestNote,
-    View,
-    WantedState,
-    check_request,
-    read_note,
-    write_note,
-)
+from .model import MigrationRequest, RequestNote, View, WantedState, check_request, read_note, write_note
 from .read import Reader, target_refuses
 from .result import predicted_fields, result
 

@@ -40,16 +40,10 @@ class Reader:
         # Longer names are no label value; the list is then of the whole namespace.
         label = f"{names.VMI_NAME}={name}" if len(name) <= 63 else ""
         self._vmis = Cache(
-            client,
-            names.kubevirt(space, "virtualmachineinstances"),
-            self._changed.set,
-            fields=f"metadata.name={name}",
+            client, names.kubevirt(space, "virtualmachineinstances"), self._changed.set, fields=f"metadata.name={name}"
         )
         self._migrations = Cache(
-            client,
-            names.kubevirt(space, "virtualmachineinstancemigrations"),
-            self._changed.set,
-            labels=label,
+            client, names.kubevirt(space, "virtualmachineinstancemigrations"), self._changed.set, labels=label
         )
         self.cluster: Cluster | None = None
         self._fits: dict[str, bool] = {}
@@ -107,8 +101,7 @@ class Reader:
         node = self._client.find(names.node(name))
         if node is None:
             raise MigrationRefused(
-                f"There is no node {name} in this cluster (target). See kubectl get nodes. "
-                "Nothing was changed."
+                f"There is no node {name} in this cluster (target). See kubectl get nodes. Nothing was changed."
             )
         label = facts.labels(node).get("kubernetes.io/hostname", "")
         if not label:

@@ -27,11 +27,7 @@ _REMEDIES = {
     Reason.AbortRequested: "Migrate it again when it may move.",
     Reason.DeadlineExceeded: "Migrate it again to continue, or raise migration_timeout.",
 }
-_VERDICTS = {
-    Phase.MIGRATED: "moved",
-    Phase.ACTIVE: "restored",
-    Phase.BLOCKED: "blocked",
-}
+_VERDICTS = {Phase.MIGRATED: "moved", Phase.ACTIVE: "restored", Phase.BLOCKED: "blocked"}
 
 
 def finding_fields(finding: Finding | None) -> dict[str, str]:
@@ -42,9 +38,7 @@ def finding_fields(finding: Finding | None) -> dict[str, str]:
     return {**row, "remedy": _REMEDIES.get(finding.reason, row["remedy"])}
 
 
-def result(
-    request: MigrationRequest, view: View, asked: RequestNote | None, step: Step, first: str
-) -> dict[str, Any]:
+def result(request: MigrationRequest, view: View, asked: RequestNote | None, step: Step, first: str) -> dict[str, Any]:
     """The slice in result form. `first`: the node on which the slice found it."""
     final = step.do is Do.DONE
     work = step.migration or (view.by_uid(asked.work) if asked and asked.work else None)

@@ -144,10 +144,7 @@ class _Reading:
             return known
         namespace, uid = vmi["metadata"]["namespace"], vmi["metadata"]["uid"]
         pods = self._try(
-            lambda: self._client.list(
-                f"{names.CORE}/namespaces/{namespace}/pods", f"{names.CREATED_BY}={uid}"
-            )[0],
-            [],
+            lambda: self._client.list(f"{names.CORE}/namespaces/{namespace}/pods", f"{names.CREATED_BY}={uid}")[0], []
         )
         open_ = current is not None and not facts.final(current)
         target = Known(vmi, migrations, self._now, cluster, pods).target

@@ -13,16 +13,7 @@ from ..migration.result import finding_fields
 from ..objects import facts
 from ..objects.migration_policy import too_slow
 from ..objects.requesters import asked_by, two_loops
-from ..waiting.causes import (
-    LIMITS,
-    MIGRATION,
-    Found,
-    Known,
-    named,
-    not_begun,
-    not_known,
-    waits,
-)
+from ..waiting.causes import LIMITS, MIGRATION, Found, Known, named, not_begun, not_known, waits
 from ..waiting.slots import source_of
 
 Obj = dict[str, Any]
@@ -122,9 +113,7 @@ def row(known: Known) -> dict[str, Any]:
         "marked": facts.mark(vmi),
         "migration": current["metadata"]["name"] if current is not None else "",
         "phase": (facts.phase(current) or "Pending") if current is not None else "",
-        "seconds_in_phase": max(0.0, round(known.now - facts.seconds(facts.entered(current)), 1))
-        if current
-        else 0.0,
+        "seconds_in_phase": max(0.0, round(known.now - facts.seconds(facts.entered(current)), 1)) if current else 0.0,
         "source": source_of(vmi, current) if current is not None else node,
         "target": str(state.get("targetNode") or on or ""),
         "target_pod": pod["metadata"]["name"] if pod is not None else "",

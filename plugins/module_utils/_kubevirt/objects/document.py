@@ -86,9 +86,7 @@ def _volumes(vmi: Obj, domain: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [_volume(d, sources.get(d["name"], {}), states.get(d["name"], {})) for d in disks]
 
 
-def _volume(
-    disk: Mapping[str, Any], source: Mapping[str, Any], state: Mapping[str, Any]
-) -> dict[str, Any]:
+def _volume(disk: Mapping[str, Any], source: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
     kind = next((key for key in source if key != "name"), "")
     what = source.get(kind) or {}
     device = next((key for key in _DEVICES if key in disk), "disk")

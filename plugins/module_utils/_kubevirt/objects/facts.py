@@ -196,11 +196,7 @@ def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
     state = state_of(vmi, migration)
     mode = Mode(state.get("mode") or Mode.PRE_COPY.value)
     return Job(
-        mode=mode,
-        work=migration["metadata"]["uid"],
-        phase=phase(migration) or "Pending",
-        ours=ours,
-        finding=finding,
+        mode=mode, work=migration["metadata"]["uid"], phase=phase(migration) or "Pending", ours=ours, finding=finding
     )
 
 
@@ -297,8 +293,7 @@ def launcher_of(vmi: Obj, pods: Sequence[Obj]) -> Obj | None:
     found = [
         pod
         for pod in live_launchers(pods)
-        if labels(pod).get(names.CREATED_BY) == uid
-        and (pod.get("spec") or {}).get("nodeName") == node
+        if labels(pod).get(names.CREATED_BY) == uid and (pod.get("spec") or {}).get("nodeName") == node
     ]
     found.sort(key=lambda p: p["metadata"]["creationTimestamp"])
     return found[-1] if found else None

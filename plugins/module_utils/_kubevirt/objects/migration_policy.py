@@ -84,10 +84,7 @@ def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
     needed = memory / speed
     if needed <= allowed or applies.get("allowPostCopy"):
         return ""
-    return (
-        f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after "
-        f"{allowed:.0f} s."
-    )
+    return f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after {allowed:.0f} s."
 
 
 def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:

@@ -15,9 +15,7 @@ from . import facts
 
 Obj = dict[str, Any]
 
-_QUANTITY = re.compile(
-    r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-)
+_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
 _FACTORS = {
     "": 1.0,
     "n": 1e-9,
@@ -78,9 +76,7 @@ def _listed(container: Obj, kind: str) -> dict[str, float]:
     return {what: amount(value) for what, value in resources.items()}
 
 
-def quotas_left(
-    quotas: Iterable[Obj], pod: Obj | None, used_by_pods: Callable[[str], float]
-) -> list[QuotaLeft]:
+def quotas_left(quotas: Iterable[Obj], pod: Obj | None, used_by_pods: Callable[[str], float]) -> list[QuotaLeft]:
     """What each quota of the pod's namespace leaves, against one more pod like it.
 
     `used_by_pods`: of a resource, for a quota that has no status yet.
@@ -189,9 +185,7 @@ def selects(budget: Obj, labels: Mapping[str, str]) -> bool:
 def budgets_of(budgets: Iterable[Obj], pod: Obj) -> tuple[Budget, ...]:
     """Those that select the pod. KubeVirt's own (up to 1.5) belong to its evacuation."""
     return tuple(
-        read_budget(budget)
-        for budget in budgets
-        if selects(budget, facts.labels(pod)) and not _kubevirts(budget)
+        read_budget(budget) for budget in budgets if selects(budget, facts.labels(pod)) and not _kubevirts(budget)
     )
 
 

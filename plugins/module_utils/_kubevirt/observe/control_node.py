@@ -37,9 +37,7 @@ class ControlNode:
         for interface in facts.status(vmi).get("interfaces") or []:
             reported = interface.get("ipAddresses") or [interface.get("ipAddress")]
             if self._address and self._address in reported:
-                return (
-                    f"VM {namespace}/{name} has the address {self._address}, from which this runs."
-                )
+                return f"VM {namespace}/{name} has the address {self._address}, from which this runs."
         return ""
 
 

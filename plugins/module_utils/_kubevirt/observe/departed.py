@@ -39,11 +39,7 @@ class DepartedVMs:
     """Reads VMIs, and VMs where there is no VMI, by name."""
 
     def __init__(
-        self,
-        client: Client,
-        node: str,
-        watches: Watches,
-        instances: Callable[[], dict[str, Instance]],
+        self, client: Client, node: str, watches: Watches, instances: Callable[[], dict[str, Instance]]
     ) -> None:
         self._client = client
         self._node = node
@@ -82,9 +78,7 @@ class DepartedVMs:
                 if vmi is None and not self._due(uuid):
                     continue
             if vmi is None:
-                vmi = self._client.find(
-                    names.kubevirt(found.namespace, "virtualmachineinstances", found.name)
-                )
+                vmi = self._client.find(names.kubevirt(found.namespace, "virtualmachineinstances", found.name))
             vm = None
             moving = vmi is not None and _HINT in vmi
             if vmi is not None and not moving and facts.identity(vmi) != uuid:
@@ -209,9 +203,7 @@ class DepartedVMs:
         if migration is None:
             if last.work and uuid in obs.vms:
                 text = "Its migration object is gone."
-                obs.outcomes[at] = Outcome(
-                    uuid, last.number, False, Finding(Reason.AbortRequested, text)
-                )
+                obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.AbortRequested, text))
             return
         work = migration["metadata"]["uid"]
         gone = uuid not in obs.vms and uuid not in obs.held
@@ -227,9 +219,7 @@ class DepartedVMs:
                 known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
 
-    def _refused(
-        self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None
-    ) -> list[str] | None:
+    def _refused(self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None) -> list[str] | None:
         """Why its request was refused: reason, message. None: it was not, or it worked."""
         known, number = self._instances().get(uuid), str(last.number)
         if known is None or number not in known.refused:

@@ -250,9 +250,7 @@ class Observer:
         if moving and not self._hidden(uuid, entry, moving[-1]):
             migration = moving[-1]
             ours = requesters.is_ours(migration, self.node, self._runs, known.asked)
-            waits = self.waits.finding(
-                vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations()
-            )
+            waits = self.waits.finding(vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations())
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())

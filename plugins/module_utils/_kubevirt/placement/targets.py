@@ -66,10 +66,7 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
         up = facts.is_true(node, "Ready") and not spec.get("unschedulable")
         if name == but or not up or facts.labels(node).get(names.SCHEDULABLE) != "true":
             continue
-        free = {
-            what: amount(value)
-            for what, value in (facts.status(node).get("allocatable") or {}).items()
-        }
+        free = {what: amount(value) for what, value in (facts.status(node).get("allocatable") or {}).items()}
         found[name] = Target(name, facts.labels(node), hard(node), free)
     for pod in pods:
         target = found.get((pod.get("spec") or {}).get("nodeName") or "")
@@ -156,10 +153,7 @@ def _by_labels(target: Target, wanted: PodRequirements) -> tuple[Reason, str] | 
             return Reason.NoTargetForSelector, f"the volume of claim {claim} is not for this node"
     vendors = [k for k in lacks if k.startswith(VENDOR)]
     if vendors:
-        return (
-            Reason.NoTargetForCPUVendor,
-            f"not {', '.join(key[len(VENDOR) :] for key in vendors)}",
-        )
+        return (Reason.NoTargetForCPUVendor, f"not {', '.join(key[len(VENDOR) :] for key in vendors)}")
     if lacks:
         return Reason.CPUModelNotLiveMigratable, f"no label {', '.join(sorted(lacks)[:3])}"
     return None
@@ -175,10 +169,7 @@ def _by_what_is_there(target: Target, wanted: PodRequirements) -> tuple[Reason, 
     for what, needed in wanted.needs.items():
         free = target.free.get(what)
         if free is not None and free < needed:
-            return (
-                Reason.NoTargetWithCapacity,
-                f"{_amount(what, free)} free, {_amount(what, needed)} needed",
-            )
+            return (Reason.NoTargetWithCapacity, f"{_amount(what, free)} free, {_amount(what, needed)} needed")
     return None
 
 

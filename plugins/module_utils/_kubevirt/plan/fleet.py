@@ -74,9 +74,7 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[s
     }
 
 
-def fleet_of(
-    found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None
-) -> dict[str, Any]:
+def fleet_of(found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None) -> dict[str, Any]:
     """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told."""
     rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
@@ -98,9 +96,7 @@ def fleet_of(
             continue
         pod = pods.get(vmi["metadata"]["uid"])
         asked = _but_counted(requirements_of(vmi, pod, nodes[where], found.volumes))
-        key = json.dumps(
-            [asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes]
-        )
+        key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes])
         if key not in refused:
             refused[key] = _refused(targets, asked)
         rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key], rates))
@@ -209,15 +205,11 @@ def _refused(targets: Iterable[Target], wanted: PodRequirements) -> dict[str, li
         if why is not None:
             cpu = why[0] in (Reason.CPUModelNotLiveMigratable, Reason.NoTargetForCPUVendor)
             reason = Reason.CPUModelNotLiveMigratable if cpu else Reason.NoTargetWithCapacity
-            found[target.name] = [
-                {"reason": reason.value, "message": f"{target.name}: {why[1]}."},
-            ]
+            found[target.name] = [{"reason": reason.value, "message": f"{target.name}: {why[1]}."}]
     return found
 
 
-def _budgets(
-    found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
-) -> list[dict[str, Any]]:
+def _budgets(found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]) -> list[dict[str, Any]]:
     """Disruption budgets of VMs that are stopped by an eviction, if they are stopped.
 
     A migration disturbs no budget; and where KubeVirt would answer an eviction with a migration, a
@@ -258,9 +250,7 @@ def _budget_rows(space: str, budgets: Sequence[Budget]) -> list[dict[str, Any]]:
     ]
 
 
-def _quotas(
-    found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]
-) -> list[dict[str, Any]]:
+def _quotas(found: ClusterObjects, rows: Sequence[Mapping[str, Any]], pods: Mapping[str, Obj]) -> list[dict[str, Any]]:
     """Quotas that leave too little for one more pod of a VM, which a migration needs."""
     full: dict[tuple[str, str], dict[str, Any]] = {}
     used = Around(found, {}, (), None)
@@ -269,16 +259,10 @@ def _quotas(
         space = vm["document"]["namespace"]
         if pod is None or space not in found.quotas:
             continue
-        for quota in quotas_left(
-            found.quotas[space], pod, lambda what, space=space: used.taken(space, what)
-        ):
+        for quota in quotas_left(found.quotas[space], pod, lambda what, space=space: used.taken(space, what)):
             if quota.left < quota.required:
                 why = f"leaves {number(quota.left)} of {quota.resource}, and a target pod needs "
-                row = {
-                    "name": f"{space}/{quota.quota}",
-                    "why": why + number(quota.required),
-                    "vms": [],
-                }
+                row = {"name": f"{space}/{quota.quota}", "why": why + number(quota.required), "vms": []}
                 full.setdefault((row["name"], quota.resource), row)["vms"].append(vm["uuid"])
     return [full[key] for key in sorted(full)]
 

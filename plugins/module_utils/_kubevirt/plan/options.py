@@ -24,9 +24,7 @@ def check(params: Mapping[str, Any]) -> None:
     ]
     for where, what in asked:
         if what is not None and what not in ON_NOT_MIGRATABLE:
-            raise PolicyError(
-                f"{where}: there is no {what} on KubeVirt, only {', '.join(ON_NOT_MIGRATABLE)}"
-            )
+            raise PolicyError(f"{where}: there is no {what} on KubeVirt, only {', '.join(ON_NOT_MIGRATABLE)}")
     if params["strategy"] != "LiveMigrate":
         raise PolicyError(
             f"strategy is {params['strategy']}: on KubeVirt every VMI has one, KubeVirt's default "

@@ -63,12 +63,7 @@ class PodDrain:
     """For one slice."""
 
     def __init__(
-        self,
-        platform: Run,
-        watches: Watches,
-        options: PodOptions,
-        policy: Policy,
-        ask_again: float = ASK_AGAIN,
+        self, platform: Run, watches: Watches, options: PodOptions, policy: Policy, ask_again: float = ASK_AGAIN
     ) -> None:
         self._platform = platform
         self._client = platform.client
@@ -122,9 +117,7 @@ class PodDrain:
                 return self._result(phase, judged, late)
             self._watches.wait(min(1.0, max(0.0, deadline - self._platform.now())))
 
-    def _phase(
-        self, judged: list[JudgedPod], going: list[JudgedPod], launchers: bool, late: bool
-    ) -> NodePhase:
+    def _phase(self, judged: list[JudgedPod], going: list[JudgedPod], launchers: bool, late: bool) -> NodePhase:
         refused = any(j.decision is PodDecision.REFUSED for j in judged)
         hopeless = bool(going) and all(self._is_stuck(j) for j in going)
         if late and (going or launchers):
@@ -182,9 +175,7 @@ class PodDrain:
         if not going:
             return
         stage = min(j.stage for j in going)
-        now = [
-            j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")
-        ]
+        now = [j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")]
         for j in going:
             ending = terminating(j)
             if ending is not None:
@@ -237,11 +228,7 @@ class PodDrain:
 
     def _delete(self, pod: Obj, grace: int | None) -> Finding | None:
         """Past all budgets, as kubectl's --disable-eviction. Never for what belongs to a VM."""
-        body: Obj = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": pod["metadata"]["uid"]},
-        }
+        body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod["metadata"]["uid"]}}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         try:
@@ -257,9 +244,7 @@ class PodDrain:
     def _result(self, phase: NodePhase, judged: list[JudgedPod], late: bool) -> PodsResult:
         here = {j.name for j in judged}
         rows = [self._row(j) for j in judged if j.why != "it belongs to a VM"]
-        rows += [
-            _row(name, "gone", "", None) for name in self._platform.records.pods if name not in here
-        ]
+        rows += [_row(name, "gone", "", None) for name in self._platform.records.pods if name not in here]
         findings = [j.finding for j in judged if j.finding is not None]
         if phase is not NodePhase.EMPTY:
             findings += [
@@ -283,8 +268,4 @@ class PodDrain:
 
 def _row(name: str, verdict: str, why: str, finding: Finding | None) -> dict[str, Any]:
     empty = {"reason": "", "plane": "", "message": why, "remedy": ""}
-    return {
-        "name": name,
-        "verdict": verdict,
-        **(finding.to_dict(Platform.KUBEVIRT) if finding else empty),
-    }
+    return {"name": name, "verdict": verdict, **(finding.to_dict(Platform.KUBEVIRT) if finding else empty)}

@@ -76,11 +76,7 @@ class JudgedPod:
 
 
 def judge(
-    pod: Obj,
-    options: PodOptions,
-    orphan: Callable[[Obj], bool],
-    now: float,
-    selected: Collection[str] | None = None,
+    pod: Obj, options: PodOptions, orphan: Callable[[Obj], bool], now: float, selected: Collection[str] | None = None
 ) -> JudgedPod:
     """`orphan`: is a pod's DaemonSet gone? `selected`: UIDs that the selector matches, None: all.
 
@@ -94,9 +90,7 @@ def judge(
     if selected is not None and pod["metadata"]["uid"] not in selected:
         return JudgedPod(pod, PodDecision.STAY, "the selector does not match it")
     if _deleted_long_ago(pod, options, now):
-        return JudgedPod(
-            pod, PodDecision.STAY, "it has been terminating for long and is not waited for"
-        )
+        return JudgedPod(pod, PodDecision.STAY, "it has been terminating for long and is not waited for")
     ended = facts.final(pod)
     owner = controller(pod)
     if owner is not None and owner.get("kind") == "DaemonSet" and not ended:
@@ -138,9 +132,7 @@ def _deleted_long_ago(pod: Obj, options: PodOptions, now: float) -> bool:
     return bool(stamp) and limit > 0 and now - facts.seconds(stamp) > limit
 
 
-def _of_daemonset(
-    pod: Obj, owner: Obj, options: PodOptions, orphan: Callable[[Obj], bool]
-) -> JudgedPod | None:
+def _of_daemonset(pod: Obj, owner: Obj, options: PodOptions, orphan: Callable[[Obj], bool]) -> JudgedPod | None:
     """None: the next filter decides."""
     if orphan(pod):
         if options.force:
@@ -161,9 +153,7 @@ def _stage(pod: Obj, kind: str, ended: bool) -> Stage:
     texts = [(controller(pod) or {}).get("name", ""), *containers]
     words = {word for text in texts for word in re.split(r"[-.]", text)}
     infrastructure = (
-        kind in _CONTROL_PLANE
-        or spec.get("priorityClassName") in _CRITICAL
-        or bool(words & _INFRASTRUCTURE)
+        kind in _CONTROL_PLANE or spec.get("priorityClassName") in _CRITICAL or bool(words & _INFRASTRUCTURE)
     )
     return Stage.LAST if infrastructure else Stage.ORDINARY
 
@@ -198,8 +188,7 @@ def attachments_left(pods: Collection[Obj]) -> list[Obj]:
     return [
         pod
         for pod in pods
-        if facts.labels(pod).get("kubevirt.io") == HOTPLUG
-        and (controller(pod) or {}).get("uid") not in alive
+        if facts.labels(pod).get("kubevirt.io") == HOTPLUG and (controller(pod) or {}).get("uid") not in alive
     ]
 
 

@@ -20,9 +20,7 @@ Obj = dict[str, Any]
 class PodReader:
     """For one slice. Only reads. `now`: seconds since the epoch."""
 
-    def __init__(
-        self, client: Client, node: str, options: PodOptions, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, client: Client, node: str, options: PodOptions, now: Callable[[], float]) -> None:
         self._client = client
         self._node = node
         self._options = options
@@ -58,9 +56,7 @@ def last_replica(found: JudgedPod, others: Collection[Obj]) -> Finding | None:
         return None
     owner = controller(found.pod) or {}
     what = f"{owner.get('kind', 'no controller')} {owner.get('name', '')}".strip()
-    return Finding(
-        Reason.LastReadyReplica, f"Pod {found.name}: no other pod of {what} is Ready elsewhere."
-    )
+    return Finding(Reason.LastReadyReplica, f"Pod {found.name}: no other pod of {what} is Ready elsewhere.")
 
 
 def terminating(found: JudgedPod) -> Finding | None:

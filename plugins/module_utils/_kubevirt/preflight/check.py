@@ -83,13 +83,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
     us = ControlNode(client.server, request.controller_uuid)
     vms = {
         facts.identity(vmi): replace(
-            vm_of(
-                vmi,
-                request.node,
-                known.default_strategy,
-                found.vms.get(facts.key(vmi)),
-                rates.of(vmi),
-            ),
+            vm_of(vmi, request.node, known.default_strategy, found.vms.get(facts.key(vmi)), rates.of(vmi)),
             control_node=us.why(vmi),
         )
         for vmi in here
@@ -100,11 +94,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         uuid = facts.identity(vmi)
         one = vm_seen(vmi, pods.get(uuid), around)
         answer = tried.found.get(uuid)
-        if (
-            answer is not None
-            and answer[0] is Reason.DisruptionBudget
-            and _is_reported(one.budgets)
-        ):
+        if answer is not None and answer[0] is Reason.DisruptionBudget and _is_reported(one.budgets):
             answer = None  # the budget's own object says it better
         seen[uuid] = replace(one, tried=answer, unsupported=differs.get(uuid, ()))
     others = other_pods(client, found.pods, request.node, request.pods, record is not None)
@@ -113,13 +103,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         platform=Platform.KUBEVIRT,
         node=request.node,
         observation=_observation(request.node, node, vms, arriving, bool(takers)),
-        own=node_seen(
-            node,
-            found.nodes,
-            found.kubevirt,
-            record_text(record),
-            _own_pod(client, request.node),
-        ),
+        own=node_seen(node, found.nodes, found.kubevirt, record_text(record), _own_pod(client, request.node)),
         vms=seen,
         cluster=cluster_seen(found, webhook or tried.webhook),
         targets=tuple(sorted(target.name for target in takers)),
@@ -154,10 +138,7 @@ def _unsupported(
         if settings:
             wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
     note_settings(MigrationPolicies(client), vmis, wanted, cluster)
-    return {
-        uuid: tuple(unsupported.sentence(row) for row in unsupported.rows(one))
-        for uuid, one in wanted.items()
-    }
+    return {uuid: tuple(unsupported.sentence(row) for row in unsupported.rows(one)) for uuid, one in wanted.items()}
 
 
 def _is_reported(budgets: tuple[Budget, ...]) -> bool:
@@ -176,9 +157,7 @@ def _only_rights(node: str, missing: list[str], unread: list[str]) -> Facts:
     )
 
 
-def _vms_here(
-    found: ClusterObjects, node: str
-) -> tuple[list[Obj], dict[str, Obj], list[Reservation]]:
+def _vms_here(found: ClusterObjects, node: str) -> tuple[list[Obj], dict[str, Obj], list[Reservation]]:
     """(VMIs of the node, UUID -> its pod there, migrations that arrive)."""
     by_uid = {vmi["metadata"]["uid"]: vmi for vmi in found.vmis}
     pods: dict[str, Obj] = {}
@@ -198,15 +177,12 @@ def _vms_here(
     here = [
         vmi
         for vmi in found.vmis
-        if not facts.final(vmi)
-        and (facts.status(vmi).get("nodeName") == node or facts.identity(vmi) in pods)
+        if not facts.final(vmi) and (facts.status(vmi).get("nodeName") == node or facts.identity(vmi) in pods)
     ]
     return here, pods, arriving
 
 
-def _observation(
-    name: str, node: Obj, vms: dict[str, VM], arriving: list[Reservation], takers: bool
-) -> Observation:
+def _observation(name: str, node: Obj, vms: dict[str, VM], arriving: list[Reservation], takers: bool) -> Observation:
     nodes = {name: Node(name, cordoned=bool((node.get("spec") or {}).get("unschedulable")))}
     if takers:
         nodes[_ANYWHERE] = Node(_ANYWHERE, capacity_mib=_HUGE)
@@ -217,11 +193,7 @@ def _tolerated(takers: list[Target], vmis: list[Obj], pods: dict[str, Obj]) -> l
     """Those whose taints one of the VMs tolerates: what is free on others helps none of them."""
     wanted = [tolerations.of(vmi, pods.get(facts.identity(vmi))) for vmi in vmis]
     different = {tolerations.key(found): found for found in wanted}.values()
-    return [
-        taker
-        for taker in takers
-        if any(not tolerations.untolerated(taker.taints, found) for found in different)
-    ]
+    return [taker for taker in takers if any(not tolerations.untolerated(taker.taints, found) for found in different)]
 
 
 def _room(takers: list[Target]) -> int | None:

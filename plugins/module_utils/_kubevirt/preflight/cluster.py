@@ -36,9 +36,7 @@ _HARVESTER = "harvesterhci.io/maintain-status"
 # The node
 
 
-def node_seen(
-    node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str
-) -> NodeSeen:
+def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str) -> NodeSeen:
     """What the Node object says of its own state and of who works on it."""
     ready = facts.condition(node, "Ready") or {}
     notes, spec = facts.annotations(node), node.get("spec") or {}
@@ -46,9 +44,7 @@ def node_seen(
     drain = (config.get("migrations") or {}).get("nodeDrainTaintKey") or "kubevirt.io/drain"
     taints = [taint["key"] for taint in spec.get("taints") or []]
     up = ready.get("status") == "True"
-    reported = f"Ready is {ready.get('status', 'not reported')}: {ready.get('message', '')}".rstrip(
-        ": "
-    )
+    reported = f"Ready is {ready.get('status', 'not reported')}: {ready.get('message', '')}".rstrip(": ")
     return NodeSeen(
         not_ready="" if up else f"{reported}.",
         silent=_silent(node, nodes) if up else "",

@@ -91,11 +91,7 @@ def missing_rights(
 ) -> tuple[list[str], list[str]]:
     """(rights that the account lacks, what could not be asked), in words."""
     unread: list[str] = []
-    wanted = [
-        right
-        for right in RIGHTS
-        if (stops or not right.stops) and (version >= right.since or version == (0, 0))
-    ]
+    wanted = [right for right in RIGHTS if (stops or not right.stops) and (version >= right.since or version == (0, 0))]
 
     def one(right: Right) -> str:
         return lacking(client, right, namespaces)

@@ -33,9 +33,7 @@ class OtherPods:
     unread: tuple[str, ...] = ()
 
 
-def other_pods(
-    client: Client, pods: Sequence[Obj], node: str, options: PodOptions, begun: bool
-) -> OtherPods:
+def other_pods(client: Client, pods: Sequence[Obj], node: str, options: PodOptions, begun: bool) -> OtherPods:
     """`pods`: of the cluster. `begun`: a maintenance of ours stands on the node, so what is
     refused keeps the VMs no more. Raises KubeError for a selector that the server refuses."""
     here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == node]

@@ -25,13 +25,7 @@ _OF_A_MIGRATION = frozenset({Reason.NoTargetForCPUVendor, Reason.CPUModelNotLive
 _DATA_VOLUMES = ("persistentVolumeClaim", "dataVolume", "hostDisk", "emptyDisk", "ephemeral")
 
 
-def vm_of(
-    vmi: Obj,
-    node: str,
-    default_strategy: str,
-    machine: Obj | None,
-    dirty_rate: float | None = None,
-) -> VM:
+def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None, dirty_rate: float | None = None) -> VM:
     """The core's VM, as the drain sees it. `machine`: its VirtualMachine, if it has one."""
     able, findings = facts.migratable(vmi)
     namespace, name = facts.key(vmi)

@@ -158,9 +158,7 @@ class Lock:
             if not self._update({**self._held, "metadata": meta}, True, retry=False):
                 self._stale = version
 
-    def take(
-        self, patience: float, read: Callable[[], T], before: tuple[str, float] = ("", 0.0)
-    ) -> T:
+    def take(self, patience: float, read: Callable[[], T], before: tuple[str, float] = ("", 0.0)) -> T:
         """What `read` gave, which nobody of ours has changed since.
 
         `before`: a version of it, and the seconds for which it was seen not to change already.
@@ -277,11 +275,7 @@ class Lock:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {
-                "name": self.name,
-                "labels": self._labels({}),
-                "annotations": self.annotate({}),
-            },
+            "metadata": {"name": self.name, "labels": self._labels({}), "annotations": self.annotate({})},
             "spec": self._spec(True),
         }
         return self._won("POST", self._path, body, True)
@@ -303,9 +297,7 @@ class Lock:
         kept = {key: text for key, text in old.items() if key != DRAINS}
         return {**kept, DRAINS: "true"} if self._drains else kept
 
-    def _won(
-        self, method: str, path: str, body: dict[str, Any], held: bool, retry: bool = True
-    ) -> bool:
+    def _won(self, method: str, path: str, body: dict[str, Any], held: bool, retry: bool = True) -> bool:
         sent = self._clock()
         try:
             self._held = self._client.request(method, path, body, retry=retry)

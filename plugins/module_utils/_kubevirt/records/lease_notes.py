@@ -34,9 +34,7 @@ def with_run(notes: Mapping[str, str], node_uid: str, run_id: str) -> dict[str, 
     return {**notes, names.RUNS: " ".join([uid, *kept, run_id])}
 
 
-def record_from_lease(
-    lease: Obj, records: Records, node_uid: str, run_id: str
-) -> NodeRecord | None:
+def record_from_lease(lease: Obj, records: Records, node_uid: str, run_id: str) -> NodeRecord | None:
     """The record of the Node before this one; None where this is the Node of all runs.
 
     Raises RecordError.
@@ -48,9 +46,7 @@ def record_from_lease(
     kept = records.load(lease)
     if kept is not None:
         return kept
-    return NodeRecord(
-        node=lease["metadata"]["name"].removeprefix(names.LEASE), run_id=runs[-1], runs=runs
-    )
+    return NodeRecord(node=lease["metadata"]["name"].removeprefix(names.LEASE), run_id=runs[-1], runs=runs)
 
 
 def message(node: str) -> str:

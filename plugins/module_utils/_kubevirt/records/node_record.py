@@ -66,9 +66,7 @@ class Records:
             self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
             self.pods = dict(json.loads(_unpack(notes.get(names.PODS, "{}"))))
         except (ValueError, TypeError) as exc:
-            raise RecordError(
-                f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}"
-            ) from exc
+            raise RecordError(f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}") from exc
         try:
             return NodeRecord.from_json(_unpack(text))
         except RecordError as exc:

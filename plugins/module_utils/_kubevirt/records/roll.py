@@ -43,11 +43,7 @@ class RollLease:
             raise RecordError(f"{exc} ({self._where}). Nothing was changed.") from exc
 
     def write(self, roll: Roll, seen: Obj | None) -> bool:
-        body = seen or {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": names.ROLL_LEASE},
-        }
+        body = seen or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": names.ROLL_LEASE}}
         notes = {**facts.annotations(body), names.ROLL: roll.to_json()}
         lives = roll.state in (State.RUNNING, State.ABORTING)
         spec = {**(body.get("spec") or {}), "holderIdentity": roll.run if lives else ""}
@@ -101,8 +97,4 @@ def boot_id(client: Client, node: str) -> str:
 def system_clock() -> Clock:
     """A clock that all processes of the machine share; and UTC for people. The module may run on
     any controller, and not all of them have CLOCK_BOOTTIME."""
-    return Clock(
-        time.monotonic,
-        lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        time.sleep,
-    )
+    return Clock(time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep)

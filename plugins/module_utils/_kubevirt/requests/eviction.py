@@ -37,19 +37,13 @@ class Answer(str, Enum):
     REFUSED = "refused"
 
 
-def evict(
-    client: Client, pod: Obj, dry: bool = False, grace: int | None = None
-) -> tuple[Answer, Finding | None]:
+def evict(client: Client, pod: Obj, dry: bool = False, grace: int | None = None) -> tuple[Answer, Finding | None]:
     """Ask once. `dry`: on the server; marks nothing. `grace`: seconds, None: the pod's own.
 
     Raises AccessDenied; every other refusal is an answer.
     """
     namespace, name = facts.key(pod)
-    body: Obj = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": name, "namespace": namespace},
-    }
+    body: Obj = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
     options: Obj = {"preconditions": {"uid": pod["metadata"]["uid"]}}
     if grace is not None:
         options["gracePeriodSeconds"] = grace
@@ -108,9 +102,7 @@ def explain_budget(client: Client, pod: Obj, finding: Finding) -> Finding:
         return finding
     for budget in budgets:
         state = facts.condition(budget, "DisruptionAllowed") or {}
-        if state.get("reason") == "SyncFailed" and (
-            f" {budget['metadata']['name']} " in finding.message
-        ):
+        if state.get("reason") == "SyncFailed" and (f" {budget['metadata']['name']} " in finding.message):
             text = f"{finding.message} {state.get('message', '')}".strip()
             return Finding(Reason.DisruptionBudgetNotComputed, text)
     return finding

@@ -35,11 +35,7 @@ def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -
 
 
 def create(
-    client: Client,
-    vmi: Obj,
-    note: Mapping[str, Any],
-    selector: Mapping[str, str] | None = None,
-    dry: bool = False,
+    client: Client, vmi: Obj, note: Mapping[str, Any], selector: Mapping[str, str] | None = None, dry: bool = False
 ) -> Obj:
     """A migration object of our own. Raises KubeError; `in_flight` tells the one kind.
 
@@ -53,10 +49,7 @@ def create(
     body = {
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachineInstanceMigration",
-        "metadata": {
-            "generateName": _PREFIX,
-            "annotations": {names.REQUEST: json.dumps(dict(note), sort_keys=True)},
-        },
+        "metadata": {"generateName": _PREFIX, "annotations": {names.REQUEST: json.dumps(dict(note), sort_keys=True)}},
         "spec": spec,
     }
     query = {"fieldValidation": "Strict"}

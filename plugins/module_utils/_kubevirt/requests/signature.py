@@ -34,9 +34,7 @@ class Signature:
         self._watches = watches
         self._wall = wall
 
-    def request(
-        self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True
-    ) -> Obj:
+    def request(self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True) -> Obj:
         """As it stands in an annotation. `marks`: the VMI is to be marked for it."""
         found: Obj = {
             "run": record.run_id,
@@ -67,10 +65,7 @@ class Signature:
             asked[requesters.SOURCE_BEFORE] = before
         note = json.dumps(asked, sort_keys=True)
         patch = {
-            "metadata": {
-                "annotations": {names.REQUEST: note},
-                "labels": {names.FROM_NODE: names.label(record.node)},
-            }
+            "metadata": {"annotations": {names.REQUEST: note}, "labels": {names.FROM_NODE: names.label(record.node)}}
         }
         new = self._client.request("PATCH", _path(vmi), patch, content_type=MERGE, retry=False)
         self._watches.vmis.put(new)
@@ -140,9 +135,7 @@ class Signature:
         if names.FROM_NODE in facts.labels(vmi):
             patch.append({"op": "remove", "path": label})
         try:
-            new = self._client.request(
-                "PATCH", _path(vmi), patch, content_type=JSON_PATCH, retry=False
-            )
+            new = self._client.request("PATCH", _path(vmi), patch, content_type=JSON_PATCH, retry=False)
             self._watches.vmis.put(new)
         except AccessDenied:
             raise

@@ -42,9 +42,7 @@ _PERHAPS_DONE = frozenset({Reason.APIError, Reason.WebhookUnavailable})
 class Actor:
     """Acts on one node and its VMs. `wall`: time for people, ISO 8601 UTC."""
 
-    def __init__(
-        self, client: Client, observer: Observer, records: Records, wall: Callable[[], str]
-    ) -> None:
+    def __init__(self, client: Client, observer: Observer, records: Records, wall: Callable[[], str]) -> None:
         self._client = client
         self._observer = observer
         self._records = records
@@ -105,10 +103,7 @@ class Actor:
         mine[facts.AGAIN] = facts.cordoned_again(node) + (names.CORDON in facts.annotations(node))
         version = node["metadata"]["resourceVersion"]
         patch = {
-            "metadata": {
-                "resourceVersion": version,
-                "annotations": {names.CORDON: json.dumps(mine, sort_keys=True)},
-            },
+            "metadata": {"resourceVersion": version, "annotations": {names.CORDON: json.dumps(mine, sort_keys=True)}},
             "spec": {"unschedulable": True},
         }
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
@@ -119,10 +114,7 @@ class Actor:
             self._observer.watches.nodes.put(node)
             return None  # it is not ours (any more): left as it is
         patch = {
-            "metadata": {
-                "resourceVersion": node["metadata"]["resourceVersion"],
-                "annotations": {names.CORDON: None},
-            },
+            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {names.CORDON: None}},
             "spec": {"unschedulable": None},
         }
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))

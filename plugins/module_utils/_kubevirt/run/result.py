@@ -24,9 +24,7 @@ _STAYS_OFF = {
 }
 
 
-def vm_rows(
-    rows: Sequence[Mapping[str, Any]], known: Mapping[str, Instance]
-) -> list[dict[str, Any]]:
+def vm_rows(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Instance]) -> list[dict[str, Any]]:
     """The rows of all VMs that the run ever saw, with what only KubeVirt has."""
     found = []
     for row in rows:
@@ -41,19 +39,12 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     gone = [
         entry
         for entry in record.vms.values()
-        if entry.ending == Ending.GONE.value
-        or (entry.ending and entry.reason == Reason.RestartedByOthers.value)
+        if entry.ending == Ending.GONE.value or (entry.ending and entry.reason == Reason.RestartedByOthers.value)
     ]
-    found = [
-        f"{entry.name}: {reported.text(Platform.KUBEVIRT)}"
-        for entry in gone
-        if (reported := entry.finding)
-    ]
+    found = [f"{entry.name}: {reported.text(Platform.KUBEVIRT)}" for entry in gone if (reported := entry.finding)]
     off = [entry for entry in record.vms.values() if entry.ending == Ending.STOPPED.value]
     found += [
-        f"{entry.name} {_STAYS_OFF[entry.reason]}: {entry.message}"
-        for entry in off
-        if entry.reason in _STAYS_OFF
+        f"{entry.name} {_STAYS_OFF[entry.reason]}: {entry.message}" for entry in off if entry.reason in _STAYS_OFF
     ]
     again = facts.cordoned_again(dict(node)) if node else 0
     if again:

@@ -133,10 +133,7 @@ def _release_kept(client: Client, request: Request) -> None:
 def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     """The slice while nobody else of ours works on the node."""
     client, lock = platform.client, _lock(platform.client, request)
-    platform.lock, lock.annotate = (
-        lock,
-        lambda notes: platform.lease_annotations(notes, request.run_id),
-    )
+    platform.lock, lock.annotate = (lock, lambda notes: platform.lease_annotations(notes, request.run_id))
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
     if (
@@ -178,11 +175,7 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
 
 
 def _slice(
-    platform: KubeVirtPlatform,
-    request: Request,
-    old: NodeRecord | None,
-    saved: tuple[str, float],
-    lock: Lock,
+    platform: KubeVirtPlatform, request: Request, old: NodeRecord | None, saved: tuple[str, float], lock: Lock
 ) -> dict[str, Any]:
     """`saved`: the record as it was last written, and when."""
     if old is None and request.intent is Intent.ACTIVE:
@@ -214,11 +207,7 @@ def _slice(
 
 
 def _work(
-    platform: KubeVirtPlatform,
-    request: Request,
-    record: NodeRecord,
-    pods: PodDrain,
-    saved: tuple[str, float],
+    platform: KubeVirtPlatform, request: Request, record: NodeRecord, pods: PodDrain, saved: tuple[str, float]
 ) -> tuple[Slice, PodsResult, bool, tuple[str, float]]:
     """The VMs first, then the other pods; and after the last act all is read again.
 

@@ -103,8 +103,7 @@ def sentence(row: Mapping[str, str], who: str = "") -> str:
     """One difference. `who`: the rule."""
     by = f" ({who})" if who else ""
     return (
-        f"{row['setting']} is wanted as {row['wanted']}{by}; KubeVirt's own applies: "
-        f"{row['applies']}. {row['remedy']}"
+        f"{row['setting']} is wanted as {row['wanted']}{by}; KubeVirt's own applies: {row['applies']}. {row['remedy']}"
     )
 
 

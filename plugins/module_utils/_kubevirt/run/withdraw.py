@@ -32,9 +32,7 @@ _STUCK = 0.9
 class Withdrawal:
     """For one slice."""
 
-    def __init__(
-        self, client: Client, observer: Observer, records: Records, signature: Signature
-    ) -> None:
+    def __init__(self, client: Client, observer: Observer, records: Records, signature: Signature) -> None:
         self._client = client
         self._observer = observer
         self._records = records

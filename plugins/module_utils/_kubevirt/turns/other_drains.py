@@ -30,13 +30,7 @@ class OtherDrains:
     from slice to slice; `seen`, of which versions were first seen when, is handed on with it.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        lock: Lock,
-        changed: Callable[[], None],
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, client: Client, lock: Lock, changed: Callable[[], None], now: Callable[[], float]) -> None:
         self._client = client
         self._lock = lock
         self._changed = changed
@@ -74,9 +68,7 @@ class OtherDrains:
             self._leases = Cache(self._client, path, self._watch_changed, labels=DRAINS)
             self._leases.start()
         found = self._leases.items()
-        return {
-            lease["metadata"]["name"]: _vms_left(lease) for lease in found if self._counts(lease)
-        }
+        return {lease["metadata"]["name"]: _vms_left(lease) for lease in found if self._counts(lease)}
 
     def _counts(self, lease: dict[str, Any]) -> bool:
         meta, spec = lease["metadata"], lease.get("spec") or {}

@@ -74,17 +74,13 @@ class Turns:
     """For one slice. `free`: when the cluster was last seen to have free slots though VMs of this
     node wait for one, see WaitReader.free."""
 
-    def __init__(
-        self, other_drains: OtherDrains, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, other_drains: OtherDrains, clock: Callable[[], float] = time.monotonic) -> None:
         self.other_drains = other_drains
         self._clock = clock
         self._free: tuple[bool, float] | None = None  # places are free: is one queued, since when
         self._seen = 0.0
 
-    def may_begin(
-        self, wanted: int, own: MigrationProgress, cluster: Cluster, free: float | None
-    ) -> int:
+    def may_begin(self, wanted: int, own: MigrationProgress, cluster: Cluster, free: float | None) -> int:
         """See the function. What waits for something else than a slot holds up nobody."""
         places = cluster.outbound - own.slots
         if not own.queued and not own.slots and not self.other_drains.has_readers:
@@ -95,9 +91,7 @@ class Turns:
         if own.queued and lasts and free and free > max(self._seen, begun + _STUCK):
             self._seen = free
             return places
-        found = may_begin(
-            wanted, own, cluster, self.other_drains.vms_left, not own.queued and lasts >= _IDLE
-        )
+        found = may_begin(wanted, own, cluster, self.other_drains.vms_left, not own.queued and lasts >= _IDLE)
         if found:
             self._free = None
         return found

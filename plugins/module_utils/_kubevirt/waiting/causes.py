@@ -163,9 +163,7 @@ def queued(known: Known) -> bool:
     if current is None or facts.phase(current) not in ("", "Pending"):
         return False
     reported = ("RejectedByResourceQuota", "BlockedByBackup", "BlockedByUtilityVolumes")
-    return known.target is None and not any(
-        facts.is_true(current, f"migration{t}") for t in reported
-    )
+    return known.target is None and not any(facts.is_true(current, f"migration{t}") for t in reported)
 
 
 def for_slot(known: Known) -> bool:
@@ -261,9 +259,7 @@ def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
     if models and "affinity/selector" in text:
         reported = f"CPU model {', '.join(models)}: {text}"
-    return Finding(
-        Reason.HostModelNotElsewhere if reported else Reason.TargetUnschedulable, reported or text
-    )
+    return Finding(Reason.HostModelNotElsewhere if reported else Reason.TargetUnschedulable, reported or text)
 
 
 def _container(pod: Obj) -> str:
@@ -292,9 +288,7 @@ def _slot(known: Known, current: Obj) -> Found:
 
 def _refused(known: Known, current: Obj) -> str:
     """Why KubeVirt could not create the target pod, in the server's words."""
-    return known.event_message(
-        "FailedCreate", since=current["metadata"].get("creationTimestamp", "")
-    )
+    return known.event_message("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
 
 
 def _slots(known: Known) -> str:
@@ -337,11 +331,7 @@ def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
     of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
     lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
     text = _refused(known, current) or (f"Namespace {namespace}: {lines}." if lines else "")
-    return (
-        STORAGE,
-        Finding(Reason.QuotaExceeded, text),
-        f"ResourceQuota {of} of namespace {namespace}",
-    )
+    return (STORAGE, Finding(Reason.QuotaExceeded, text), f"ResourceQuota {of} of namespace {namespace}")
 
 
 def _quota_lines(quota: Obj) -> list[str]:

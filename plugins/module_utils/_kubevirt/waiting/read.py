@@ -104,11 +104,7 @@ class WaitReader:
         return found or (requesters.by_others(vmi, current, asked, ours) if current else None)
 
     def waits_for(
-        self,
-        vmi: Obj,
-        migrations: Sequence[Obj],
-        cluster: Cluster | None,
-        leaving: Sequence[Obj] | None = None,
+        self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None = None
     ) -> Finding | None:
         """What the last one of `migrations` that has not ended waits for. They are the VM's.
 
@@ -137,19 +133,11 @@ class WaitReader:
         reported = entry is not None and entry.reason in _NOT_BEGUN
         if not reported and self._mono() - since < _GAP:
             return None
-        why = [
-            str(event.get("message", ""))
-            for event in self._events_of(vmi)
-            if event.get("reason") == "FailedCreate"
-        ]
+        why = [str(event.get("message", "")) for event in self._events_of(vmi) if event.get("reason") == "FailedCreate"]
         return causes.not_begun(vmi, why[-1] if why else "", self._all_pods(vmi))
 
     def _known(
-        self,
-        vmi: Obj,
-        migrations: Sequence[Obj],
-        cluster: Cluster | None,
-        leaving: Sequence[Obj] | None,
+        self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None
     ) -> Known:
         """What costs nothing."""
         now = self._wall()
@@ -248,9 +236,7 @@ class WaitReader:
             path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
             items, _version = self._client.list(path)
             now = self._wall()
-            found = (
-                slots.with_sources(items, self._vmi, now) if sources else slots.holders(items, now)
-            )
+            found = slots.with_sources(items, self._vmi, now) if sources else slots.holders(items, now)
         except KubeError:
             found = None
         self._cluster = (self._mono(), found)

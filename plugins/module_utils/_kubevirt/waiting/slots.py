@@ -61,9 +61,7 @@ def source_of(vmi: Obj | None, migration: Obj) -> str:
     return str(state.get("sourceNode") or facts.status(vmi).get("nodeName") or "")
 
 
-def with_sources(
-    migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float
-) -> list[Holder]:
+def with_sources(migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float) -> list[Holder]:
     """As `holders`, with their nodes. `find`: a VMI by namespace and name."""
     found = []
     for migration in (m for m in migrations if holds_slot(m)):

@@ -142,9 +142,7 @@ def _options(text: str, image: str, kind: str) -> SourceSpec:
     paths = [value for key, value in flat.items() if key.endswith(("server.path", ".socket"))]
     if not hosts and not paths:
         return SourceSpec(type="unknown", source=f"json:{text}")
-    return SourceSpec(
-        type="network", source=f"json:{text}", hosts=tuple(hosts), sockets=tuple(paths)
-    )
+    return SourceSpec(type="network", source=f"json:{text}", hosts=tuple(hosts), sockets=tuple(paths))
 
 
 def _flat(value: Any, key: str = "") -> Any:

@@ -37,9 +37,7 @@ class MediumMissing(Finding):
     dev: str = ""
 
 
-def stuck_disks(
-    spec: DomainSpec, views: Mapping[str, DiskView], block_migration: bool = True
-) -> Iterator[Finding]:
+def stuck_disks(spec: DomainSpec, views: Mapping[str, DiskView], block_migration: bool = True) -> Iterator[Finding]:
     """The disks that keep the domain where it is, whatever the target."""
     for disk in spec.disks:
         text = _stuck(disk, views.get(disk.dev, DiskView()), block_migration)
@@ -54,9 +52,7 @@ def disks_to_copy(spec: DomainSpec, shared: Mapping[str, bool | None]) -> tuple[
     Media and read-only disks are not copied either (as in qemuMigrationAnyCopyDisk).
     """
     return tuple(
-        disk.dev
-        for disk in spec.disks
-        if shared.get(disk.dev) is False and _copyable(disk) == "" and not disk.fixed
+        disk.dev for disk in spec.disks if shared.get(disk.dev) is False and _copyable(disk) == "" and not disk.fixed
     )
 
 

@@ -37,9 +37,7 @@ def cold_findings(
     for disk in spec.disks:
         text = _left(disk, views.get(disk.dev, DiskView()))
         if text:
-            found.append(
-                Finding(Reason.DisksNotLiveMigratable, f"Disk {disk.dev} ({disk.source}) {text}.")
-            )
+            found.append(Finding(Reason.DisksNotLiveMigratable, f"Disk {disk.dev} ({disk.source}) {text}."))
     found += unknown_to_libvirt(spec)
     found += _history(runtime)
     found += _firmware(spec, shared)
@@ -63,8 +61,7 @@ def _left(disk: DiskSpec, view: DiskView) -> str:
         return "" if disk.startup_policy != "requisite" else "is a local medium that it must have"
     if view.source_shared is None:
         return view.doubt or (
-            "may be shared or local: if every host reaches the same data there, name the path in"
-            " shared_paths"
+            "may be shared or local: if every host reaches the same data there, name the path in shared_paths"
         )
     return "is local, and nothing is copied while the VM is off"
 
@@ -82,9 +79,7 @@ def _history(runtime: Runtime) -> Iterator[Finding]:
 
 def _firmware(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
     if spec.nvram.startswith("/") and not shared(spec.nvram):
-        yield Finding(
-            Reason.DisksNotLiveMigratable, f"Its NVRAM {spec.nvram} is not on shared storage."
-        )
+        yield Finding(Reason.DisksNotLiveMigratable, f"Its NVRAM {spec.nvram} is not on shared storage.")
 
 
 def tpm_state(spec: DomainSpec) -> tuple[str, ...]:

@@ -69,17 +69,13 @@ def source_findings(
     if runtime.snapshots:
         found.append(Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}."))
     if runtime.checkpoints:
-        found.append(
-            Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}.")
-        )
+        found.append(Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}."))
     if runtime.block_jobs:
         text = f"A block job runs on {', '.join(runtime.block_jobs)}."
         found.append(Finding(Reason.BlockJobRunning, text))
     found += _tpm_findings(spec, runtime, source)
     if runtime.blockers:
-        found.append(
-            Finding(Reason.MigrationBlockedByQEMU, f"QEMU says: {'; '.join(runtime.blockers)}.")
-        )
+        found.append(Finding(Reason.MigrationBlockedByQEMU, f"QEMU says: {'; '.join(runtime.blockers)}."))
     return tuple(found)
 
 
@@ -170,9 +166,7 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
         reason = _SECURITY.get(spec.launch_security, Reason.LaunchSecurityNotLiveMigratable)
         yield Finding(reason, f"Its launch security is {spec.launch_security}.")
     if spec.hyperv_passthrough:
-        yield Finding(
-            Reason.HypervPassthroughNotLiveMigratable, "features/hyperv has mode='passthrough'."
-        )
+        yield Finding(Reason.HypervPassthroughNotLiveMigratable, "features/hyperv has mode='passthrough'.")
     for disk in spec.disks:
         if disk.reservations:
             text = f"Disk {disk.dev} ({disk.source}) uses SCSI persistent reservations."
@@ -182,10 +176,7 @@ def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
         yield Finding(Reason.CPUModelNotLiveMigratable, text)
     whole = spec.cpu_mode in ("host-passthrough", "maximum")
     if whole and not spec.cpu_migratable and not spec.tsc_frequency:
-        text = (
-            f"CPU mode {spec.cpu_mode} has migratable='off': it exposes features that QEMU cannot"
-            " migrate."
-        )
+        text = f"CPU mode {spec.cpu_mode} has migratable='off': it exposes features that QEMU cannot migrate."
         yield Finding(Reason.CPUModelNotLiveMigratable, text)
     yield from _memory_findings(spec)
 

@@ -83,13 +83,7 @@ LOCAL = LocalFiles()
 
 
 def same_file(
-    conn: Any,
-    target: HostFacts,
-    path: str,
-    known: MutableMapping[str, Shown],
-    *,
-    acts: bool,
-    local: LocalFiles = LOCAL,
+    conn: Any, target: HostFacts, path: str, known: MutableMapping[str, Shown], *, acts: bool, local: LocalFiles = LOCAL
 ) -> Shown:
     """Has the target (`conn`) the file `path` of this host there? `known`: answers of this target,
     by directory. `acts` False: nothing is made to find out.

@@ -27,9 +27,7 @@ NETWORK_POOLS = frozenset(("netfs", "iscsi", "iscsi-direct", "rbd", "gluster", "
 FILE_POOLS = frozenset(("dir", "fs", "netfs"))
 
 # Device names made of a world-wide identity; any other name may be another disk elsewhere.
-_WORLD_WIDE = re.compile(
-    r"^/dev/(disk/by-id/(?!dm-name-|md-name-)|disk/by-path/ip-|mapper/3[0-9a-f]{16,32}$)"
-)
+_WORLD_WIDE = re.compile(r"^/dev/(disk/by-id/(?!dm-name-|md-name-)|disk/by-path/ip-|mapper/3[0-9a-f]{16,32}$)")
 # Names that may belong to a device-mapper device (multipath), which node devices do not list.
 _MAPPED = re.compile(r"^/dev/(mapper/|dm-|disk/by-id/(dm-|scsi-|wwn-))")
 # virErrorNumber: no pool, no volume of that name or path; no storage driver.
@@ -197,10 +195,7 @@ def _doubt(layers: Sequence[SourceSpec], shared: Sequence[bool | None]) -> str:
     if wrong == 0:
         return f"stands on {layers[1].source}, and of the two not both are shared, nor both local"
     kind = "is on this host alone" if shared[wrong] is False else "may be on this host alone"
-    return (
-        f"stands on {layers[wrong].source}, which {kind}: on another host the VM would read other"
-        " data there"
-    )
+    return f"stands on {layers[wrong].source}, which {kind}: on another host the VM would read other data there"
 
 
 def path_shared(path: str, declared: Sequence[str]) -> bool | None:
@@ -212,12 +207,7 @@ def _declared(path: str, declared: Sequence[str]) -> bool:
     return any(path == d or path.startswith(d.rstrip("/") + "/") for d in declared)
 
 
-def _path_shared(
-    path: str,
-    kind: str,
-    declared: Sequence[str],
-    shared_fs: Callable[[str], bool | None],
-) -> bool | None:
+def _path_shared(path: str, kind: str, declared: Sequence[str], shared_fs: Callable[[str], bool | None]) -> bool | None:
     if _declared(path, declared):
         return True
     if kind == "block" or path.startswith("/dev/"):
@@ -234,9 +224,7 @@ def _capacity(domain: Any, dev: str) -> int:
         return 0
 
 
-def target_views(
-    views: Mapping[str, DiskView], spec: DomainSpec, target: HostFacts, conn: Any
-) -> dict[str, DiskView]:
+def target_views(views: Mapping[str, DiskView], spec: DomainSpec, target: HostFacts, conn: Any) -> dict[str, DiskView]:
     """The same with on_target filled in. One or two calls for each layer with a path."""
     seen = {}
     for disk in spec.disks:
@@ -250,9 +238,7 @@ def target_views(
             seen[disk.dev] = replace(view, on_target=there[0], lacks=_lacks(disk.sent, sent))
         else:
             reported = there[1:] if disk.type == "network" else there
-            on_target = (
-                False if False in reported else (None if None in reported or not reported else True)
-            )
+            on_target = False if False in reported else (None if None in reported or not reported else True)
             view = replace(view, on_target=on_target, lacks=_lacks(disk.backing, there[1:]))
             if on_target and view.source_shared is False:
                 view = _local_medium(conn, disk, view, target)

@@ -27,9 +27,7 @@ _ERR_INVALID_ARG, _ERR_NO_NODE_DEVICE = 8, 53
 _NO_EMULATOR = frozenset({_ERR_INVALID_ARG, ERR_SYSTEM, ERR_INTERNAL, ERR_CONFIG_UNSUPPORTED})
 
 
-def missing_devices(
-    conn: Any, spec: DomainSpec, target: HostFacts, taken: Mapping[int, str]
-) -> tuple[Finding, ...]:
+def missing_devices(conn: Any, spec: DomainSpec, target: HostFacts, taken: Mapping[int, str]) -> tuple[Finding, ...]:
     """Why the target (`conn`) cannot give the VM what it has here. `taken`: ports on which the
     graphics of other domains listen there, and whose they are.
 
@@ -47,18 +45,14 @@ def _emulator(conn: Any, spec: DomainSpec, target: HostFacts) -> Iterator[Findin
     if not spec.emulator or target.emulators is None or spec.emulator in target.emulators:
         return
     # Not one of those that libvirt lists, so it may be one of the administrator's own.
-    error = _error(
-        lambda: conn.getDomainCapabilities(spec.emulator, spec.arch or None, None, spec.type)
-    )
+    error = _error(lambda: conn.getDomainCapabilities(spec.emulator, spec.arch or None, None, spec.type))
     if error is not None and error.get_error_code() in _NO_EMULATOR:
         why = " ".join(str(error).split())
         text = f"Its emulator {spec.emulator} cannot be run on {target.name}: {why}."
         yield Finding(Reason.EmulatorMissing, text)
 
 
-def _graphics(
-    conn: Any, graphics: GraphicsSpec, target: HostFacts, taken: Mapping[int, str]
-) -> Iterator[Finding]:
+def _graphics(conn: Any, graphics: GraphicsSpec, target: HostFacts, taken: Mapping[int, str]) -> Iterator[Finding]:
     name = graphics.type.upper()
     for port in graphics.ports:
         if port in taken:
@@ -74,10 +68,7 @@ def _graphics(
         for address in own:
             if address not in there:
                 text = f"Its {name} listens on {address}, an address of its host."
-                yield Finding(
-                    Reason.GraphicsNotLiveMigratable,
-                    f"{text} {target.name} is not known to have it.",
-                )
+                yield Finding(Reason.GraphicsNotLiveMigratable, f"{text} {target.name} is not known to have it.")
 
 
 def _of_one_host(text: str) -> bool:

@@ -29,9 +29,7 @@ def graphics_of(devices: ET.Element) -> Iterator[GraphicsSpec]:
                 for listen in listens
                 if listen.get("type") == "address" and listen.get("address")
             ),
-            networks=tuple(
-                listen.get("network", "") for listen in listens if listen.get("type") == "network"
-            ),
+            networks=tuple(listen.get("network", "") for listen in listens if listen.get("type") == "network"),
             ports=tuple(port for port in map(_port, asked) if port),
         )
 

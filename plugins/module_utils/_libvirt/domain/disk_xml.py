@@ -44,8 +44,7 @@ def parse_disk(element: ET.Element) -> DiskSpec:
         pool="" if source is None else source.get("pool", ""),
         volume="" if source is None else source.get("volume", ""),
         reservations=element.find("source/reservations") is not None,
-        encrypted=element.find("encryption") is not None
-        or element.find("source/encryption") is not None,
+        encrypted=element.find("encryption") is not None or element.find("source/encryption") is not None,
         startup_policy="" if source is None else source.get("startupPolicy", ""),
     )
 

@@ -32,12 +32,7 @@ from .untrusted import parse_xml
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 PREFIX = "virtops"
 _MARKS = ("evictionRequested", "evacuationNodeName")
-_NEEDS = {
-    "nodeSelector": "selector",
-    "affinity": "affinity",
-    "tolerations": "tolerations",
-    "near": "near",
-}
+_NEEDS = {"nodeSelector": "selector", "affinity": "affinity", "tolerations": "tolerations", "near": "near"}
 
 
 def _tag(name: str) -> str:

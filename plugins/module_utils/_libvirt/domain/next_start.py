@@ -14,16 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from .spec import (
-    DiskSpec,
-    DomainSpec,
-    FilesystemSpec,
-    HostDeviceSpec,
-    HostFile,
-    InterfaceSpec,
-    MemoryModule,
-    TpmSpec,
-)
+from .spec import DiskSpec, DomainSpec, FilesystemSpec, HostDeviceSpec, HostFile, InterfaceSpec, MemoryModule, TpmSpec
 
 Part = TypeVar("Part")
 _OVERLAY = re.compile(r"\.TRANSIENT(-.*)?$")
@@ -77,9 +68,7 @@ def _words(new: DomainSpec) -> Iterator[str]:
         yield f"NVRAM {new.nvram}"
 
 
-def _new(
-    live: Iterable[Part], pending: Iterable[Part], key: Callable[[Part], Hashable]
-) -> tuple[Part, ...]:
+def _new(live: Iterable[Part], pending: Iterable[Part], key: Callable[[Part], Hashable]) -> tuple[Part, ...]:
     known = {key(part) for part in live}
     return tuple(part for part in pending if key(part) not in known)
 

@@ -123,9 +123,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         cpu_migratable=cpu is None or cpu.get("migratable") != "off",
         invariant_tsc=features.get("invtsc", "disable") in ("require", "force"),
         tsc_frequency=max((_int(t.get("frequency", "0")) for t in timers), default=0),
-        hyperv_passthrough=any(
-            e.get("mode") == "passthrough" for e in root.findall("features/hyperv")
-        ),
+        hyperv_passthrough=any(e.get("mode") == "passthrough" for e in root.findall("features/hyperv")),
         launch_security="" if security is None else security.get("type", "unknown"),
         boot=tuple(_boot(root, devices)),
         on_poweroff=(root.findtext("on_poweroff") or "").strip(),
@@ -139,9 +137,7 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
             _int(e.get("id", str(place))): _size(e.get("memory", "0"), e.get("unit", "KiB"))
             for place, e in enumerate(root.findall("cpu/numa/cell"))
         },
-        shared_memory=tuple(
-            (e.get("name", ""), e.get("role", "")) for e in devices.findall("shmem")
-        ),
+        shared_memory=tuple((e.get("name", ""), e.get("role", "")) for e in devices.findall("shmem")),
         huge_pages=tuple(_huge_pages(root)),
         pinnings=tuple(_pinnings(root)),
         secrets=tuple(_secrets(devices)),

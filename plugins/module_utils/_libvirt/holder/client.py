@@ -131,9 +131,7 @@ class HolderClient:
             return self._held
         self._held = frozenset(str(job["uuid"]) for job in jobs)
         self.held_for = {
-            str(job["uuid"]): (str(job["run_id"]), int(job["attempt"]))
-            for job in jobs
-            if not job["watch"]
+            str(job["uuid"]): (str(job["run_id"]), int(job["attempt"])) for job in jobs if not job["watch"]
         }
         self._events.clear()  # what happened before this answer is in it
         return self._held
@@ -258,9 +256,7 @@ def _silence() -> str:
     return f"the holder did not answer within {ANSWER_FOR:.0f} s"
 
 
-def ensure_holder(
-    uri: str = "qemu:///system", run_dir: str = daemon.RUN_DIR, log: str = daemon.LOG
-) -> HolderClient:
+def ensure_holder(uri: str = "qemu:///system", run_dir: str = daemon.RUN_DIR, log: str = daemon.LOG) -> HolderClient:
     """Connect to the holder, and start one where none runs. Safe against others who do the same.
 
     Raises HolderError with what the new process said.
@@ -282,11 +278,7 @@ def ensure_holder(
 def _start(uri: str, run_dir: str, log: str, until: float) -> str:
     """Start a detached holder. Its first word, or the end of what it said instead."""
     code = _BOOT.format(
-        path=[entry or os.getcwd() for entry in sys.path],
-        package=__package__,
-        uri=uri,
-        run_dir=run_dir,
-        log=log,
+        path=[entry or os.getcwd() for entry in sys.path], package=__package__, uri=uri, run_dir=run_dir, log=log
     )
     # run_command waits for the end of what it starts; the holder has to outlive the module.
     process = subprocess.Popen(  # pylint: disable=ansible-bad-function

@@ -23,9 +23,7 @@ from .links import Links
 class Heartbeat:
     """`has_work`: are there migrations that wait for their turn, or run?"""
 
-    def __init__(
-        self, links: Links, has_work: Callable[[], bool], log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, links: Links, has_work: Callable[[], bool], log: Callable[[str], None]) -> None:
         self._links = links
         self._has_work = has_work
         self._log = log

@@ -66,13 +66,7 @@ class Job:
         self._verdict: DeadlineVerdict | None = None
         self._user_abort = False
         self._prepared = False
-        self.probe = Probe(
-            links.local(),
-            order.uuid,
-            lambda: changed(self),
-            pace,
-            order.settings.max_downtime_ms,
-        )
+        self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace, order.settings.max_downtime_ms)
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 
@@ -116,9 +110,7 @@ class Job:
         if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
             return
         sample = probe.sample
-        verdict = self.deadlines.step(
-            now, self.open, sample.iteration, sample.remaining, probe.mode
-        )
+        verdict = self.deadlines.step(now, self.open, sample.iteration, sample.remaining, probe.mode)
         if verdict.action is not DeadlineAction.NONE:
             self._verdict = verdict
             probe.apply_deadline(verdict.action)
@@ -164,9 +156,7 @@ class Job:
     def _move(self) -> AttemptEnd:
         self._admitted.wait()
         if not self._start():
-            return ended(
-                self.order, Reason.AbortRequested, "withdrawn before it started", self.order.node
-            )
+            return ended(self.order, Reason.AbortRequested, "withdrawn before it started", self.order.node)
         self.began = time.monotonic()
         error, reason = "", Reason.MigrationFailed
         try:
@@ -198,9 +188,7 @@ class Job:
         first = self.bandwidth_mib
         self.probe.start(first)
         devices = [disk.device for disk in disks]
-        dom.migrateToURI3(
-            self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order)
-        )
+        dom.migrateToURI3(self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order))
 
     def _ask_for_claim(self) -> None:
         """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).

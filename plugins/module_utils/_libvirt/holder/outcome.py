@@ -92,9 +92,7 @@ def _read_target(links: Links, order: MoveOrder) -> tuple[Side, str]:
         return Side(State.UNKNOWN), str(exc)
 
 
-def _conclude(
-    links: Links, order: MoveOrder, place: Place, source: Side, trouble: str
-) -> FinalPlace:
+def _conclude(links: Links, order: MoveOrder, place: Place, source: Side, trouble: str) -> FinalPlace:
     if place is Place.TARGET:
         return FinalPlace(True, order.target, stats=_arrive(links, order))
     if place is Place.SOURCE:

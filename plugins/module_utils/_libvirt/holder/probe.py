@@ -84,12 +84,7 @@ class Probe:
     """
 
     def __init__(
-        self,
-        local: Local,
-        uuid: str,
-        changed: Callable[[], None],
-        pace: Pace | None = None,
-        max_downtime_ms: int = 0,
+        self, local: Local, uuid: str, changed: Callable[[], None], pace: Pace | None = None, max_downtime_ms: int = 0
     ) -> None:
         self._pace = pace or Pace()
         self._max_downtime_ms = max_downtime_ms

@@ -24,12 +24,7 @@ AT_ONCE = 2  # they share one disk
 class Saves:
     """`publish(event)`: called from any thread with what subscribers shall hear."""
 
-    def __init__(
-        self,
-        links: Links,
-        publish: Callable[[dict[str, Any]], None],
-        log: Callable[[str], None],
-    ) -> None:
+    def __init__(self, links: Links, publish: Callable[[dict[str, Any]], None], log: Callable[[str], None]) -> None:
         self._links = links
         self._publish = publish
         self._log = log

@@ -51,12 +51,7 @@ class Request:
 class Stops:
     """`publish(event)`: called from any thread with what subscribers shall hear."""
 
-    def __init__(
-        self,
-        links: Links,
-        publish: Callable[[dict[str, Any]], None],
-        log: Callable[[str], None],
-    ) -> None:
+    def __init__(self, links: Links, publish: Callable[[dict[str, Any]], None], log: Callable[[str], None]) -> None:
         self._links = links
         self._publish = publish
         self._log = log
@@ -82,9 +77,7 @@ class Stops:
             request = self._requests[uuid] = Request()
         by_agent = before is None or not before.agent_failed
         # Not a daemon of the process: what was accepted is also begun.
-        threading.Thread(
-            target=self._ask, args=(uuid, name, request, by_agent), name=f"stop-{uuid}"
-        ).start()
+        threading.Thread(target=self._ask, args=(uuid, name, request, by_agent), name=f"stop-{uuid}").start()
         return {"result": "accepted"}
 
     def status(self) -> dict[str, dict[str, Any]]:
@@ -92,8 +85,7 @@ class Stops:
         now = time.monotonic()
         with self._lock:
             return {
-                uuid: {"sent": request.has_it(now), "error": request.error}
-                for uuid, request in self._requests.items()
+                uuid: {"sent": request.has_it(now), "error": request.error} for uuid, request in self._requests.items()
             }
 
     def _ask(self, uuid: str, name: str, request: Request, by_agent: bool) -> None:
@@ -123,9 +115,7 @@ class Stops:
                 finally:
                     self._agents.release()
                 if answered:
-                    self._publish(
-                        {"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}}
-                    )
+                    self._publish({"event": "over", "job": {"uuid": uuid, "name": name}, "outcome": {}})
                     return
             with self._calls:
                 dom.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)

@@ -35,12 +35,7 @@ RETRIES = 20  # to replace one of another run
 class Supervisor:
     """`publish(event)`: called from any thread with what subscribers shall hear."""
 
-    def __init__(
-        self,
-        links: Links,
-        publish: Callable[[dict[str, Any]], None],
-        log: Callable[[str], None],
-    ) -> None:
+    def __init__(self, links: Links, publish: Callable[[dict[str, Any]], None], log: Callable[[str], None]) -> None:
         self._links = links
         self._publish = publish
         self._log = log
@@ -68,9 +63,7 @@ class Supervisor:
             held = self._jobs.get(order.uuid)
             if held is not None:
                 return self._held_already(held, order)
-            job = Job(
-                *(self._links, order, self._changed, self._over, self._pace), self._mark.renew
-            )
+            job = Job(*(self._links, order, self._changed, self._over, self._pace), self._mark.renew)
             self._jobs[order.uuid] = job
         kind = "watch" if order.watch else "migrate"
         self._log(f"{kind} {order.name} ({order.uuid}) attempt {order.attempt} -> {order.target}")
@@ -210,9 +203,7 @@ class Supervisor:
         """One decision."""
         with self._lock:
             jobs = dict(self._jobs)
-        for uuid, mib in self._scheduler.step(
-            now, {uuid: job.as_link_job() for uuid, job in jobs.items()}
-        ).items():
+        for uuid, mib in self._scheduler.step(now, {uuid: job.as_link_job() for uuid, job in jobs.items()}).items():
             jobs[uuid].set_bandwidth(mib)
         for uuid, job in jobs.items():
             job.open = self._scheduler.is_open(uuid)

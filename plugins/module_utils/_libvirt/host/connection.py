@@ -76,13 +76,9 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("no route to host", "network is unreachable", "timed out", "did not answer"),
-        "The host does not answer: is it on, is the network between the hosts up, does a"
-        " firewall drop the packets?",
+        "The host does not answer: is it on, is the network between the hosts up, does a firewall drop the packets?",
     ),
-    (
-        ("no such file or directory",),
-        "libvirt's socket is not there: is libvirtd (or virtqemud) running on the host?",
-    ),
+    (("no such file or directory",), "libvirt's socket is not there: is libvirtd (or virtqemud) running on the host?"),
     (
         ("permission denied", "access denied", "authentication", "polkit", "authorization"),
         "The user may not manage libvirt: use root, or the group libvirt (docs/security.md).",
@@ -193,10 +189,7 @@ KEEPALIVE = (5, 6)
 
 
 def open_connection(
-    uri: str,
-    read_only: bool = False,
-    keepalive: tuple[int, int] = KEEPALIVE,
-    timeout: float = 20.0,
+    uri: str, read_only: bool = False, keepalive: tuple[int, int] = KEEPALIVE, timeout: float = 20.0
 ) -> Any:
     """Open a libvirt connection (a libvirt.virConnect).
 

@@ -32,9 +32,7 @@ _FAIL_INCOMPATIBLE = 1
 _NODE_NET = re.compile(r"net_([A-Za-z0-9]+)_(?:[0-9a-f]{2}_){5}[0-9a-f]{2}")
 # Errors that answer the question for a CPU; of an internal one only its text tells.
 _ERR_INVALID_ARG, _ERR_XML, _ERR_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE = 8, 27, 84, 91
-_CPU_ANSWERS = frozenset(
-    {_ERR_INVALID_ARG, _ERR_XML, ERR_CONFIG_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE}
-)
+_CPU_ANSWERS = frozenset({_ERR_INVALID_ARG, _ERR_XML, ERR_CONFIG_UNSUPPORTED, _ERR_CPU_INCOMPATIBLE})
 
 
 @dataclass(frozen=True)
@@ -213,10 +211,7 @@ def _secrets(conn: Any) -> tuple[SecretFacts, ...] | None:
     if found is None:
         return None
     # UUID and usage come with the list: no call for each.
-    return tuple(
-        SecretFacts(s.UUIDString(), _USAGE_TYPES.get(s.usageType(), ""), s.usageID() or "")
-        for s in found
-    )
+    return tuple(SecretFacts(s.UUIDString(), _USAGE_TYPES.get(s.usageType(), ""), s.usageID() or "") for s in found)
 
 
 def _pools(pools: list[Any]) -> dict[str, PoolFacts]:
@@ -257,9 +252,7 @@ def _online(cpu_map: tuple[int, list[bool], int]) -> frozenset[int]:
     return frozenset(number for number, online in enumerate(cpu_map[1]) if online)
 
 
-def _huge_pages(
-    conn: Any, sizes: list[int], cells: frozenset[int]
-) -> dict[int, dict[int, int]] | None:
+def _huge_pages(conn: Any, sizes: list[int], cells: frozenset[int]) -> dict[int, dict[int, int]] | None:
     """Pages larger than the usual one: size -> node -> free."""
     huge = sorted(sizes)[1:]
     if not sizes:
@@ -317,28 +310,19 @@ def compare_cpu(
     return list(findings)
 
 
-def _compare_cpu(
-    conn: Any, spec: DomainSpec, source: HostFacts, target: HostFacts
-) -> list[Finding]:
+def _compare_cpu(conn: Any, spec: DomainSpec, source: HostFacts, target: HostFacts) -> list[Finding]:
     label = spec.cpu_model or spec.cpu_mode
     try:
         if spec.cpu_mode in ("host-passthrough", "maximum"):
             return _compare_whole_host(conn, spec, source, target)
-        result = conn.compareHypervisorCPU(
-            None, spec.arch or None, None, spec.type, spec.cpu_xml, _FAIL_INCOMPATIBLE
-        )
+        result = conn.compareHypervisorCPU(None, spec.arch or None, None, spec.type, spec.cpu_xml, _FAIL_INCOMPATIBLE)
     except libvirt.libvirtError as exc:
         if exc.get_error_code() in (ERR_NO_SUPPORT, _ERR_UNSUPPORTED):
             return []  # not every driver compares; libvirt checks again when it migrates
         if not _answers(exc):
             raise
         text = " ".join(str(exc).split())
-        return [
-            Finding(
-                Reason.CPUModelNotLiveMigratable,
-                f"CPU {label} cannot run on {target.name}: {text}.",
-            )
-        ]
+        return [Finding(Reason.CPUModelNotLiveMigratable, f"CPU {label} cannot run on {target.name}: {text}.")]
     if result == _INCOMPATIBLE:
         text = f"CPU {label} cannot run on {target.name}: a feature is missing there."
         return [Finding(Reason.CPUModelNotLiveMigratable, text)]
@@ -353,9 +337,7 @@ def _answers(exc: Any) -> bool:
     return code in _CPU_ANSWERS or unknown
 
 
-def _compare_whole_host(
-    conn: Any, spec: DomainSpec, source: HostFacts, target: HostFacts
-) -> list[Finding]:
+def _compare_whole_host(conn: Any, spec: DomainSpec, source: HostFacts, target: HostFacts) -> list[Finding]:
     if spec.type != "kvm":
         # Emulated: what the guest sees depends on QEMU's version, not on the host's CPU.
         if source.hypervisor_version == target.hypervisor_version:
@@ -368,7 +350,6 @@ def _compare_whole_host(
     if conn.compareCPU(source.cpu_xml, 0) == _IDENTICAL:
         return []
     text = (
-        f"CPU mode {spec.cpu_mode} shows the guest the CPU of {source.name},"
-        f" and that of {target.name} is another one."
+        f"CPU mode {spec.cpu_mode} shows the guest the CPU of {source.name}, and that of {target.name} is another one."
     )
     return [Finding(Reason.CPUModelNotLiveMigratable, text)]

@@ -96,10 +96,7 @@ class OwnAddress:
     """Asks once for each name. `resolver`, `assigned`, `names`: for tests."""
 
     def __init__(
-        self,
-        resolver: Resolver = resolve,
-        assigned: Callable[[str], bool] = is_assigned,
-        names: Sequence[str] = (),
+        self, resolver: Resolver = resolve, assigned: Callable[[str], bool] = is_assigned, names: Sequence[str] = ()
     ) -> None:
         self._resolver, self._assigned = resolver, assigned
         own = names or (socket.gethostname(),)

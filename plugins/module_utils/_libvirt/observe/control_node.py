@@ -54,9 +54,7 @@ def _addresses(domain: Callable[[], Any]) -> Iterator[str]:
                 yield str(address["addr"])
 
 
-def ssh_client(
-    environ: Mapping[str, str] | None = None, proc: str = PROC, pid: int | None = None
-) -> str:
+def ssh_client(environ: Mapping[str, str] | None = None, proc: str = PROC, pid: int | None = None) -> str:
     """The address from which ssh comes. sudo takes it out of the environment, so the
     processes above are asked too; empty: it is not ssh."""
     own = os.environ if environ is None else environ

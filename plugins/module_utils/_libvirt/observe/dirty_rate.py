@@ -82,9 +82,7 @@ def _is_fresh(stats: Stats, *clocks: float) -> bool:
 
     A start that lies ahead is of another host's clock, or of one that was set back.
     """
-    return stats.get("status") == MEASURED and any(
-        -1 <= now - stats["start"] <= FRESH for now in clocks
-    )
+    return stats.get("status") == MEASURED and any(-1 <= now - stats["start"] <= FRESH for now in clocks)
 
 
 def _start(conn: Any, uuid: str, seconds: int) -> bool:

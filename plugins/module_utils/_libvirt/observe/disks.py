@@ -38,15 +38,12 @@ def with_chains(dom: Any, spec: DomainSpec, host: HostFacts, runs: bool = True) 
     pools = host.pools or {}
     folders = {pool.name: pool.target for pool in pools.values() if pool.type in FILE_POOLS}
     disks = tuple(
-        replace(completed(disk, folders.get(disk.pool, "")), sent=named.get(disk.dev, ()))
-        for disk in spec.disks
+        replace(completed(disk, folders.get(disk.pool, "")), sent=named.get(disk.dev, ())) for disk in spec.disks
     )
     return replace(spec, disks=disks)
 
 
-def with_obstacles(
-    spec: DomainSpec, seen: Mapping[str, DiskView], peer: Host
-) -> dict[str, DiskView]:
+def with_obstacles(spec: DomainSpec, seen: Mapping[str, DiskView], peer: Host) -> dict[str, DiskView]:
     """The same with what is in the way of the disks that are copied. A store that cannot be
     read says nothing: then the holder finds out, before anything moves."""
     found = dict(seen)

@@ -51,9 +51,7 @@ def vm_document(
         "migration_method": None if method is None else method.value,
         "volumes": [_volume(disk, seen.get(disk.dev, DiskView())) for disk in spec.disks],
         "networks": sorted({i.network or i.bridge or i.device for i in spec.interfaces} - {""}),
-        "host_devices": [
-            {"kind": device.kind, "source": device.source} for device in spec.host_devices
-        ],
+        "host_devices": [{"kind": device.kind, "source": device.source} for device in spec.host_devices],
         "launch_security": spec.launch_security or None,
         "autostart": runtime.autostart,
         "run_strategy": None,  # libvirt has none

@@ -16,12 +16,7 @@ from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 
 
-def note_saves(
-    obs: Observation,
-    record: NodeRecord | None,
-    saves: Mapping[str, str],
-    queued: Collection[str],
-) -> None:
+def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, str], queued: Collection[str]) -> None:
     """What the holder knows of saves: one that waits for its turn has no job yet.
 
     It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
@@ -40,9 +35,7 @@ def note_saves(
             obs.vms[uuid] = replace(vm, job=Job(outgoing=False, saving=not waits, queued=waits))
 
 
-def note_stops(
-    obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]
-) -> None:
+def note_stops(obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]) -> None:
     """What the holder knows of requests to stop. Of one that it does not know it is not known
     that it was sent: then it is sent again."""
     asked = {u for u, e in record.vms.items() if e.stop_requests} if record else set()

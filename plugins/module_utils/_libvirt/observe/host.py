@@ -101,12 +101,7 @@ class Host:
     `acts` False: for check mode and info, which change nothing.
     """
 
-    def __init__(
-        self,
-        config: HostConfig,
-        opener: Callable[[str], Any] = open_connection,
-        acts: bool = True,
-    ) -> None:
+    def __init__(self, config: HostConfig, opener: Callable[[str], Any] = open_connection, acts: bool = True) -> None:
         self.acts = acts
         self.config = config
         self.name = config.name
@@ -345,9 +340,7 @@ def read_metadata(dom: Any, flags: int = 0) -> str | None:
     return str(text)
 
 
-def write_metadata(
-    dom: Any, change: Callable[[str | None], str | None], places: Sequence[int] = ()
-) -> None:
+def write_metadata(dom: Any, change: Callable[[str | None], str | None], places: Sequence[int] = ()) -> None:
     """Our element as `change` makes it out of what stands there; where that is the same, and
     where it gives None, nothing is written.
 

@@ -32,11 +32,7 @@ class ReadOfFew:
     """
 
     def __init__(
-        self,
-        observer: Observer,
-        peers: Mapping[str, Host],
-        keepers: Collection[str],
-        path: str = NOTE,
+        self, observer: Observer, peers: Mapping[str, Host], keepers: Collection[str], path: str = NOTE
     ) -> None:
         self._observer, self._peers, self._keepers, self._path = observer, peers, keepers, path
         self._last: LastRead | None = None

@@ -12,16 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from ..._core.model.observation import (
-    ARRIVING,
-    VM,
-    Node,
-    Observation,
-    Outcome,
-    Reservation,
-    Sighting,
-    State,
-)
+from ..._core.model.observation import ARRIVING, VM, Node, Observation, Outcome, Reservation, Sighting, State
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..host.connection import HostUnreachable, libvirt
@@ -93,11 +84,7 @@ class Observer:
         return {read.name: read for read in reads}
 
     def observe(
-        self,
-        record: NodeRecord | None,
-        now: float,
-        held: frozenset[str],
-        outcomes: Mapping[tuple[str, int], Outcome],
+        self, record: NodeRecord | None, now: float, held: frozenset[str], outcomes: Mapping[tuple[str, int], Outcome]
     ) -> Observation:
         reads = self.reads = self.read_hosts()
         mine = reads[self._source.name]
@@ -124,9 +111,7 @@ class Observer:
         obs.slots_of = Counter(source for _vm, source in taken)
         for peer in self._peers:
             self._sighting(peer, reads[peer.name], wanted, record, obs)
-        obs.inbound = [
-            Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations
-        ]
+        obs.inbound = [Reservation(r.vm, self._source.name, r.source, r.memory_mib) for r in mine.reservations]
         self._measure(mine)
         for uuid, domain in mine.domains.items():
             vm, answered = self._vm(domain, reads)
@@ -189,9 +174,7 @@ class Observer:
         node.inbound = len(incoming.union(reserved))
         node.reserved_mib = sum(reserved.values())
         # A VM that is arriving is both a reservation and a domain: it counts once.
-        node.committed_mib = node.reserved_mib + sum(
-            d.memory_mib for d in active if d.uuid not in reserved
-        )
+        node.committed_mib = node.reserved_mib + sum(d.memory_mib for d in active if d.uuid not in reserved)
         if host is not self._source:
             self._count_groups(host, active, node)
         return node
@@ -215,12 +198,7 @@ class Observer:
                 node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
     def _sighting(
-        self,
-        peer: Host,
-        read: HostNow,
-        wanted: set[str],
-        record: NodeRecord | None,
-        obs: Observation,
+        self, peer: Host, read: HostNow, wanted: set[str], record: NodeRecord | None, obs: Observation
     ) -> None:
         """Where else the VMs of this node are. Of a peer that was not read nothing is said."""
         if read.error:
@@ -238,31 +216,15 @@ class Observer:
                 except libvirt.libvirtError:
                     obs.full = False
                     continue
-                if entry is not None and (autostart, persistent, marked) == (
-                    entry.autostart,
-                    entry.persistent,
-                    False,
-                ):
+                if entry is not None and (autostart, persistent, marked) == (entry.autostart, entry.persistent, False):
                     self.clean.add(key)
             elif entry is not None:
                 autostart, persistent = entry.autostart, entry.persistent
             seen = obs.sightings.setdefault(uuid, [])
-            seen.append(
-                Sighting(
-                    peer.name,
-                    domain.state,
-                    autostart,
-                    persistent,
-                    marked,
-                    domain.job,
-                    domain.crashed,
-                )
-            )
+            seen.append(Sighting(peer.name, domain.state, autostart, persistent, marked, domain.job, domain.crashed))
         for claim in read.reservations:
             if claim.source == self._source.name:
-                obs.claims[claim.vm] = Reservation(
-                    claim.vm, peer.name, claim.source, claim.memory_mib
-                )
+                obs.claims[claim.vm] = Reservation(claim.vm, peer.name, claim.source, claim.memory_mib)
 
     def _vm(self, domain: DomainNow, reads: Mapping[str, HostNow]) -> tuple[VM | None, bool]:
         """Static facts and state put together, and whether every readable peer has answered
@@ -307,9 +269,7 @@ class Observer:
         return claimed or domain.state in ARRIVING
 
     def _control_node_reason(self, domain: DomainNow) -> str:
-        return self._control_node.why(
-            domain.uuid, domain.name, lambda: self._source.domain(domain.uuid)
-        )
+        return self._control_node.why(domain.uuid, domain.name, lambda: self._source.domain(domain.uuid))
 
 
 def _lacks(read: HostNow, mine: HostNow, wanted: AbstractSet[str]) -> bool:

@@ -209,11 +209,7 @@ class Peers:
             return {}
         now = _now()
         pairs = raw.items() if isinstance(raw, Mapping) else ()
-        return {
-            str(name): when
-            for name, when in pairs
-            if isinstance(when, (int, float)) and 0 <= now - when < _NOTED
-        }
+        return {str(name): when for name, when in pairs if isinstance(when, (int, float)) and 0 <= now - when < _NOTED}
 
     def _write_note(self) -> None:
         """A hint on how long to wait, and nothing else: what fails is left."""

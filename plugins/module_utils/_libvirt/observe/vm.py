@@ -18,13 +18,7 @@ from ..blockers.disk_moves import disks_to_copy, migration_method, shared_disks
 from ..blockers.host_files import missing_files
 from ..blockers.off import cold_findings, tpm_state
 from ..blockers.qemu_blockers import qemu_blockers
-from ..blockers.running import (
-    Runtime,
-    save_findings,
-    shutdown_findings,
-    source_findings,
-    target_findings,
-)
+from ..blockers.running import Runtime, save_findings, shutdown_findings, source_findings, target_findings
 from ..blockers.shared_storage import DiskView, local_views, path_shared, target_views
 from ..blockers.target_devices import missing_devices
 from ..domain.metadata import is_marked, needs_of
@@ -79,9 +73,7 @@ class VMFacts:
     next_start: str = ""
     unshown: tuple[str, ...] = ()
 
-    def to_vm(
-        self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None
-    ) -> VM:
+    def to_vm(self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None) -> VM:
         return VM(
             uuid=self.uuid,
             name=self.name,
@@ -112,9 +104,7 @@ class VMFacts:
         )
 
 
-def read_vm_facts(
-    source: Host, peers: Iterable[Host], domain: DomainNow, reads: Mapping[str, HostNow]
-) -> VMFacts:
+def read_vm_facts(source: Host, peers: Iterable[Host], domain: DomainNow, reads: Mapping[str, HostNow]) -> VMFacts:
     """Read one VM of the source, and ask every readable peer whether it can take it.
 
     Raises libvirtError when the domain cannot be read, or left meanwhile.
@@ -139,9 +129,7 @@ def read_vm_facts(
     return _facts(asking, domain, needs, is_marked(read_metadata(dom)), answers)
 
 
-def _facts(
-    asked: _Question, domain: DomainNow, needs: Constraints, marked: bool, answers: _Answers
-) -> VMFacts:
+def _facts(asked: _Question, domain: DomainNow, needs: Constraints, marked: bool, answers: _Answers) -> VMFacts:
     source, spec, runtime, views = asked.source, asked.spec, asked.runtime, asked.views
     shared = shared_disks(views)
     findings = source_findings(spec, source.facts, runtime, views)
@@ -197,10 +185,7 @@ def _cold_findings(asked: _Question) -> tuple[tuple[Finding, ...], tuple[Finding
     if pending is None:
         return now, ()
     new = cold_findings(pending.new, runtime, pending.views, shared)
-    return (
-        cold_findings(pending.spec, runtime, pending.views, shared),
-        only_next_time(new, now),
-    )
+    return (cold_findings(pending.spec, runtime, pending.views, shared), only_next_time(new, now))
 
 
 @dataclass(frozen=True)
@@ -250,9 +235,7 @@ def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
     return {name: why for name, why in answers.items() if why}
 
 
-def _refusal(
-    asking: _Question, peer: Host, now: HostNow
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def _refusal(asking: _Question, peer: Host, now: HostNow) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Why the peer does not take it while it runs, and while it is off.
 
     Raises HostUnreachable or libvirtError when the peer does not answer.
@@ -268,9 +251,7 @@ def _refusal(
     taken = {port: domain.name for domain in others for port in domain.ports}
     devices = missing_devices(peer.conn, spec, there, taken)
     files = missing_files(peer.conn, spec, there)
-    live = target_findings(
-        spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices
-    )
+    live = target_findings(spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices)
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
     cpu_there = [] if asking.any_cpu else cpu
     cold = target_findings(spec, here, there, seen, cpu=cpu_there, devices=devices)

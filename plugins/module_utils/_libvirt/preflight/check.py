@@ -17,15 +17,7 @@ from ..._core.model.observation import VM, Observation
 from ..._core.model.policy import PolicyError
 from ..._core.model.record import NodeRecord
 from ..._core.preflight.check import check, record_text, result
-from ..._core.preflight.facts import (
-    ClusterSeen,
-    Facts,
-    HostSeen,
-    NodeSeen,
-    StuckWork,
-    TLSSeen,
-    VMSeen,
-)
+from ..._core.preflight.facts import ClusterSeen, Facts, HostSeen, NodeSeen, StuckWork, TLSSeen, VMSeen
 from ..._core.reasons.reason import Platform, Reason, Severity
 from ..blockers.disk_moves import MediumMissing
 from ..host.connection import HostUnreachable, libvirt
@@ -62,18 +54,14 @@ class Measured:
 
 
 def preflight(
-    request: Request,
-    severity: Mapping[Reason, Severity],
-    measured: Sequence[Measured] = (),
+    request: Request, severity: Mapping[Reason, Severity], measured: Sequence[Measured] = ()
 ) -> dict[str, Any]:
     """Blockers and warnings. Only reads. Raises HostUnreachable, RecordError, StoreError,
     PolicyError when `measured` names a host that is none of the fleet."""
     known = {request.own.name, *(peer.name for peer in request.peers)}
     for one in measured:
         if one.name not in known:
-            raise PolicyError(
-                f"measured names {one.name}, which is neither node nor one of the peers"
-            )
+            raise PolicyError(f"measured names {one.name}, which is neither node nor one of the peers")
     platform = platform_of(request, acts=False)
     try:
         facts = gather(platform, request, measured)
@@ -82,11 +70,7 @@ def preflight(
         platform.close()
 
 
-def gather(
-    platform: LibvirtPlatform,
-    request: Request,
-    measured: Sequence[Measured] = (),
-) -> Facts:
+def gather(platform: LibvirtPlatform, request: Request, measured: Sequence[Measured] = ()) -> Facts:
     """Everything that one pass reads."""
     record = platform.load()
     obs = platform.observe(record)
@@ -99,34 +83,20 @@ def gather(
         platform=Platform.LIBVIRT,
         node=node,
         observation=obs,
-        own=NodeSeen(
-            cordoned_by_others=by_others(obs.nodes[node], record),
-            record=record_text(record),
-        ),
+        own=NodeSeen(cordoned_by_others=by_others(obs.nodes[node], record), record=record_text(record)),
         vms={vm.uuid: vm_seen(vm, record, copied[vm.uuid]) for vm in here},
         hosts=tuple(_hosts(platform.hosts.values(), node, obs, measured)),
-        cluster=ClusterSeen(
-            slots=request.policy.limits.cluster, outbound=request.policy.limits.outbound
-        ),
+        cluster=ClusterSeen(slots=request.policy.limits.cluster, outbound=request.policy.limits.outbound),
         targets=targets,
-        room_mib=sum(
-            max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets
-        ),
+        room_mib=sum(max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets),
         stuck=_stuck(platform, obs),
         needed=_needed(platform.quorum_hosts, obs, node, record, targets),
-        stale_claims=(
-            *(_stale_claims(obs) if record is None else ()),
-            *platform.stale_claims.elsewhere,
-        ),
+        stale_claims=(*(_stale_claims(obs) if record is None else ()), *platform.stale_claims.elsewhere),
     )
 
 
 def _needed(
-    quorum_hosts: Sequence[str],
-    obs: Observation,
-    node: str,
-    record: NodeRecord | None,
-    targets: Sequence[str],
+    quorum_hosts: Sequence[str], obs: Observation, node: str, record: NodeRecord | None, targets: Sequence[str]
 ) -> dict[str, str]:
     """Hosts that do not answer and that something depends on: what."""
     silent = unread_hosts(obs, node)
@@ -150,13 +120,9 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
     adopted = entry is not None and entry.last is not None and not entry.last.ended
     foreign = vm.job is not None and vm.job.outgoing and not adopted
     return VMSeen(
-        stays_off="Its autostart is off."
-        if not vm.autostart
-        else "The drain disarms its autostart.",
+        stays_off="Its autostart is off." if not vm.autostart else "The drain disarms its autostart.",
         local_disks=tuple(f"{dev} ({_path(paths.get(dev))})" for dev in copied),
-        local_media=tuple(
-            f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)
-        ),
+        local_media=tuple(f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)),
         stale_mark="Marked in its metadata." if vm.marked and record is None else "",
         foreign="Its job runs since " + _seconds(vm) if foreign else "",
     )
@@ -182,9 +148,7 @@ def _missed(vm: VM, volume: Mapping[str, Any]) -> bool:
     )
 
 
-def _hosts(
-    hosts: Iterable[Host], node: str, obs: Observation, measured: Sequence[Measured]
-) -> Iterable[HostSeen]:
+def _hosts(hosts: Iterable[Host], node: str, obs: Observation, measured: Sequence[Measured]) -> Iterable[HostSeen]:
     by_name = {one.name: one for one in measured}
     for host in hosts:
         if not obs.nodes[host.name].reachable:
@@ -225,9 +189,7 @@ def _stuck(platform: LibvirtPlatform, obs: Observation) -> tuple[StuckWork, ...]
     return tuple(work for work in first if work in again)
 
 
-def stale_slots(
-    reads: Mapping[str, HostNow], quorum_hosts: Sequence[str], held: frozenset[str]
-) -> list[StuckWork]:
+def stale_slots(reads: Mapping[str, HostNow], quorum_hosts: Sequence[str], held: frozenset[str]) -> list[StuckWork]:
     """`held`: VMs that the holder of this host works on."""
     stands: dict[Slot, list[str]] = {}
     for quorum_host in quorum_hosts:
@@ -242,10 +204,7 @@ def stale_slots(
         if domain is not None and domain.job is not None:
             continue
         name = domain.name if domain is not None else slot.vm
-        text = (
-            f"{format_name(slot)} on {', '.join(where)} is taken,"
-            f" and no migration of it runs on {slot.source}."
-        )
+        text = f"{format_name(slot)} on {', '.join(where)} is taken, and no migration of it runs on {slot.source}."
         found.append(StuckWork(name, slot.source, text))
     return found
 

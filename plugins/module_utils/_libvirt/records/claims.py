@@ -13,13 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ..._core.claims.admission import (
-    are_majority,
-    may_keep_claim,
-    may_keep_slot,
-    quorum_hosts,
-    settled,
-)
+from ..._core.claims.admission import are_majority, may_keep_claim, may_keep_slot, quorum_hosts, settled
 from ..._core.decision.actions import Action
 from ..._core.model.observation import Reservation as CoreReservation
 from ..._core.model.observation import State
@@ -194,12 +188,7 @@ def _slots_in(names: Sequence[str]) -> set[str]:
 
 
 def _keep_on(
-    target: Host,
-    source: str,
-    actions: list[Action],
-    stood: Collection[str],
-    limits: Limits,
-    answers: Answers,
+    target: Host, source: str, actions: list[Action], stood: Collection[str], limits: Limits, answers: Answers
 ) -> list[Action]:
     """Read the target with our reservations on it. Too much: the last ones go first."""
     read = target.read(False)

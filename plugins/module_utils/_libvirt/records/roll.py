@@ -48,15 +48,10 @@ def system_clock() -> Clock:
 
 def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) -> dict[str, Host]:
     """The hosts of a fleet by name, connected to when they are asked."""
-    return {
-        own.name: Host(own, acts=acts),
-        **{peer.name: Host(peer, open_peer, acts=acts) for peer in peers},
-    }
+    return {own.name: Host(own, acts=acts), **{peer.name: Host(peer, open_peer, acts=acts) for peer in peers}}
 
 
-def check_host(
-    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool
-) -> None:
+def check_host(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool) -> None:
     """Before a slice on this host: is it of a roll that is another's? Raises RollRefused,
     RollTakenOver, RecordError.
 
@@ -74,9 +69,7 @@ def check_host(
         volumes.close()
 
 
-def note_seen(
-    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage
-) -> None:
+def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage) -> None:
     """A slice has seen this stage. Who reads the roll learns it later where it cannot be
     written."""
     volumes = RollVolumes(hosts, quorum_hosts)
@@ -182,14 +175,10 @@ class RollVolumes:
                 out[name] = "drained by another run" if by_run else "cordoned by others"
         return Fleet(tuple(self._hosts), out, frozenset(busy))
 
-    def _ask(
-        self, names: Sequence[str], question: Callable[[Host], T]
-    ) -> tuple[dict[str, T], dict[str, str]]:
+    def _ask(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
         """All at the same time. (answers, why the others gave none). Who is late is no answer."""
         asked = [name for name in names if name not in self._late or self._late[name].done.is_set()]
-        tasks = {
-            name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked
-        }
+        tasks = {name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked}
         answers: dict[str, T] = {}
         errors = dict.fromkeys(set(names).difference(asked), _LATE)
         until = time.monotonic() + PATIENCE

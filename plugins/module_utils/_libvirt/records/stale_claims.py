@@ -14,14 +14,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import replace
 
-from ..._core.claims.owners import (
-    ClaimState,
-    OwnerState,
-    OwnerWatch,
-    claim_state,
-    is_half_moved,
-    owner_returned,
-)
+from ..._core.claims.owners import ClaimState, OwnerState, OwnerWatch, claim_state, is_half_moved, owner_returned
 from ..._core.decision.actions import Action, Do
 from ..._core.model.observation import Observation, State
 from ..._core.model.observation import Reservation as CoreReservation
@@ -30,15 +23,7 @@ from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostNow, finish_arrival
 from ..store.names import Reservation, Slot, alive_of, format_name, parse_name
 from ..store.volumes import Store, StoreError, VolumeTorn
-from .claim_text import (
-    claim_text,
-    off_between,
-    owner_text,
-    read_owner_note,
-    removed,
-    removed_own,
-    stays,
-)
+from .claim_text import claim_text, off_between, owner_text, read_owner_note, removed, removed_own, stays
 
 NOTES = "/run/virtops/claims.json"
 Reads = MutableMapping[str, HostNow]
@@ -95,9 +80,7 @@ class StaleClaims:
         obs.inbound = [_noted(c, notes.get((c.vm, c.target))) for c in obs.inbound]
         self._sweep_slots(reads)
 
-    def release_own(
-        self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack
-    ) -> None:
+    def release_own(self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack) -> None:
         """Of a host that has no record: what claims of its own stand yet, and nothing uses.
 
         Its owner is here, so nobody has to be watched: no other slice runs beside this one, and
@@ -142,9 +125,7 @@ class StaleClaims:
 
     # Telling
 
-    def _describe(
-        self, claim: Reservation, target: str, state: ClaimState, seen: OwnerState, reads: Reads
-    ) -> str:
+    def _describe(self, claim: Reservation, target: str, state: ClaimState, seen: OwnerState, reads: Reads) -> str:
         here = target == self._own
         silent = state in _STUCK or state is ClaimState.OWNER_DEAD
         if not here and not silent and (state is not ClaimState.QUIET or seen.mark):
@@ -177,9 +158,7 @@ class StaleClaims:
 
     # Taking away
 
-    def _remove(
-        self, claim: Reservation, target: str, seen: OwnerState, reads: Reads
-    ) -> ClaimState:
+    def _remove(self, claim: Reservation, target: str, seen: OwnerState, reads: Reads) -> ClaimState:
         """Its owner was proven dead. What became of the claim, or why it stays."""
         try:
             entries = _entries(self._hosts[claim.source].store, claim.source, claim.vm)
@@ -210,9 +189,7 @@ class StaleClaims:
             return True
         return owner_returned(seen, self._see(claim, target, fresh))
 
-    def _finish(
-        self, claim: Reservation, target: str, seen: OwnerState, entries: Collection[VMRecord]
-    ) -> None:
+    def _finish(self, claim: Reservation, target: str, seen: OwnerState, entries: Collection[VMRecord]) -> None:
         """It has arrived: what its drain would have done last of all. While the claim stands,
         nobody takes for its own what is read of the VM there."""
         if seen.there not in (State.RUNNING, State.PAUSED):
@@ -227,9 +204,7 @@ class StaleClaims:
         """What cannot be reached now is a slot without a claim later."""
         for quorum_host in self._quorum_hosts:
             try:
-                self._hosts[quorum_host].store.delete(
-                    format_name(Slot(claim.vm, claim.source, claim.id))
-                )
+                self._hosts[quorum_host].store.delete(format_name(Slot(claim.vm, claim.source, claim.id)))
             except (HostUnreachable, StoreError, libvirt.libvirtError):
                 continue
 

@@ -170,12 +170,7 @@ class Actor:
         self._claims.release(action)
 
     def _mark(self, action: Action, record: NodeRecord) -> None:
-        facts = {
-            "run": record.run_id,
-            "by": record.requester,
-            "reason": record.reason,
-            "at": self._wall(),
-        }
+        facts = {"run": record.run_id, "by": record.requester, "reason": record.reason, "at": self._wall()}
         dom = self._source.domain(action.vm)
         write_metadata(dom, lambda text: with_marks(text, self._source.name, facts))
 

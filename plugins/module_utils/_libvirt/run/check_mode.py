@@ -69,9 +69,7 @@ def read_host(request: Request) -> dict[str, Any]:
             "node": request.own.name,
             "boot_id": platform.boot_id,
             "hosts": [_host_row(obs, name) for name in sorted(obs.nodes)],
-            "unreachable_hosts": [
-                f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable
-            ],
+            "unreachable_hosts": [f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable],
             **accounted(reported["vms"]),
             "findings": reported["findings"],
             "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
@@ -112,9 +110,7 @@ def migrations(request: Request) -> dict[str, Any]:
         fresh = NodeRecord(node=request.own.name, run_id="")
         decision = decide(obs, {fresh.node: fresh}, request.policy)
         over = replace(obs, vms={})  # a job of today is none of theirs
-        reported = [
-            rows(one, obs) for one in (*single_migrations, *([] if record is None else [record]))
-        ]
+        reported = [rows(one, obs) for one in (*single_migrations, *([] if record is None else [record]))]
         reported += [rows(one, over) for one in ended]
         reported.append(rows(decision.records[fresh.node], obs))
         return {

@@ -73,9 +73,7 @@ class LibvirtPlatform:
         self.peers = {c.name: Host(c, open_peer, acts=acts) for c in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
         self._owner_note = dict(owner_note or {})
-        self._claims = Claims(
-            self.hosts, own.name, slots_on, self._claim_owner_note, self._unreachable
-        )
+        self._claims = Claims(self.hosts, own.name, slots_on, self._claim_owner_note, self._unreachable)
         self.quorum_hosts = self._claims.quorum_hosts
         self.boot_id = own_boot_id()
         self.observer = Observer(
@@ -325,20 +323,14 @@ class LibvirtPlatform:
             if action.do is Do.FORGET:
                 self.forget(record)
                 continue
-            finding = (
-                not_kept.get(action.vm)
-                or self._has_no_copy(action, record)
-                or self._actor.apply(action, record)
-            )
+            finding = not_kept.get(action.vm) or self._has_no_copy(action, record) or self._actor.apply(action, record)
             if finding is not None:
                 wrong[action.vm] = finding
             elif action.do not in (Do.CORDON, Do.RELEASE, Do.WATCH):
                 self.observer.forget(action.vm)
         return wrong
 
-    def _keep_definitions(
-        self, actions: Sequence[Action], record: NodeRecord
-    ) -> dict[str, Finding]:
+    def _keep_definitions(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
         """Write the definitions down before any VM is moved or stopped.
 
         UUID -> why it is neither moved nor stopped now, where they cannot be written. The record

@@ -96,9 +96,7 @@ def run_slice(request: Request) -> dict[str, Any]:
             platform.close()
 
 
-def check_roll(
-    platform: LibvirtPlatform, request: Request
-) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
+def check_roll(platform: LibvirtPlatform, request: Request) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
     """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
     RecordError."""
     where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
@@ -139,9 +137,7 @@ def _endings(record: NodeRecord | None) -> dict[str, str]:
 def nothing_to_restore(outcome: Slice) -> bool:
     """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
     obs, entries = outcome.observation, outcome.record.vms.values()
-    stopped = (
-        (e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries
-    )
+    stopped = ((e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries)
     mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
     return not (mine or any(stopped))
 

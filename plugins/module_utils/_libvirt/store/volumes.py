@@ -233,9 +233,7 @@ class Store:
             have = self._generations(prefix)
             newest = max(have, default=0)
             if newest >= LAST:
-                raise StoreError(
-                    f"volume {have[newest]} in pool {self._name} was made by no run: delete it"
-                )
+                raise StoreError(f"volume {have[newest]} in pool {self._name} was made by no run: delete it")
             if self.create(f"{prefix}.{newest + 1}", text.encode()):
                 for number in sorted(have):
                     self.delete(have[number])

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
-    eviction_strategy,
-)
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import eviction_strategy
 
 WEB = {"name": "web-1", "uuid": "u1", "labels": {}, "migratable": True, "eviction_strategy": None}
 CARD = {

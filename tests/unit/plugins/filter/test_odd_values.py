@@ -19,9 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
-    eviction_strategy,
-)
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import eviction_strategy
 from ansible_collections.virtops.maintenance.plugins.filter.peers import peers
 from ansible_collections.virtops.maintenance.plugins.filter.plan_actual import plan_actual
 from ansible_collections.virtops.maintenance.plugins.filter.plan_cluster import plan_cluster
@@ -30,12 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import pl
 ROOT = Path(__file__).resolve().parents[4]
 ROLE = ROOT / "roles" / "drain" / "tasks" / "after.yml"
 MARK = "evil-has-run"
-ODD = (
-    f"{{{{ lookup('pipe', 'touch {MARK}') }}}}",
-    "{{ 7*7 }} {% if %} {# #}",
-    "-x 'q\" $(id) büro 東京",
-    "n" * 200,
-)
+ODD = (f"{{{{ lookup('pipe', 'touch {MARK}') }}}}", "{{ 7*7 }} {% if %} {# #}", "-x 'q\" $(id) büro 東京", "n" * 200)
 ROWS = [{"uuid": f"u{number}", "name": name, "host": "a"} for number, name in enumerate(ODD)]
 FORESEEN = {"way": "migrate", "target": "b", "duration": 1.0, "pause_ms": 9}
 TOOK = {"duration": 1.0, "pause_ms": 9}
@@ -53,17 +46,11 @@ FILES: dict[str, Any] = {
         "steps": [
             {
                 "hosts": ["a"],
-                "moves": [
-                    {"vm": row["uuid"], "name": row["name"], "source": "a", **FORESEEN}
-                    for row in ROWS
-                ],
+                "moves": [{"vm": row["uuid"], "name": row["name"], "source": "a", **FORESEEN} for row in ROWS],
             }
         ]
     },
-    "drain_result": {
-        "node": "a",
-        "vms": [{**row, "verdict": "moved", "at": "b", **TOOK} for row in ROWS],
-    },
+    "drain_result": {"node": "a", "vms": [{**row, "verdict": "moved", "at": "b", **TOOK} for row in ROWS]},
     "documents": {"documents": [{"name": row["name"], "uuid": row["uuid"]} for row in ROWS]},
     "peer": {"maintenance_peer_uri": "qemu+tls://b/system", "maintenance_labels": LABELS},
     "rules": [{"name": ODD[0], "when": f"name == '{ODD[1]}'", "strategy": "None"}],
@@ -143,9 +130,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 @pytest.mark.parametrize("name", ASKED)
 def test_what_goes_into_a_filter_comes_out_as_it_was(ran: tuple[Path, str], name: str) -> None:
     folder, _said = ran
-    assert json.loads((folder / f"{name}.out").read_text(encoding="utf-8")) == json.loads(
-        json.dumps(expected()[name])
-    )
+    assert json.loads((folder / f"{name}.out").read_text(encoding="utf-8")) == json.loads(json.dumps(expected()[name]))
 
 
 def test_nothing_of_it_was_evaluated(ran: tuple[Path, str]) -> None:

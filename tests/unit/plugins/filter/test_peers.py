@@ -23,10 +23,7 @@ HOSTVARS: dict[str, dict[str, Any]] = {
 
 def test_peers_of_a_host() -> None:
     found = peers(["host-a", "host-b", "host-c"], HOSTVARS, "host-a", ["host-c", "host-b"])
-    assert [(p["name"], p["roll_rank"]) for p in found] == [
-        ("host-b", 1),
-        ("host-c", 0),
-    ]
+    assert [(p["name"], p["roll_rank"]) for p in found] == [("host-b", 1), ("host-c", 0)]
     assert found[0]["memory"] == 4096
 
 

@@ -17,10 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import pl
 from ansible_collections.virtops.maintenance.plugins.filter.plan_speeds import plan_speeds
 
 FOUND = [
-    {
-        "host": {"name": "a", "memory_mib": 100, "labels": {}},
-        "vms": [{"name": "web", "uuid": "u", "host": "a"}],
-    },
+    {"host": {"name": "a", "memory_mib": 100, "labels": {}}, "vms": [{"name": "web", "uuid": "u", "host": "a"}]},
     {"host": {"name": "b", "memory_mib": 200}, "vms": []},
 ]
 
@@ -75,9 +72,7 @@ def test_predicted_against_actual() -> None:
 
 def test_of_another_host_nothing_was_foreseen() -> None:
     plan = {"steps": [{"hosts": ["z"], "moves": [move("1", source="z")]}]}
-    assert [r["as_foreseen"] for r in plan_actual({"node": "a", "vms": [row("1")]}, plan)] == [
-        False
-    ]
+    assert [r["as_foreseen"] for r in plan_actual({"node": "a", "vms": [row("1")]}, plan)] == [False]
 
 
 def test_wrong_things_are_named() -> None:

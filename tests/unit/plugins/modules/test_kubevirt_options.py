@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
-    AUTH_SPEC,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC
 
 PLUGINS = "ansible_collections.virtops.maintenance.plugins"
 # What a module hands its request to.

@@ -16,14 +16,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import (
-    passwords_in,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import passwords_in
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import auth_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
-    vmi_document,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import vmi_document
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.daemon import Log
 
 PASSWORD = "s3cr%65t-of-ann"
@@ -54,9 +50,7 @@ LEAKS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("module", "given", "says"), LEAKS)
-def test_a_password_in_a_uri_is_refused_without_being_shown(
-    module: str, given: dict[str, Any], says: str
-) -> None:
+def test_a_password_in_a_uri_is_refused_without_being_shown(module: str, given: dict[str, Any], says: str) -> None:
     code = [sys.executable, "-c", RUN, str(MODULES / f"{module}.py"), json.dumps(given)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "collections")}
     done = subprocess.run(code, capture_output=True, text=True, check=False, env=env)
@@ -88,9 +82,7 @@ def test_the_password_of_an_address(address: str, found: set[str]) -> None:
     assert passwords_in(address) == found
 
 
-def test_what_the_kubevirt_modules_are_given_by_the_environment_is_hidden_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_kubevirt_modules_are_given_by_the_environment_is_hidden_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error may have it in its text."""
 
     params = {**dict.fromkeys(auth.AUTH_SPEC), "host": f"https://ann:{PASSWORD}@api"}

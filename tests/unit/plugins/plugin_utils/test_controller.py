@@ -27,15 +27,7 @@ def test_what_the_firmware_tells_or_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"controller_uuid": "other"}])
 @pytest.mark.parametrize(
-    "name",
-    [
-        "virt_drain",
-        "virt_migration",
-        "virt_preflight",
-        "virt_host_info",
-        "kubevirt_drain",
-        "kubevirt_preflight",
-    ],
+    "name", ["virt_drain", "virt_migration", "virt_preflight", "virt_host_info", "kubevirt_drain", "kubevirt_preflight"]
 )
 def test_whatever_stops_a_vm_or_says_so_is_told_which_one_it_must_not(
     name: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch

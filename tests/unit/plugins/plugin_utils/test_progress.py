@@ -53,13 +53,7 @@ RUNNING = vm(
     phase="Running",
     target="host-b",
     mode="PreCopy",
-    progress={
-        "percent": 63,
-        "processed_mib": 410.0,
-        "total_mib": 650.0,
-        "rate_mib_s": 88.0,
-        "eta": 4.0,
-    },
+    progress={"percent": 63, "processed_mib": 410.0, "total_mib": 650.0, "rate_mib_s": 88.0, "eta": 4.0},
 )
 
 
@@ -123,9 +117,7 @@ def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
 def test_check_mode_of_an_abort_says_that_it_comes_too_late() -> None:
     moving = {**LATE, "verdict": "pending", "at": "host-a"}
     found = {**result(moving), "vm": "db", "phase": "Restoring"}
-    assert would_not(found, "Active") == (
-        "VM db would not become Active. What stands in the way: db (TooLateToAbort)."
-    )
+    assert would_not(found, "Active") == ("VM db would not become Active. What stands in the way: db (TooLateToAbort).")
     assert would_not({**found, "vms": [vm()]}, "Active") == ""
 
 
@@ -176,8 +168,7 @@ def test_nothing_waits_without_saying_why() -> None:
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(*queue, full))
     assert lines[1] == (
-        "host-a  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken."
-        "  full: QuotaExceeded: pods 1 of 1."
+        "host-a  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken.  full: QuotaExceeded: pods 1 of 1."
     )
 
 
@@ -194,9 +185,7 @@ def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:
     found = {**result(waits), "planned": [], "predicted_duration": 0.0, "would_stay": []}
     assert duration(found) == "host-a  no duration: it depends on web-3"
     more = {**found, "planned": [{"do": "migrate", "vm": "db", "target": "host-b"}]}
-    assert duration(more | {"predicted_duration": 8.2}) == (
-        "host-a  about 8 s in total, without web-3"
-    )
+    assert duration(more | {"predicted_duration": 8.2}) == ("host-a  about 8 s in total, without web-3")
     assert duration({**found, "vms": [vm()]}) == "host-a  about 0 s in total"
 
 

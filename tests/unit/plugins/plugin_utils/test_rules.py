@@ -20,10 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.action import (
     virt_migration,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy import expression
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import (
-    check_hooks,
-    check_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 
 WRONG = {"rules": [{"name": "big", "when": "memori_mib > `5`"}]}
 PLUGINS = (virt_drain, virt_host_info, virt_migration)
@@ -68,9 +65,7 @@ def test_a_wrong_rule_never_gets_to_a_host(plugin: Any, monkeypatch: pytest.Monk
 
 def test_a_rule_may_build_on_the_settings_of_the_task() -> None:
     migration = {"on_timeout": "post_copy"}
-    check_rules(
-        {"migration": {"post_copy": True}, "rules": [{"name": "a", "migration": migration}]}
-    )
+    check_rules({"migration": {"post_copy": True}, "rules": [{"name": "a", "migration": migration}]})
 
 
 def test_without_the_library_here_the_host_checks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible.errors import (
-    AnsibleActionFail,
-    AnsibleAuthenticationFailure,
-    AnsibleConnectionFailure,
-)
+from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import PAUSES, run_slices
@@ -153,30 +149,18 @@ def test_a_failed_slice_does_not_hide_what_the_ones_before_it_changed() -> None:
     assert Host(slice_of("Draining", "out_of_time"), failed).run()["changed"] is False
 
 
-def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     warned: list[str] = []
     monkeypatch.setattr(_slices.Display, "display", lambda _self, msg, **_kw: said.append(msg))
     monkeypatch.setattr(_slices.Display, "warning", lambda _self, msg, **_kw: warned.append(msg))
     stays = {"verdict": "blocked", "phase": "", "target": "", "at": "host-a"}
-    moves = {
-        **stays,
-        "verdict": "pending",
-        "name": "web",
-        "reason": "",
-        "message": "",
-        "remedy": "",
-    }
+    moves = {**stays, "verdict": "pending", "name": "web", "reason": "", "message": "", "remedy": ""}
     stays |= {"name": "old", "reason": "Paused", "message": "It is paused.", "remedy": "Resume it."}
     answer = {
         **slice_of("Draining", changed=True),
         "vms": [moves, stays],
-        "planned": [
-            {"do": "cordon", "vm": "", "target": ""},
-            {"do": "migrate", "vm": "web", "target": "host-b"},
-        ],
+        "planned": [{"do": "cordon", "vm": "", "target": ""}, {"do": "migrate", "vm": "web", "target": "host-b"}],
         "would_stay": ["old"],
         "predicted_duration": 12.4,
     }

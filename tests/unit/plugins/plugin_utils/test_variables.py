@@ -67,11 +67,7 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_labels", '{"zone":"a"}', "a dict; "),
         ("maintenance_budgets", '{"name":"w"}', "a list; "),
         ("drain_rules", "[...]", "a list; "),
-        (
-            "maintenance_fleet",
-            "a,b",
-            """a list; as an extra var: -e '{"maintenance_fleet": ["a",""",
-        ),
+        ("maintenance_fleet", "a,b", """a list; as an extra var: -e '{"maintenance_fleet": ["a","""),
         ("maintenance_platform", "kubvirt", "one of libvirt, kubevirt"),
         ("maintenance_tasks", ["a.yml"], "one text"),
     ],
@@ -100,29 +96,17 @@ def test_an_empty_text_is_as_good_as_not_given() -> None:
     refused = {name for name in known() if told(**{name: ""})}
     lists = {name for name, spec in known().items() if spec["type"] in ("list", "dict")}
     hiding = {"drain_memory", "drain_platform", "preflight_api_host", "plan_max_unavailable"}
-    taken = {
-        "maintenance_memory",
-        "drain_strategy",
-        "drain_timeout",
-        "drain_reason",
-        "plan_must_fit",
-    }
+    taken = {"maintenance_memory", "drain_strategy", "drain_timeout", "drain_reason", "plan_must_fit"}
     assert lists | hiding <= refused
     assert not refused & (taken | {name for name in known() if name in SHARED} - lists)
-    assert told(restore_memory="") == [
-        "restore_memory is '': expected is a value; give maintenance_memory instead."
-    ]
+    assert told(restore_memory="") == ["restore_memory is '': expected is a value; give maintenance_memory instead."]
 
 
 def test_what_a_drain_would_refuse_is_told_before() -> None:
-    assert told(drain_max_attempts="0") == [
-        "drain_max_attempts is '0': max_attempts must be 1 or more, not 0."
-    ]
+    assert told(drain_max_attempts="0") == ["drain_max_attempts is '0': max_attempts must be 1 or more, not 0."]
     assert "shutdown_timeout must be more than 0" in told(drain_shutdown_timeout=0)[0]
     (text,) = told(drain_rules=[{"name": "r", "when": "memori > `5`"}])
-    assert text == (
-        "drain_rules: rules[0] (r), when: there is no field memori here; did you mean memory_mib?"
-    )
+    assert text == ("drain_rules: rules[0] (r), when: there is no field memori here; did you mean memory_mib?")
     (text,) = told(maintenance_rules=[{"name": "r", "hooks": {"before": "/none.yml"}}])
     assert text.startswith("maintenance_rules: rules[0] (r), hooks.before: there is no file /none")
 
@@ -149,8 +133,6 @@ def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
     assert {name for name in set_here if OURS.match(name)} <= INTERNAL
     shared = {name for name in used if name.startswith("maintenance_")}
     modules = {"maintenance_plan", "maintenance_show"}
-    assert shared - INTERNAL - modules - {"maintenance_own_variables"} == (
-        set(SHARED) - {"maintenance_own_variables"}
-    )
+    assert shared - INTERNAL - modules - {"maintenance_own_variables"} == (set(SHARED) - {"maintenance_own_variables"})
     for spec in known().values():
         assert spec["type"] in TYPES

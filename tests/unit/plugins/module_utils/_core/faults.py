@@ -8,16 +8,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate, Machine, Move, Stage
@@ -78,11 +71,7 @@ class Faults:
     def do_pause(self, _run: Run, arg: int) -> None:
         """A holder suspends a VM, that it converges, and dies; perhaps the migration fails then.
         Whoever watches it from then on resumes the VM, or cannot."""
-        found = [
-            m
-            for m in self.fleet.moves.values()
-            if m.stage is Stage.PRECOPY and m.held and m.ours and m.asked
-        ]
+        found = [m for m in self.fleet.moves.values() if m.stage is Stage.PRECOPY and m.held and m.ours and m.asked]
         move = self._pick(found, arg)
         if move is not None:
             move.suspended, move.held, move.deaf = True, False, bool(arg % 2)
@@ -109,10 +98,7 @@ class Faults:
     def do_stop(self, _run: Run, arg: int, vanish: bool = False) -> None:
         """A guest ends by itself, or somebody destroys and undefines it."""
         found = [
-            (m.name, u)
-            for m in self.fleet.machines.values()
-            for u, d in m.domains.items()
-            if d.state is State.RUNNING
+            (m.name, u) for m in self.fleet.machines.values() for u, d in m.domains.items() if d.state is State.RUNNING
         ]
         place = self._pick(sorted(found), arg)
         if place is not None:

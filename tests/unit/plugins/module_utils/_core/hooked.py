@@ -8,36 +8,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
     pending_rows,
     record_answers,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Hooks,
-    Policy,
-    Rule,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    Slice,
-    SliceEnd,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Hooks, Policy, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY
 from fleetsim.platform import ModelPlatform
 
 BOTH = Hooks("out.yml", "back.yml")
 WEB: dict[str, Any] = {"document": {"web": True}}
 # What is done with a VM that nobody may do before its `before` was answered.
-TOUCHES = frozenset(
-    {Do.MIGRATE, Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF, Do.COLD_DEFINE, Do.MARK, Do.AUTOSTART_OFF}
-)
+TOUCHES = frozenset({Do.MIGRATE, Do.SHUTDOWN, Do.SAVE, Do.FORCE_OFF, Do.COLD_DEFINE, Do.MARK, Do.AUTOSTART_OFF})
 
 
 def hooked(policy: Policy = POLICY, hooks: Hooks = BOTH, **more: Any) -> Policy:

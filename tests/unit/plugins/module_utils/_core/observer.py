@@ -5,19 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
-    Run,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import Run
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Machine, Move, Stage
 from fleetsim.platform import OURS
@@ -117,20 +109,14 @@ class Observer:
             moving = [
                 m
                 for m in self.fleet.moves.values()
-                if run.node in (m.source, m.target)
-                and (m.asked or m.stage is not Stage.STARTING)
-                and m.vm not in late
+                if run.node in (m.source, m.target) and (m.asked or m.stage is not Stage.STARTING) and m.vm not in late
             ]
             seen = {u for u, node in self.home.items() if node == run.node}
             unsaid = seen - set(outcome.record.vms) - self.excused
             if left or moving or unsaid:
                 raise Broken(f"{run.node} is said to be drained: {left} {moving} {unsaid}")
             for uuid in outcome.record.vms:
-                runs = any(
-                    m.domains[uuid].active
-                    for m in self.fleet.machines.values()
-                    if uuid in m.domains
-                )
+                runs = any(m.domains[uuid].active for m in self.fleet.machines.values() if uuid in m.domains)
                 known = uuid in self.stopped | self.excused or uuid not in self.home
                 if not runs and not known:
                     raise Broken(f"{uuid} is not accounted for: {self.where(uuid)}")
@@ -167,11 +153,7 @@ class Observer:
         left += [f"mark on {u}" for u, d in machine.domains.items() if d.marked]
         for uuid, home in self.home.items():
             if home == node and uuid not in self.excused | self.fleet.killed:
-                places = [
-                    (m.name, m.domains[uuid])
-                    for m in self.fleet.machines.values()
-                    if uuid in m.domains
-                ]
+                places = [(m.name, m.domains[uuid]) for m in self.fleet.machines.values() if uuid in m.domains]
                 runs = [d for _name, d in places if d.active]
                 persistent, autostart = self.before[uuid]
                 paused = [d for d in runs if d.state is State.PAUSED]

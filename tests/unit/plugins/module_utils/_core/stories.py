@@ -8,22 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    OnNotMigratable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    Slice,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet
 from fleetsim.machines import Domain
 from fleetsim.platform import ModelPlatform
 

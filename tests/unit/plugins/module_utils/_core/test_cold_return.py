@@ -9,17 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     FIXED,
     ended,

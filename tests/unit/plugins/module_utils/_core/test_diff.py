@@ -9,17 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Platform,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.diff import (
     diff,
     diff_lines,
@@ -27,11 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.diff
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.platform import ModelPlatform
 
 FIXED = {"migratable": False, "findings": (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)}
@@ -57,9 +45,7 @@ def test_foreseen_is_what_comes(domain, before: str, after: str) -> None:
     told = predicted_lines(planned, decision.actions, Platform.LIBVIRT)
 
     outcome = Engine(platform, policy, record).run(platform.now() + 2000.0)
-    found = diff(
-        diff_lines(outcome.first, outcome.record), diff_lines(outcome.observation, outcome.record)
-    )
+    found = diff(diff_lines(outcome.first, outcome.record), diff_lines(outcome.observation, outcome.record))
     assert found == diff(planned, told)
     assert found["before"] == f"VM vm1: {before}\nhost a: takes VMs\n"
     assert found["after"] == f"VM vm1: {after}\nhost a: cordoned\n"

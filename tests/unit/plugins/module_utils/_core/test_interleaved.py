@@ -11,26 +11,16 @@ from dataclasses import replace
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    NodePhase,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     EvictionStrategy,
     OnNotMigratable,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    Rule,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import VMRecord
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
-    describe,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import describe
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
     POLICY,
     Run,
@@ -41,9 +31,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from fleetsim.machines import Fate
 
 quick = settings(
-    max_examples=int(
-        os.environ.get("VIRTOPS_EXAMPLES", "40")
-    ),  # more: thousands a minute on a free core
+    max_examples=int(os.environ.get("VIRTOPS_EXAMPLES", "40")),  # more: thousands a minute on a free core
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -64,24 +52,14 @@ KINDS = {
     "transient": {"persistent": False},
     "marked": {"marked": True},
     "fixed": {"migratable": False, "findings": NOT_HERE},
-    "shutdown": {
-        "declared_strategy": "None",
-        "may_stop": True,
-        "document": {"may_stop": True},
-        "autostart": True,
-    },
+    "shutdown": {"declared_strategy": "None", "may_stop": True, "document": {"may_stop": True}, "autostart": True},
     "transient_stop": {
         "declared_strategy": "None",
         "may_stop": True,
         "document": {"may_stop": True},
         "persistent": False,
     },
-    "stuck": {
-        "declared_strategy": "None",
-        "may_stop": True,
-        "document": {"may_stop": True},
-        "shutdown_takes": None,
-    },
+    "stuck": {"declared_strategy": "None", "may_stop": True, "document": {"may_stop": True}, "shutdown_takes": None},
     "slow_stop": {
         "declared_strategy": "None",
         "may_stop": True,
@@ -139,12 +117,7 @@ RULES = (
         strategy=EvictionStrategy.LIVE_MIGRATE,
         on_not_migratable=OnNotMigratable.COLD_MIGRATE,
     ),
-    Rule(
-        "save",
-        lambda d: bool(d.get("save")),
-        allow_stop=True,
-        on_not_migratable=OnNotMigratable.SAVE,
-    ),
+    Rule("save", lambda d: bool(d.get("save")), allow_stop=True, on_not_migratable=OnNotMigratable.SAVE),
 )
 CALM = ("live", "autostart", "transient", "shutdown", "transient_stop", "cold", "save")
 
@@ -285,9 +258,7 @@ def races(draw):
     return made, limits
 
 
-turns = st.lists(
-    st.tuples(st.integers(0, 6), st.just("switch"), st.integers(0, 1)), min_size=5, max_size=60
-)
+turns = st.lists(st.tuples(st.integers(0, 6), st.just("switch"), st.integers(0, 1)), min_size=5, max_size=60)
 
 
 @quick

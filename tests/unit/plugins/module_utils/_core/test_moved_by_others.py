@@ -9,28 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
-    ended,
-    run,
-    two,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import ended, run, two
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate, Move
 from fleetsim.platform import ModelPlatform
@@ -59,9 +44,7 @@ def move_by_hand(made: Fleet, *, persistent: bool, undefine: bool) -> str:
 
 @pytest.mark.parametrize("autostart", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
-def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(
-    persistent: bool, autostart: bool
-) -> None:
+def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(persistent: bool, autostart: bool) -> None:
     made = failed(Fate(fail_at=0.5), autostart=autostart)
     uuid = move_by_hand(made, persistent=persistent, undefine=False)
     outcome = run(made, ONCE, name="again")
@@ -86,9 +69,7 @@ def test_where_its_definition_went_with_nobody_it_gets_one_where_it_runs() -> No
 
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("intent", ["active", "drained"])
-def test_what_its_owner_removes_after_the_move_blocks_nothing(
-    intent: str, persistent: bool
-) -> None:
+def test_what_its_owner_removes_after_the_move_blocks_nothing(intent: str, persistent: bool) -> None:
     """For persistent ones: destroyed and undefined. A transient one just has to be shut down."""
     made = two(vm(1, "a", persistent=persistent))
     assert run(made).phase is NodePhase.DRAINED

@@ -9,22 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     OnNotMigratable,
     Reservation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
@@ -36,10 +28,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.machines import Fate, Move
 from fleetsim.platform import ModelPlatform
 
@@ -58,8 +47,7 @@ def test_a_definition_of_others_stays_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("crashed", "expected"),
-    [(True, ("blocked", "VMCrashed")), (False, ("gone", "StoppedByItself"))],
+    ("crashed", "expected"), [(True, ("blocked", "VMCrashed")), (False, ("gone", "StoppedByItself"))]
 )
 def test_a_crash_is_no_drain(crashed: bool, expected: tuple[str, str]) -> None:
     made = two(vm(1, "a", declared_strategy="External"))
@@ -124,9 +112,7 @@ def test_what_cannot_be_done_off_is_known_before_anything_is_stopped(way: str) -
 
 def single(made, policy=POLICY, intent: str = "migrated", name: str = "one"):
     platform = ModelPlatform(made, "a")
-    record = begin(
-        platform.load(), "a", intent, name, platform.now(), platform.own.boot_id, only="u1"
-    )
+    record = begin(platform.load(), "a", intent, name, platform.now(), platform.own.boot_id, only="u1")
     return Engine(platform, policy, record).run(platform.now() + 2000.0)
 
 

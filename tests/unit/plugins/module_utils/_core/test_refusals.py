@@ -10,19 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    MigrationSettings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
@@ -32,26 +22,14 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.machines import Move
 from fleetsim.platform import ModelPlatform
 
 FULL = Finding(Reason.MigrationFailed, "migrate: the holder does not start: disk full")
 
 
-def drain(
-    made,
-    node="a",
-    policy=POLICY,
-    claims: Callable | None = None,
-    seconds=5000.0,
-    fails=None,
-    **more,
-):
+def drain(made, node="a", policy=POLICY, claims: Callable | None = None, seconds=5000.0, fails=None, **more):
     """A drain whose claims are answered by `claims(action, the platform's own answer)`."""
     platform = ModelPlatform(made, node)
     platform.fails = fails or platform.fails
@@ -180,9 +158,7 @@ def test_a_target_that_refuses_the_claim_gives_way_to_the_next_one() -> None:
     """Two migrations of others go to the roomiest node."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
     why = Finding(Reason.WaitingForSlot, "b has 2 inbound already.")
-    outcome, asked, _seconds = drain(
-        made, claims=lambda action, own: why if action.target == "b" else own
-    )
+    outcome, asked, _seconds = drain(made, claims=lambda action, own: why if action.target == "b" else own)
     assert (asked, ended(outcome)) == (["b", "c"], ("moved", ""))
 
 

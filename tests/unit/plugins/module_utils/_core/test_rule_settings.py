@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,

@@ -9,17 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
@@ -30,11 +22,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.machines import Fate
 from fleetsim.platform import ModelPlatform
 from fleetsim.simulate import simulate
@@ -92,9 +80,7 @@ def test_a_target_that_refused_for_a_lasting_reason_is_not_asked_again() -> None
 def test_what_qemu_says_of_a_vm_is_not_asked_for_every_target() -> None:
     """Its reason decides as if it had been known before: the policy may stop it."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
-    made.fate = lambda _vm, _attempt: Fate(
-        refused_by=("b", "c"), refusal=Reason.MigrationBlockedByQEMU
-    )
+    made.fate = lambda _vm, _attempt: Fate(refused_by=("b", "c"), refusal=Reason.MigrationBlockedByQEMU)
     outcome = run(made)
     assert len(outcome.record.vms["u1"].attempts) == 1
     assert ended(outcome) == ("blocked", "MigrationBlockedByQEMU")
@@ -274,9 +260,7 @@ def test_no_vm_is_stopped_because_a_host_cannot_be_read() -> None:
 def test_what_always_fails_is_tried_a_few_times_and_then_blocks(what, domain, policy) -> None:
     made = two(replace(domain))
     made.fate = lambda _vm, _attempt: Fate(leftover=what is Do.CLEAN_SOURCE)
-    outcome = run(
-        made, policy, fails=lambda a: Finding(Reason.StopFailed, "no") if a.do is what else None
-    )
+    outcome = run(made, policy, fails=lambda a: Finding(Reason.StopFailed, "no") if a.do is what else None)
     assert outcome.phase is NodePhase.BLOCKED
     assert outcome.ended.value == "final"
     tried = [a for a in outcome.actions_done if a.do is what]

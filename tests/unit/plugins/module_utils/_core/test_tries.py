@@ -7,13 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Node,
-    Observation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node, Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Ending,

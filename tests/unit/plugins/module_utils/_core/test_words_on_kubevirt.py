@@ -17,13 +17,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.result import (  # noqa: E501
-    finding_fields,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.result import finding_fields
 
-OF_HOSTS = re.compile(
-    r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b|(completion|progress)_timeout"
-)
+OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b|(completion|progress)_timeout")
 
 
 MODULE_UTILS = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
@@ -32,10 +28,7 @@ MODULE_UTILS = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
 def reported_on_kubevirt() -> list[Reason]:
     """KubeVirt's own, which come first, and those that the loop or this platform can report."""
     parts = list((MODULE_UTILS / "_kubevirt").rglob("*.py"))
-    parts += [
-        MODULE_UTILS / "_core" / "run" / "engine.py",
-        *(MODULE_UTILS / "_core/decision").glob("*.py"),
-    ]
+    parts += [MODULE_UTILS / "_core" / "run" / "engine.py", *(MODULE_UTILS / "_core/decision").glob("*.py")]
     text = "".join(path.read_text(encoding="utf-8") for path in parts)
     named = set(re.findall(r"Reason\.(\w+)", text))
     own = list(Reason)[: list(Reason).index(Reason.PersistentReservationNotLiveMigratable) + 1]
@@ -53,9 +46,7 @@ def test_no_reason_speaks_of_hosts(reason: Reason) -> None:
 
 
 ON_KUBEVIRT = [
-    reason
-    for reason, row in TABLE.items()
-    if row.preflight and Platform.KUBEVIRT in row.preflight.platforms
+    reason for reason, row in TABLE.items() if row.preflight and Platform.KUBEVIRT in row.preflight.platforms
 ]
 
 

@@ -10,13 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Decision,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Decision, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -34,10 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import vm_row
 
 GUEST = VM("u1", "web", "a", memory_mib=1024)

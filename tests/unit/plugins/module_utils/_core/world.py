@@ -11,25 +11,15 @@ from __future__ import annotations
 
 import threading
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     MigrationSettings,
     Policy,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    SliceEnd,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import (
-    Faults,
-    Run,
-    shut,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.faults import Faults, Run, shut
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
     Broken,
     Observer,
@@ -75,19 +65,10 @@ class World(Faults, Observer):
         self.drained: dict[str, bool] = {}
         self.stopped: set[str] = set()
         self.names = {u for m in fleet.machines.values() for u in m.domains}
-        self.home = {
-            u: m.name for m in fleet.machines.values() for u, d in m.domains.items() if d.active
-        }
-        self.before = {
-            u: (d.persistent, d.autostart)
-            for m in fleet.machines.values()
-            for u, d in m.domains.items()
-        }
+        self.home = {u: m.name for m in fleet.machines.values() for u, d in m.domains.items() if d.active}
+        self.before = {u: (d.persistent, d.autostart) for m in fleet.machines.values() for u, d in m.domains.items()}
         self.asleep = {  # VMs that their owners had paused before
-            u
-            for m in fleet.machines.values()
-            for u, d in m.domains.items()
-            if d.state is State.PAUSED
+            u for m in fleet.machines.values() for u, d in m.domains.items() if d.state is State.PAUSED
         }
         self.excused: set[str] = set()  # VMs that others stopped
         self.stolen: set[str] = set()  # VMs that others migrated, and lost their autostart
@@ -247,15 +228,7 @@ def vm(number: int, node: str, memory: int = 1024, **more) -> Domain:
     spec = {k: more.pop(k) for k in spec_words if k in more}
     uuid = f"u{number}"
     return Domain(
-        VM(
-            uuid,
-            f"vm{number}",
-            node,
-            memory_mib=memory,
-            labels={"may_stop": "yes"} if may_stop else {},
-            **spec,
-        ),
-        **more,
+        VM(uuid, f"vm{number}", node, memory_mib=memory, labels={"may_stop": "yes"} if may_stop else {}, **spec), **more
     )
 
 

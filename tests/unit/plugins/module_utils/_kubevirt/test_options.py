@@ -14,10 +14,7 @@ def test_the_secrets_of_a_kubeconfig_are_not_printed() -> None:
         "clusters": [{"name": "c", "cluster": {"server": "https://api"}}],
         "users": [
             {"name": "u", "user": {"token": "tok", "client-key-data": "key", "username": "joe"}},
-            {
-                "name": "v",
-                "user": {"exec": {"command": "aws", "env": [{"name": "K", "value": "s"}]}},
-            },
+            {"name": "v", "user": {"exec": {"command": "aws", "env": [{"name": "K", "value": "s"}]}}},
         ],
     }
     params = {"kubeconfig": kubeconfig}

@@ -16,34 +16,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Reservation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-    Policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    result,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings, Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
-    Measured,
-    gather,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import Measured, gather
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Slot
 
 UUID = "11111111-2222-3333-4444-55555555555{}".format
@@ -73,38 +57,25 @@ class Fleet:
         nodes = {name: Node(name, capacity_mib=65536) for name in "abc"}
         self.obs = Observation(nodes=nodes, vms=vms)
         self.record: NodeRecord | None = None
-        self.facts = {
-            name: HostFacts(libvirt_version=9000000, hypervisor_version=7002000) for name in "abc"
-        }
-        self.configs = {
-            name: HostConfig(name, f"qemu+tls://{name}/system", memory_mib=65536) for name in "abc"
-        }
+        self.facts = {name: HostFacts(libvirt_version=9000000, hypervisor_version=7002000) for name in "abc"}
+        self.configs = {name: HostConfig(name, f"qemu+tls://{name}/system", memory_mib=65536) for name in "abc"}
         self.user = 64055
         self.copied: dict[str, tuple[str, ...]] = {}
         self.reads = {name: HostNow(name) for name in "abc"}
-        self.reads["a"].domains = {
-            vm.uuid: DomainNow(vm.uuid, vm.name, State.RUNNING, 1024) for vm in vms.values()
-        }
+        self.reads["a"].domains = {vm.uuid: DomainNow(vm.uuid, vm.name, State.RUNNING, 1024) for vm in vms.values()}
         self.later = dict(self.reads)
         self.elsewhere: list[str] = []
 
     def vm(self, **changes: Any) -> None:
         self.obs.vms[UUID(0)] = replace(self.obs.vms[UUID(0)], **changes)
 
-    def look(
-        self,
-        policy: Policy = POLICY,
-        measured: tuple[Measured, ...] = CLOCKS,
-    ) -> dict[Reason, dict[str, Any]]:
+    def look(self, policy: Policy = POLICY, measured: tuple[Measured, ...] = CLOCKS) -> dict[Reason, dict[str, Any]]:
         conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
         hosts = {
-            name: Reader(name=name, conn=conn, facts=self.facts[name], config=self.configs[name])
-            for name in "abc"
+            name: Reader(name=name, conn=conn, facts=self.facts[name], config=self.configs[name]) for name in "abc"
         }
         observer = Reader(
-            copied=lambda uuid: self.copied.get(uuid, ()),
-            reads=self.reads,
-            read_hosts=lambda: self.later,
+            copied=lambda uuid: self.copied.get(uuid, ()), reads=self.reads, read_hosts=lambda: self.later
         )
         platform: Any = Reader(
             load=lambda: self.record,
@@ -116,9 +87,7 @@ class Fleet:
             stale_claims=Reader(elsewhere=self.elsewhere),
         )
         own = HostConfig("a", "qemu:///system")
-        request = Request(
-            own, [self.configs["b"], self.configs["c"]], policy, Intent.DRAINED, "preflight"
-        )
+        request = Request(own, [self.configs["b"], self.configs["c"]], policy, Intent.DRAINED, "preflight")
         facts = gather(platform, request, measured)
         rows = result(facts, check(facts, policy), {})["findings"]
         return {Reason(row["code"]): row for row in rows}

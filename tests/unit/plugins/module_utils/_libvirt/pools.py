@@ -12,10 +12,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    Generation,
-    VolumeTorn,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import Generation, VolumeTorn
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
 CAPACITY = 1 << 30
@@ -27,9 +24,7 @@ class Volume:
     """A file in a pool. `ctime`: when it was last changed; `base`: what it stands on; `filled`:
     bytes on the disk."""
 
-    def __init__(
-        self, pool: Pool, name: str, ctime: int, base: str = "", filled: int = 196_608
-    ) -> None:
+    def __init__(self, pool: Pool, name: str, ctime: int, base: str = "", filled: int = 196_608) -> None:
         self.pool, self._name, self.ctime, self.base = pool, name, ctime, base
         self.filled, self.capacity = filled, CAPACITY
 

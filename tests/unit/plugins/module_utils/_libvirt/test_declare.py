@@ -13,22 +13,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Job,
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import declare as product
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
     strategy_of,
     with_strategy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    VMNotHere,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
@@ -49,10 +42,7 @@ class FakeDomain:
     """A domain whose live and persistent metadata are told apart. None: there is no such side."""
 
     def __init__(self, binding: Any, live: str | None, config: str | None) -> None:
-        self.flags = {
-            binding.VIR_DOMAIN_AFFECT_LIVE: live,
-            binding.VIR_DOMAIN_AFFECT_CONFIG: config,
-        }
+        self.flags = {binding.VIR_DOMAIN_AFFECT_LIVE: live, binding.VIR_DOMAIN_AFFECT_CONFIG: config}
         self.binding = binding
         self.writes: list[int] = []
         self.job: dict[str, Any] = {}
@@ -113,9 +103,7 @@ class World:
 
         return Facts
 
-    def add(
-        self, name: str, live: str | None = "", config: str | None = "", job: Job | None = None
-    ) -> FakeDomain:
+    def add(self, name: str, live: str | None = "", config: str | None = "", job: Job | None = None) -> FakeDomain:
         uuid = f"u-{name}"
         dom = FakeDomain(self.binding, live, config)
         self.domains[uuid] = dom
@@ -173,9 +161,7 @@ def test_only_what_differs_is_written(world: World) -> None:
     assert "label" not in str(dom.flags[world.binding.VIR_DOMAIN_AFFECT_LIVE])
 
 
-@pytest.mark.parametrize(
-    ("live", "config", "written"), [(None, "", ["config"]), ("", None, ["live"])]
-)
+@pytest.mark.parametrize(("live", "config", "written"), [(None, "", ["config"]), ("", None, ["live"])])
 def test_a_vm_that_is_off_and_one_that_is_transient(
     world: World, live: str | None, config: str | None, written: list[str]
 ) -> None:

@@ -10,19 +10,13 @@ import re
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Policy,
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
     RecordError,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import (
-    Failed,
-    as_failed,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
     HostUnreachable,
     LibvirtMissing,
@@ -36,12 +30,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     MigrationRequest,
     run_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    VolumeTorn,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import VolumeTorn
 
 
 class libvirtError(Exception):  # noqa: N801 - libvirt's name

@@ -16,20 +16,13 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    VMNotHere,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import VMNotHere
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
     MigrationRequest,
     run_migration,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-)
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
-    summary,
-    would_not,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import summary, would_not
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).with_name("fakes.py"))
 assert _spec is not None
@@ -149,9 +142,7 @@ def test_another_target_than_the_one_it_is_on_is_refused_at_the_end(world: World
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("begun", [False, True])
-def test_an_abort_of_a_vm_that_is_there_already_came_too_late(
-    world: World, begun: bool, check: bool
-) -> None:
+def test_an_abort_of_a_vm_that_is_there_already_came_too_late(world: World, begun: bool, check: bool) -> None:
     """Also where the answer that said so was lost on its way."""
     result = world.ask(intent=Intent.ACTIVE, name=VM, begun=begun, check=check)
     assert (result["ended"], result["phase"]) == ("final", "Blocked")
@@ -159,9 +150,7 @@ def test_an_abort_of_a_vm_that_is_there_already_came_too_late(
     assert (row["name"], row["at"], row["reason"]) == ("web", "host-b", "TooLateToAbort")
     said = summary(result, "Active").splitlines()
     assert said[0] == "VM web is Blocked, not Active."
-    assert said[1].startswith(
-        "web (moved, on host-b): TooLateToAbort: Not aborted: it runs on host-b. "
-    )
+    assert said[1].startswith("web (moved, on host-b): TooLateToAbort: Not aborted: it runs on host-b. ")
     assert would_not(result, "Active") == (
         "VM web would not become Active. What stands in the way: web (TooLateToAbort)."
     )

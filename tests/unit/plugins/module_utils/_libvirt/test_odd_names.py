@@ -10,16 +10,10 @@ import json
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.text import table
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    AttemptEnd,
-    parse_order,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claim_text import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import AttemptEnd, parse_order
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claim_text import (
     LONGEST,
     owner_text,
     read_owner_note,
@@ -35,10 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store
     format_name,
     parse_name,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    pack,
-    unpack,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import pack, unpack
 
 VM = "29994fe9-b1fd-418f-b7ea-43c360888c7c"
 ID = "_0123456789ab"

@@ -24,9 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy import
 
 def params(**changed: Any) -> dict[str, Any]:
     specs = {**options.HOSTS_SPEC, **options.POLICY_SPEC, **options.RUN_SPEC}
-    return (
-        {name: spec.get("default") for name, spec in specs.items()} | {"node": "host-a"} | changed
-    )
+    return {name: spec.get("default") for name, spec in specs.items()} | {"node": "host-a"} | changed
 
 
 def peer(name: str, uri: str = "qemu+tls://x/system") -> dict[str, Any]:
@@ -104,14 +102,9 @@ def test_what_the_options_take_is_what_rules_take() -> None:
         ("parallel", "4", MigrationSettings(parallel_connections=4)),
     ],
 )
-def test_settings_may_have_the_other_word(
-    given_as: str, value: str, wanted: MigrationSettings
-) -> None:
+def test_settings_may_have_the_other_word(given_as: str, value: str, wanted: MigrationSettings) -> None:
     given = {given_as: value}
-    spec = {
-        "migration": {"type": "dict", "options": options.MIGRATION_SPEC},
-        "rules": options.POLICY_SPEC["rules"],
-    }
+    spec = {"migration": {"type": "dict", "options": options.MIGRATION_SPEC}, "rules": options.POLICY_SPEC["rules"]}
     rule = {"name": "r", "when": "autostart", "migration": given}
     checked = ArgumentSpecValidator(spec).validate({"migration": given, "rules": [rule]})
     assert not checked.error_messages

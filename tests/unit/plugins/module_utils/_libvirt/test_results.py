@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     Intent,
@@ -27,28 +25,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import migration
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import (
-    MigrationRequest,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migration import MigrationRequest
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import history
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import (
-    check_mode,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    VolumeTorn,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import check_mode, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import VolumeTorn
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate
 from fleetsim.platform import ModelPlatform
@@ -202,14 +185,10 @@ def test_the_documentation_of_every_module_has_them(path: Path) -> None:
     assert lists == ([EXPECTED[path.stem]] if path.stem in EXPECTED else [])
     if lists:
         assert {"counts", "certificate", "findings"} <= set(documented)
-        assert (
-            documented["certificate"]["returned"] == documented["counts"]["returned"] == "success"
-        )
+        assert documented["certificate"]["returned"] == documented["counts"]["returned"] == "success"
 
 
-def test_an_ended_migration_of_one_vm_is_told_with_its_times_and_its_requester(
-    made: Fleet,
-) -> None:
+def test_an_ended_migration_of_one_vm_is_told_with_its_times_and_its_requester(made: Fleet) -> None:
     assert migrate(made)["phase"] == "Migrated"
     assert made.machines["a"].record is None
     (row,) = check_mode.migrations(request())["migrations"]
@@ -228,10 +207,7 @@ def test_it_is_kept_until_the_next_one_of_that_vm(made: Fleet) -> None:
     made.fate = lambda _vm, _attempt: Fate()
     assert migrate(made, run_id="again", requester="bob")["phase"] == "Migrated"
     rows = check_mode.migrations(request())["migrations"]
-    assert [(row["verdict"], row["requested_by"]) for row in rows] == [
-        ("moved", "bob"),
-        ("blocked", "alice@ctl"),
-    ]
+    assert [(row["verdict"], row["requested_by"]) for row in rows] == [("moved", "bob"), ("blocked", "alice@ctl")]
 
 
 def test_the_one_under_way_is_told_and_not_the_last_one(made: Fleet) -> None:

@@ -11,17 +11,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Decision,
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
-    Situation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Decision, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import Situation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -37,13 +29,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    HolderSilent,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import HolderSilent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 
 WORDS = "the holder did not answer within 10 s"
 
@@ -102,9 +90,7 @@ def test_what_moves_it_is_taken_to_look_after(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("intent", ["drained", "active", "migrated"])
-def test_the_deadline_of_the_node_ends_the_waiting_in_words(
-    monkeypatch: pytest.MonkeyPatch, intent: str
-) -> None:
+def test_the_deadline_of_the_node_ends_the_waiting_in_words(monkeypatch: pytest.MonkeyPatch, intent: str) -> None:
     obs = observe(monkeypatch, VM("u", "web", "a", memory_mib=1024), now=500.0)
     decision = told(obs, told(obs, record_of(intent, u=[OURS])).records["a"])
     assert (decision.phases["a"], decision.actions) == (NodePhase.BLOCKED, [])
@@ -113,9 +99,7 @@ def test_the_deadline_of_the_node_ends_the_waiting_in_words(
     assert WORDS in entry.message
 
 
-def test_a_drain_that_has_read_no_vm_yet_ends_in_words_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_drain_that_has_read_no_vm_yet_ends_in_words_too(monkeypatch: pytest.MonkeyPatch) -> None:
     obs = observe(monkeypatch, VM("u", "web", "a", memory_mib=1024), now=500.0)
     decision = told(obs, record_of("drained"))
     assert decision.phases["a"] is NodePhase.BLOCKED
@@ -123,9 +107,7 @@ def test_a_drain_that_has_read_no_vm_yet_ends_in_words_too(
 
 
 @pytest.mark.parametrize("intent", ["migrated", "active"])
-def test_of_one_vm_that_was_never_read_nothing_is_said(
-    monkeypatch: pytest.MonkeyPatch, intent: str
-) -> None:
+def test_of_one_vm_that_was_never_read_nothing_is_said(monkeypatch: pytest.MonkeyPatch, intent: str) -> None:
     """Neither that it cannot move, nor that nothing moves it: the holder may just begin with it."""
     vm = VM("u", "web", "a", memory_mib=1024)
     record = begin(None, "a", intent, "run", 0.0, "boot", only="u")

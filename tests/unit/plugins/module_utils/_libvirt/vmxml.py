@@ -60,16 +60,12 @@ def host(**changes: Any) -> HostFacts:
 def hostdev(kind: str, inner: str = "", teaming: str = "") -> str:
     address = "<address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/>"
     return (
-        f"<hostdev mode='subsystem' type='{kind}' managed='yes'><source>{inner or address}"
-        f"</source>{teaming}</hostdev>"
+        f"<hostdev mode='subsystem' type='{kind}' managed='yes'><source>{inner or address}</source>{teaming}</hostdev>"
     )
 
 
 def interface(kind: str, source: str, more: str = "") -> str:
-    return (
-        f"<interface type='{kind}'><mac address='52:54:00:00:00:01'/><source {source}/>{more}"
-        "</interface>"
-    )
+    return f"<interface type='{kind}'><mac address='52:54:00:00:00:01'/><source {source}/>{more}</interface>"
 
 
 COPY = domain(disk())

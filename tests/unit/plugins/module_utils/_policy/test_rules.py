@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
-    Choice,
-    Way,
-    choose,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import Choice, Way, choose
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     EvictionStrategy,
@@ -26,14 +22,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Policy,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy import (
-    expression,
-    rules,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import (
-    RuleError,
-    compile_rules,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy import expression, rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import RuleError, compile_rules
 
 DOCUMENT: dict[str, Any] = {
     "name": "db-1",

@@ -18,10 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expres
     ExpressionError,
     compile_expression,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.three_valued import (
-    mark,
-    truth,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.three_valued import mark, truth
 
 METHODS = ("LiveMigration", "BlockMigration")
 LEAVES = (
@@ -145,9 +142,7 @@ def test_without_nulls_it_is_jmespath(text: str, document: dict[str, Any]) -> No
 
 @MANY
 @given(EXPRESSIONS.filter(compiles), DOCUMENTS, st.data())
-def test_what_is_told_holds_whatever_the_nulls_are(
-    text: str, document: dict[str, Any], data: st.DataObject
-) -> None:
+def test_what_is_told_holds_whatever_the_nulls_are(text: str, document: dict[str, Any], data: st.DataObject) -> None:
     """Hide values, ask; then any values in their places must give JMESPath the same answer."""
     hidden = copy.deepcopy(document)
     for name in data.draw(st.sets(st.sampled_from(HIDEABLE))):

@@ -9,10 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.certificate import (  # noqa: E501
-    certify,
-    problems,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.certificate import certify, problems
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -22,11 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Ending,
-    NodeRecord,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Ending, NodeRecord, VMRecord
 
 
 def record() -> NodeRecord:

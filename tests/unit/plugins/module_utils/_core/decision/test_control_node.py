@@ -11,39 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
     Way,
     choose,
     choose_requested,
     strongest,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    OnNotMigratable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Policy,
-    Rule,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Platform,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import (
-    Broken,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.observer import Broken
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     DEVICE,
@@ -54,18 +36,14 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_interleaved import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_interleaved import (
     ALL_EVENTS,
     allowed,
     fleets,
     plans,
     quick,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    Run,
-    World,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import Run, World, vm
 from fleetsim.platform import ModelPlatform
 
 US = "VM vm1 is the machine that Ansible runs on."

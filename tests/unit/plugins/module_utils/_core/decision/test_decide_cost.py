@@ -10,22 +10,11 @@ import sys
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import (
-    Constraints,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Node,
-    Observation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import Constraints
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node, Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 A_HOST = 60  # lines of Python for each host of the fleet
@@ -42,8 +31,7 @@ FLEETS = {
 
 def thousand(committed: int, more: dict) -> Observation:
     nodes = {
-        f"n{i:04}": Node(f"n{i:04}", capacity_mib=65536, committed_mib=committed + i, vm_count=20)
-        for i in range(1000)
+        f"n{i:04}": Node(f"n{i:04}", capacity_mib=65536, committed_mib=committed + i, vm_count=20) for i in range(1000)
     }
     nodes["n0999"].group_counts["web"] = 2
     nodes["n0000"].cordoned = True

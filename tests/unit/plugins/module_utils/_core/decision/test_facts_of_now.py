@@ -13,9 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     EvictionStrategy,
@@ -27,14 +25,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 BLOCKED = {"migratable": False, "findings": (Finding(Reason.SnapshotsPresent, "x"),)}

@@ -9,30 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
-    record_answers,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Hooks,
-    PolicyError,
-    Rule,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import record_answers
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Hooks, PolicyError, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import (
-    Engine,
-    SliceEnd,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import make
@@ -42,15 +26,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     Caller,
     hooked,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
-    FIXED,
-    on,
-    two,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import FIXED, on, two
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.machines import Fate
 from fleetsim.platform import ModelPlatform
 from fleetsim.simulate import simulate

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    NodePhase,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.hooked import (
     WEB,
@@ -25,9 +23,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     on,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import vm
 from fleetsim.machines import Domain
 from fleetsim.platform import ModelPlatform
 
@@ -38,9 +34,7 @@ def population(kinds: tuple[str, ...]) -> list[Domain]:
     made = []
     for number, kind in enumerate(kinds, 1):
         fixed = FIXED if kind != "migrate" else {}
-        made.append(
-            vm(number, "a", autostart=number % 2 == 0, **fixed, **(WEB if number % 3 else {}))
-        )
+        made.append(vm(number, "a", autostart=number % 2 == 0, **fixed, **(WEB if number % 3 else {})))
     return made
 
 

@@ -9,19 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    EvictionStrategy,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
@@ -30,16 +21,10 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.platform import ModelPlatform
 
-MOVE = replace(
-    POLICY,
-    rules=(Rule("move", lambda _document: True, strategy=EvictionStrategy.LIVE_MIGRATE),),
-)
+MOVE = replace(POLICY, rules=(Rule("move", lambda _document: True, strategy=EvictionStrategy.LIVE_MIGRATE),))
 TIMED_OUT = ("blocked", "ShutdownTimedOut")
 
 

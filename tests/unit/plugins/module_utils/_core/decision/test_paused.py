@@ -7,28 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
-    ended,
-    run,
-    two,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import ended, run, two
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.machines import Stage
 from fleetsim.platform import ModelPlatform
 
@@ -95,10 +80,7 @@ def test_what_cannot_be_resumed_is_told_and_never_called_restored(intent: str) -
         return None
 
     outcome = run(made, POLICY, intent, "next", fails=refuse)
-    assert (outcome.phase, ended(outcome)) == (
-        NodePhase.BLOCKED,
-        ("blocked", "StateNotLiveMigratable"),
-    )
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("blocked", "StateNotLiveMigratable"))
     assert "busy" in outcome.record.vms["u1"].message
     assert run(made, POLICY, "active", "back").phase is NodePhase.ACTIVE
     assert the(made).state is State.RUNNING

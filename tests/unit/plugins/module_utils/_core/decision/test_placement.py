@@ -14,9 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.a
     may_keep_claim,
     may_keep_slot,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import (
-    Placement,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import Placement
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -37,10 +35,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import (
-    accounted,
-    rows,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import accounted, rows
 
 GIB = 1024
 
@@ -92,13 +87,7 @@ def test_inbound_limit_and_room_for_later() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        {"cordoned": True},
-        {"reachable": False},
-        {"reserve_mib": 8 * GIB},
-        {"committed_mib": 7 * GIB + 1},
-    ],
+    "bad", [{"cordoned": True}, {"reachable": False}, {"reserve_mib": 8 * GIB}, {"committed_mib": 7 * GIB + 1}]
 )
 def test_never_there(bad: dict) -> None:
     chosen = place(node("a", **bad), node("src"), draining=("src",))
@@ -196,9 +185,7 @@ def test_rows() -> None:
                 seconds=1.5, downtime_ms=12)
     ]  # fmt: skip
     failed = VMRecord("2", "a-vm")
-    failed.attempts = [
-        Attempt(1, "b", "", 1.0, "x", ended=True, reason="MigrationFailed", message="why")
-    ]
+    failed.attempts = [Attempt(1, "b", "", 1.0, "x", ended=True, reason="MigrationFailed", message="why")]
     going = VMRecord("3", "c-vm")
     record.vms = {e.uuid: e for e in (moved, failed, going)}
     job = Job(total=4 * 2**20, remaining=2**20, rate=2**20)

@@ -10,52 +10,30 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import (
-    Placement,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import (
-    constraints_text,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Node,
-    Observation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import Placement
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import constraints_text
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node, Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
     PlacementPolicy,
     PolicyError,
     Profile,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    TABLE,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import TABLE, Reason
 
 GIB = 1024
 
 
 def node(name: str, room: int = 8, taints: str = "", **more: Any) -> Node:
-    return Node(
-        name, capacity_mib=room * GIB, taints=constraints_text.taints("taints", taints), **more
-    )
+    return Node(name, capacity_mib=room * GIB, taints=constraints_text.taints("taints", taints), **more)
 
 
 def vm(**more: Any) -> VM:
     needs = {k: more.pop(k) for k in ("selector", "affinity", "tolerations", "near") if k in more}
-    return VM(
-        "u",
-        "vm",
-        "src",
-        memory_mib=GIB,
-        constraints=constraints_text.parse_constraints("vm", needs),
-        **more,
-    )
+    return VM("u", "vm", "src", memory_mib=GIB, constraints=constraints_text.parse_constraints("vm", needs), **more)
 
 
-def picks(
-    one: VM, *nodes: Node, how: PlacementPolicy | None = None, times: int = 1, **more: Any
-) -> Any:
+def picks(one: VM, *nodes: Node, how: PlacementPolicy | None = None, times: int = 1, **more: Any) -> Any:
     obs = Observation({n.name: n for n in (node("src", **more), *nodes)}, {})
     placement = Placement(obs, frozenset({"src"}), Limits(inbound=99), "", how)
     found = [placement.pick(one) for _turn in range(times)]
@@ -63,8 +41,7 @@ def picks(
 
 
 @pytest.mark.parametrize(
-    ("profile", "chosen"),
-    [(Profile.LOW, "large"), (Profile.HIGH, "small"), (Profile.NO_SCORING, "first")],
+    ("profile", "chosen"), [(Profile.LOW, "large"), (Profile.HIGH, "small"), (Profile.NO_SCORING, "first")]
 )
 def test_profiles(profile: Profile, chosen: str) -> None:
     nodes = (node("first", 16), node("large", 32), node("small", 2))
@@ -107,11 +84,7 @@ def test_never_to_an_older_hypervisor() -> None:
     ("others", "reason", "named"),
     [
         ({"old": (8, 2, 0), "older": (7, 2, 0)}, Reason.NewerToOlder, ("old has", "older has")),
-        (
-            {"old": (8, 2, 0), "small": (9, 1, 0)},
-            Reason.NoTargetWithCapacity,
-            ("old has", "small has room"),
-        ),
+        ({"old": (8, 2, 0), "small": (9, 1, 0)}, Reason.NoTargetWithCapacity, ("old has", "small has room")),
     ],
 )
 def test_where_every_host_is_older_that_is_the_reason(
@@ -157,9 +130,7 @@ def test_needs_come_back_as_they_went() -> None:
         "tolerations": ["gpu=yes:NoSchedule", "*", "old:NoExecute"],
         "near": "web",
     }
-    assert (
-        constraints_text.constraints_to_dict(constraints_text.parse_constraints("vm", raw)) == raw
-    )
+    assert constraints_text.constraints_to_dict(constraints_text.parse_constraints("vm", raw)) == raw
 
 
 def test_hosts_that_are_left_out_are_named() -> None:

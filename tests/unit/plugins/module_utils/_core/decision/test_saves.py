@@ -9,13 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
@@ -25,10 +20,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.platform import ModelPlatform
 
 SAVE = on("save")

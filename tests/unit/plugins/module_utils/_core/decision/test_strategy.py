@@ -12,18 +12,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Way,
     choose,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    OnNotMigratable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Policy,
-    Rule,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 WHY = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
 ON = OnNotMigratable

@@ -11,13 +11,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.unread_hosts import (  # noqa: E501
-    may_have,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.unread_hosts import may_have
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Node,
@@ -25,15 +20,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Attempt,
-    Ending,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt, Ending, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
     FIXED,
@@ -41,7 +29,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     on,
     run,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_interleaved import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.test_interleaved import (
     ALL_EVENTS,
     allowed,
     fleets,

@@ -9,14 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Do,
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
-    Way,
-    choose,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import Way, choose
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     EvictionStrategy,
@@ -26,20 +20,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Hooks,
-    OnNotMigratable,
-    Rule,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Hooks, OnNotMigratable, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import (
-    fleet_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.decision.test_facts_of_now import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import fleet_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.decision.test_facts_of_now import (
     BLOCKED,
     PLAIN,
     STOP,
@@ -86,9 +71,7 @@ def test_no_rule_is_asked_about_a_vm_that_could_not_be_read() -> None:
     rules = (Rule("first", when=lambda _document: None),)
     choice = choose(unread(), replace(STOP, rules=rules))
     assert (choice.way, choice.findings) == (Way.WAIT, (LOCKED,))
-    assert (
-        choose(replace(unread(), findings=()), STOP).findings[0].reason is Reason.MigratableNotKnown
-    )
+    assert choose(replace(unread(), findings=()), STOP).findings[0].reason is Reason.MigratableNotKnown
 
 
 def test_one_that_cannot_be_read_at_all_is_named_with_the_words_of_the_error() -> None:
@@ -102,11 +85,7 @@ def test_one_that_cannot_be_read_at_all_is_named_with_the_words_of_the_error() -
     node.step(unread())
     assert node.phase is NodePhase.BLOCKED
     entry = node.entry
-    assert (entry.ending, entry.reason, entry.message) == (
-        "blocked",
-        "MigratableNotKnown",
-        LOCKED.message,
-    )
+    assert (entry.ending, entry.reason, entry.message) == ("blocked", "MigratableNotKnown", LOCKED.message)
 
 
 @pytest.mark.parametrize("unknown", [unread(), web(migratable=None)])
@@ -183,10 +162,7 @@ def test_an_owner_who_was_asked_has_the_time_that_was_promised() -> None:
     node.step(unread(), policy=policy)
     assert node.phase is NodePhase.DRAINING
     node.step(web(marked=True), policy=policy)
-    assert (node.entry.reason, node.entry.waiting_since) == (
-        Reason.ExternalOwnerTimedOut.value,
-        1.0,
-    )
+    assert (node.entry.reason, node.entry.waiting_since) == (Reason.ExternalOwnerTimedOut.value, 1.0)
     node.now = 301.5
     node.step(web(marked=True), policy=policy)
     assert node.phase is NodePhase.BLOCKED

@@ -17,9 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     judge,
     most_significant,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 
 S = State
 NONE, PRE, POST = JobStage.NONE, JobStage.PRECOPY, JobStage.POSTCOPY

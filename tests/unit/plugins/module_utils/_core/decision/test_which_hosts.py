@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.which_hosts import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.which_hosts import (
     CANDIDATES,
     NOTE_AGE,
     WHOLE_AGE,
@@ -38,14 +36,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import fleet, vm
 from fleetsim.few import Drain
 from fleetsim.fleet import Fleet
 
@@ -203,9 +195,7 @@ def test_what_a_slice_leaves_to_the_next() -> None:
     obs = Observation(nodes, {}, claims=claims, now=70.0, not_asked=frozenset({"e"}))
     before = LastRead("run", 60.0, 40.0, frozenset({"f"}), dict.fromkeys("bcdef", 5))
     found = last_read(obs, before, RECORD, ["c"])
-    assert found == LastRead(
-        "run", 70.0, 40.0, frozenset("bcd"), {"b": 7, "c": -1, "d": -1, "e": 5, "f": 9}
-    )
+    assert found == LastRead("run", 70.0, 40.0, frozenset("bcd"), {"b": 7, "c": -1, "d": -1, "e": 5, "f": 9})
     assert last_read(obs, None, RECORD, []) is None
     obs.not_asked = frozenset()
     whole = last_read(obs, None, RECORD, [])

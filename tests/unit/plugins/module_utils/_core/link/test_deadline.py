@@ -15,19 +15,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.dea
     Deadlines,
     MemoryPasses,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Mode,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 
 
 def settings(**fields: object) -> MigrationSettings:
-    return MigrationSettings(
-        **{"completion_timeout_per_gib": 100, "progress_timeout": 30, **fields}
-    )
+    return MigrationSettings(**{"completion_timeout_per_gib": 100, "progress_timeout": 30, **fields})
 
 
 def first(
@@ -95,15 +89,10 @@ def test_memory_after_the_disks_is_a_new_beginning() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(0, 50), st.booleans(), st.integers(0, 9), st.integers(0, 10**12)),
-        max_size=60,
-    ),
+    st.lists(st.tuples(st.floats(0, 50), st.booleans(), st.integers(0, 9), st.integers(0, 10**12)), max_size=60),
     st.sampled_from(["abort", "post_copy", "pause"]),
 )
-def test_never_a_measure_in_post_copy(
-    looks: list[tuple[float, bool, int, int]], on_timeout: str
-) -> None:
+def test_never_a_measure_in_post_copy(looks: list[tuple[float, bool, int, int]], on_timeout: str) -> None:
     deadlines = Deadlines(settings(on_timeout=on_timeout, post_copy=True), GIB)
     now = 0.0
     for passed, link, iteration, remaining in looks:

@@ -15,11 +15,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.rul
     LinkJob,
     most_started,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.scheduler import (
-    OPEN_MIB,
-    LinkScheduler,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.link.link_model import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.scheduler import OPEN_MIB, LinkScheduler
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.link.link_model import (
     MIB,
     Guest,
     Link,

@@ -19,10 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     RecordError,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 text = st.text(max_size=8)
 seconds = st.floats(0, 1e9, allow_nan=False)

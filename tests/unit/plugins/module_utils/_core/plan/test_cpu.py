@@ -11,22 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import (
-    Placement,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Node,
-    Observation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    Policy,
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
-    text as plan_text,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import Placement
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node, Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.model import Plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
@@ -85,11 +73,7 @@ def test_a_host_that_is_too_small_is_not_to_be_freed() -> None:
     text = "db (20 CPUs requested) has no target once a is out; add a host that takes it"
     assert text in found.refusal.sentence
     # Of two hosts the one that could ever take it is named.
-    both = plan(
-        [host("a", 32), host("b", 16), host("c", 32)],
-        [guest("db", "a", 20), guest("there", "c", 18)],
-        "a",
-    )
+    both = plan([host("a", 32), host("b", 16), host("c", 32)], [guest("db", "a", 20), guest("there", "c", 18)], "a")
     assert both.refusal is not None and both.refusal.sentence.endswith("free 6 CPUs")
 
 
@@ -131,12 +115,7 @@ def test_the_one_that_takes_most_of_a_host_is_placed_first() -> None:
 
 def test_a_vm_moves_out_of_the_way_for_cpus() -> None:
     hosts = [host("a"), host("b", 8), host("c", 8)]
-    vms = [
-        guest("db", "a", 7),
-        guest("small", "b", 0.5),
-        guest("mid", "b", 3),
-        guest("c", "c", 4, 2),
-    ]
+    vms = [guest("db", "a", 7), guest("small", "b", 0.5), guest("mid", "b", 3), guest("c", "c", 4, 2)]
     found = plan(hosts, vms, "a")
     assert found.fits and targets(found) == {"mid": "c", "db": "b"}
     assert [move.swap_for for move in found.steps[0].moves] == ["db", ""]

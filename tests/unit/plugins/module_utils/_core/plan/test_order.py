@@ -13,25 +13,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Node,
-    Observation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    Policy,
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import (
-    text as plan_text,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node, Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import (
-    fleet_of,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import fleet_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.transfers import (
     PAUSE_MS,
@@ -150,11 +137,7 @@ def test_the_first_step_is_what_the_drain_would_decide() -> None:
     record = begin(None, "a", "drained", "r", 0.0, "")
     on_a = {u: vm for u, vm in asked.vms.items() if vm.node == "a"}
     decision = decide(Observation(dict(asked.nodes), on_a), {"a": record}, asked.policy)
-    wanted = [
-        (act.vm, act.do.value, act.target)
-        for act in decision.actions
-        if act.do in (Do.MIGRATE, Do.SHUTDOWN)
-    ]
+    wanted = [(act.vm, act.do.value, act.target) for act in decision.actions if act.do in (Do.MIGRATE, Do.SHUTDOWN)]
     moves = plan_roll(asked).steps[0].moves
     assert [(m.vm, m.way, m.target) for m in moves] == wanted
 

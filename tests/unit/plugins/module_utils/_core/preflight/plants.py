@@ -26,10 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Policy,
     Rule,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    result,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
     Budget,
     ClusterSeen,
@@ -42,11 +39,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     TLSSeen,
     VMSeen,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Platform,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
 
 GIB = 1024
 PKI = "/etc/pki/qemu"
@@ -59,10 +52,7 @@ def clean(platform: Platform = Platform.LIBVIRT, seed: int | None = None) -> Fac
     """A cluster in which nothing stands in the way. Without a seed a small one."""
     dice = random.Random(seed)
     many = 2 if seed is None else dice.randint(1, 40)
-    vms = {
-        f"u{n}": VM(f"u{n}", f"vm{n}", "a", memory_mib=dice.choice([256, GIB, 8 * GIB]))
-        for n in range(many)
-    }
+    vms = {f"u{n}": VM(f"u{n}", f"vm{n}", "a", memory_mib=dice.choice([256, GIB, 8 * GIB])) for n in range(many)}
     others = ("b", "c") if seed is None else tuple(f"h{n}" for n in range(dice.randint(1, 9)))
     need = sum(vm.memory_mib for vm in vms.values())
     kube = platform is Platform.KUBEVIRT
@@ -72,12 +62,8 @@ def clean(platform: Platform = Platform.LIBVIRT, seed: int | None = None) -> Fac
     seen = {
         uuid: VMSeen(
             stays_off="Its autostart is off." if dice.random() < 0.5 else "",
-            refused={others[0]: (Reason.NoTargetWithCapacity, "")}
-            if kube and len(others) > 1
-            else {},
-            quotas=(QuotaLeft("q", "pods", 1, 1), QuotaLeft("q", "memory", 2**33, 2**32))
-            if kube
-            else (),
+            refused={others[0]: (Reason.NoTargetWithCapacity, "")} if kube and len(others) > 1 else {},
+            quotas=(QuotaLeft("q", "pods", 1, 1), QuotaLeft("q", "memory", 2**33, 2**32)) if kube else (),
             budgets=(Budget("b", left=dice.choice([0, 1])),) if kube else (),
             pod_mib=vm.memory_mib if kube else None,
         )
@@ -156,9 +142,7 @@ def hosts(policy: Policy = POLICY, **changes: Any) -> Plant:
 
     def plant() -> tuple[Facts, Policy]:
         facts = clean(L)
-        return replace(
-            facts, hosts=(facts.hosts[0], *(replace(h, **changes) for h in facts.hosts[1:]))
-        ), policy
+        return replace(facts, hosts=(facts.hosts[0], *(replace(h, **changes) for h in facts.hosts[1:]))), policy
 
     return plant
 
@@ -213,21 +197,13 @@ PLANTS: dict[Reason, Plant] = {
     Reason.SecureExecutionNotLiveMigratable: cannot(Reason.SecureExecutionNotLiveMigratable),
     Reason.TDXNotLiveMigratable: cannot(Reason.TDXNotLiveMigratable),
     Reason.HypervPassthroughNotLiveMigratable: cannot(Reason.HypervPassthroughNotLiveMigratable),
-    Reason.PersistentReservationNotLiveMigratable: cannot(
-        Reason.PersistentReservationNotLiveMigratable
-    ),
+    Reason.PersistentReservationNotLiveMigratable: cannot(Reason.PersistentReservationNotLiveMigratable),
     Reason.CPUModelNotLiveMigratable: refused(Reason.CPUModelNotLiveMigratable),
     Reason.MachineTypeMissing: refused(Reason.MachineTypeMissing),
     Reason.SnapshotsPresent: vm(L, migratable=False, findings=(Finding(Reason.SnapshotsPresent),)),
-    Reason.CheckpointsPresent: vm(
-        L, migratable=False, findings=(Finding(Reason.CheckpointsPresent),)
-    ),
-    Reason.QEMUCommandLineNotDeclared: vm(
-        L, migratable=False, findings=(Finding(Reason.QEMUCommandLineNotDeclared),)
-    ),
-    Reason.MigrationBlockedByQEMU: vm(
-        L, migratable=False, findings=(Finding(Reason.MigrationBlockedByQEMU),)
-    ),
+    Reason.CheckpointsPresent: vm(L, migratable=False, findings=(Finding(Reason.CheckpointsPresent),)),
+    Reason.QEMUCommandLineNotDeclared: vm(L, migratable=False, findings=(Finding(Reason.QEMUCommandLineNotDeclared),)),
+    Reason.MigrationBlockedByQEMU: vm(L, migratable=False, findings=(Finding(Reason.MigrationBlockedByQEMU),)),
     Reason.SharedMemoryNotLiveMigratable: vm(
         L, migratable=False, findings=(Finding(Reason.SharedMemoryNotLiveMigratable),)
     ),
@@ -250,9 +226,7 @@ PLANTS: dict[Reason, Plant] = {
         findings=(Finding(Reason.DisksNotLiveMigratable),),
         save_findings=(Finding(Reason.TransientDomain),),
     ),
-    Reason.PendingChanges: vm(
-        L, migratable=False, findings=(Finding(Reason.PendingChanges),), next_start="disk vdb"
-    ),
+    Reason.PendingChanges: vm(L, migratable=False, findings=(Finding(Reason.PendingChanges),), next_start="disk vdb"),
     Reason.RestartsOnPowerOff: vm(
         L, SHUTDOWN, migratable=False, shutdown_findings=(Finding(Reason.RestartsOnPowerOff),)
     ),
@@ -291,11 +265,7 @@ PLANTS: dict[Reason, Plant] = {
     },
     **{
         member: whole(K, pods=(PodSeen("shop/held", member, "because"),))
-        for member in (
-            Reason.PodStillTerminating,
-            Reason.LastReadyReplica,
-            Reason.DisruptionBudgetNotComputed,
-        )
+        for member in (Reason.PodStillTerminating, Reason.LastReadyReplica, Reason.DisruptionBudgetNotComputed)
     },
     Reason.VMStarting: seen(K, starting="Scheduling"),
     Reason.VMCrashed: vm(L, state=State.CRASHED),
@@ -313,9 +283,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.MaintenanceUnderWay: whole(L, own=NodeSeen(record="Run r1.")),
     Reason.DrainTaint: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
     Reason.CordonedByOthers: whole(L, own=NodeSeen(cordoned_by_others=True)),
-    Reason.OthersMaintenance: whole(
-        K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))
-    ),
+    Reason.OthersMaintenance: whole(K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))),
     Reason.DeschedulerAtWork: whole(K, cluster=ClusterSeen(descheduler="Pod d.")),
     Reason.WorkloadUpdaterAtWork: whole(K, cluster=ClusterSeen(updater="Migration m.")),
     Reason.NodeNotReady: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),

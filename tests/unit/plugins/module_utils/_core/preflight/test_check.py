@@ -10,29 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Job,
-    OnNotMigratable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, OnNotMigratable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
     PlacementPolicy,
     Policy,
     Rule,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    result,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
-    Budget,
-    NodeSeen,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import Budget, NodeSeen
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
     PLANTS,
     POLICY,
     STOPS,
@@ -156,12 +144,8 @@ def test_a_mark_under_our_own_record_is_not_left_over() -> None:
     assert Reason.LeftoverMark not in found(replace(facts, own=NodeSeen(record="Run r1.")))
 
 
-@pytest.mark.parametrize(
-    ("apart", "codes"), [(False, set()), (True, {Reason.NoTargetWithCapacity})]
-)
-def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(
-    apart: bool, codes: set[Reason]
-) -> None:
+@pytest.mark.parametrize(("apart", "codes"), [(False, set()), (True, {Reason.NoTargetWithCapacity})])
+def test_groups_that_must_stay_apart_are_judged_as_the_drain_does(apart: bool, codes: set[Reason]) -> None:
     facts = clean()
     facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], group="db")
     for name in ("b", "c"):

@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
     PLANTS,
     POLICY,
     K,

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.report import (
-    report,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.report import report
 
 
 def finding(code: str, subject: str, severity: str = "blocker", about: str = "vm") -> dict:

@@ -10,18 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
     check,
     parse_severity,
     result,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
-    NodeSeen,
-    PodSeen,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import NodeSeen, PodSeen
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
     TABLE,
@@ -30,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
     Severity,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
     PLANTS,
     POLICY,
     K,
@@ -39,9 +34,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 )
 
 
-def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_of_the_pod() -> (
-    None
-):
+def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_of_the_pod() -> None:
     held = PodSeen("shop/held", Reason.DisruptionBudget, "b needs 1")
     odd = PodSeen("shop/odd", Reason.PodNotManaged, "it has no controller", whole=True)
     facts = replace(clean(K), pods=(held, odd))
@@ -82,9 +75,7 @@ def test_a_host_that_does_not_answer_is_a_warning_while_nothing_depends_on_it() 
 def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     facts, _policy = unreachable()
     facts.observation.vms["u0"] = replace(
-        facts.observation.vms["u0"],
-        migratable=False,
-        findings=(Finding(Reason.DisksNotLiveMigratable, "vda."),),
+        facts.observation.vms["u0"], migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable, "vda."),)
     )
     facts = replace(facts, own=NodeSeen(cordoned_by_others=True))
     told = result(facts, check(facts, POLICY), {})
@@ -92,8 +83,7 @@ def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     assert told["blockers"] == [
         "BLOCKER PeerUnreachable host c: no route to host It keeps the slots. -> "
         + CHECKED[Reason.PeerUnreachable].remedy,
-        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> "
-        + TABLE[Reason.DisksNotLiveMigratable].remedy,
+        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + TABLE[Reason.DisksNotLiveMigratable].remedy,
     ]
     assert told["node_blockers"] == told["blockers"][:1]
     assert told["cautions"][0].startswith("WARNING CordonedByOthers node a: ")

@@ -10,19 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import (
-    Rule,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-    Policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
-    Facts,
-    TLSSeen,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.strategy import Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings, Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import Facts, TLSSeen
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
     PKI,
     POLICY,
     clean,
@@ -33,9 +25,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 def fleet(**tls: TLSSeen | None) -> Facts:
     """a is to be drained; b and c take its VMs."""
     facts = clean()
-    return replace(
-        facts, hosts=tuple(replace(h, tls=tls.get(h.name, TLSSeen(PKI))) for h in facts.hosts)
-    )
+    return replace(facts, hosts=tuple(replace(h, tls=tls.get(h.name, TLSSeen(PKI))) for h in facts.hosts))
 
 
 def lacking(*files: str, verify: bool = True) -> TLSSeen:

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    RecordError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
-    Roll,
-    Stage,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
     Answer,
     Ask,
@@ -113,9 +107,7 @@ def test_half_done_hosts_come_first_and_done_ones_not_at_all() -> None:
     ],
 )
 @pytest.mark.parametrize("failed", [False, True])
-def test_what_is_left_of_a_host(
-    stage: Stage, boot: str, steps: tuple[Step, ...], failed: bool
-) -> None:
+def test_what_is_left_of_a_host(stage: Stage, boot: str, steps: tuple[Step, ...], failed: bool) -> None:
     """Work that ended is not done again, and no host is rebooted twice."""
     roll = rules.with_stage(new(), "a", stage, NOW, "old")
     if failed:
@@ -140,8 +132,7 @@ def test_hosts_begin_in_their_order_and_as_the_budget_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "hosts", "places"),
-    [("1", 9, 1), ("3", 9, 3), ("25%", 9, 2), ("5%", 9, 1), ("100%", 9, 9)],
+    ("most", "hosts", "places"), [("1", 9, 1), ("3", 9, 3), ("25%", 9, 2), ("5%", 9, 1), ("100%", 9, 9)]
 )
 def test_a_share_is_rounded_down_and_at_least_one(most: str, hosts: int, places: int) -> None:
     assert rules.budget(most, hosts) == places
@@ -181,9 +172,7 @@ def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
     assert roll.state is State.RUNNING, "b is still at work"
     roll = at(roll, b=Stage.DONE)
     assert roll.state is State.STOPPED
-    assert "Done: b. Out: a. Not begun: c. a has failed (draining): no space." in (
-        rules.words.result(roll)
-    )
+    assert "Done: b. Out: a. Not begun: c. a has failed (draining): no space." in (rules.words.result(roll))
 
 
 def test_more_failures_may_be_allowed() -> None:
@@ -213,8 +202,7 @@ def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "refused"),
-    [(Stage.WAITING, True), (Stage.AT_WORK, True), (Stage.FAILED, True), (Stage.DONE, False)],
+    ("stage", "refused"), [(Stage.WAITING, True), (Stage.AT_WORK, True), (Stage.FAILED, True), (Stage.DONE, False)]
 )
 def test_nobody_else_touches_a_host_of_a_roll_that_lives(stage: Stage, refused: bool) -> None:
     roll = at(new(max_failures=1), b=Stage.DRAINING, a=stage)

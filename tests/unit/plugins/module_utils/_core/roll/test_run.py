@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, run
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
-    Roll,
-    Stage,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
     Ask,
     Fleet,
@@ -232,9 +228,7 @@ def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) ->
     assert store.roll.in_stage(Stage.EMPTY) == ["a"], "a restore of a host at work is no restore"
 
 
-def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(
-    store: Store, time: Time
-) -> None:
+def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
     found = run.abort(store, "abort", "bob", time.clock())
@@ -254,8 +248,7 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(
 
 
 @pytest.mark.parametrize(
-    ("notes", "waits"),
-    [({}, True), ({"alone_for": rules.LEFT_AFTER + 1}, False), ({"unreadable_since": 1.0}, False)],
+    ("notes", "waits"), [({}, True), ({"alone_for": rules.LEFT_AFTER + 1}, False), ({"unreadable_since": 1.0}, False)]
 )
 def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
     store: Store, time: Time, notes: dict[str, float], waits: bool
@@ -272,9 +265,7 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
 
     if waits:
         found = run.patiently(step, time.clock(), time.at, notes, 100.0)
-        assert (found["ended"], found["message"]) == (
-            *("out_of_time", "too few answer. It is tried again."),
-        )
+        assert (found["ended"], found["message"]) == (*("out_of_time", "too few answer. It is tried again."),)
         found = run.patiently(step, time.clock(), time.at + 60, found["watch"], 100.0)
         assert found["answer"] == "go"
     else:

@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted, status
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
-    HostEntry,
-    Roll,
-    Stage,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Fleet
 
 NOW = "2026-01-01T00:00:00Z"
@@ -33,9 +28,7 @@ def vm(name: str, verdict: str = "pending", phase: str = "Pending", **more: Any)
     return {"name": name, "uuid": "u", "verdict": verdict, "phase": phase, **empty, **more}
 
 
-def show(
-    found: Roll | None, fleet: Fleet, infos: dict[str, Any], unreadable: str = ""
-) -> dict[str, Any]:
+def show(found: Roll | None, fleet: Fleet, infos: dict[str, Any], unreadable: str = "") -> dict[str, Any]:
     raw = None if found is None else found.to_dict()
     hosts = status.rows(found, fleet)
     return status.report({"roll": raw, "hosts": hosts, "unreadable": unreadable}, infos)
@@ -62,8 +55,7 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
         "  next  waiting: its migration is not requested yet",
         "  off  stopped",
         "  stuck  blocked: StopNotAllowed: It is local. Do.",
-        f"b  waiting   {NOW}  waits for its turn: 1 host may be out at once, and a (draining since "
-        f"{NOW})",
+        f"b  waiting   {NOW}  waits for its turn: 1 host may be out at once, and a (draining since {NOW})",
         f"c  done      {NOW}",
         "in service: d",
         *found["next"],

@@ -10,25 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    NodePhase,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Platform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.outcome import outcomes
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
-    FIXED,
-    on,
-    run,
-    two,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    vm,
-)
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import FIXED, on, run, two
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.platform import ModelPlatform
 
 
@@ -43,10 +31,7 @@ def begun(made):
 
 @pytest.mark.parametrize(
     ("let_finish", "expected"),
-    [
-        (False, ("a", "aborted", "its migration was aborted; it runs on a")),
-        (True, ("b", "moved", "it stays on b")),
-    ],
+    [(False, ("a", "aborted", "its migration was aborted; it runs on a")), (True, ("b", "moved", "it stays on b"))],
 )
 def test_a_migration_that_runs_is_aborted_or_may_finish(let_finish: bool, expected) -> None:
     made = two(vm(1, "a", memory=4096))

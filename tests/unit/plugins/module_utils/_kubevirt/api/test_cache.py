@@ -13,10 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cache import Cache
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    AccessDenied,
-    KubeError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied, KubeError
 
 
 def event(kind: str, name: str, version: int, **notes: str) -> dict[str, Any]:

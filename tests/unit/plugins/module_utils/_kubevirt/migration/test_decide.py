@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
-    decide as migration_decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import (
-    result as migration_result,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import decide as migration_decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration import result as migration_result
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     RequestNote,
@@ -29,9 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
     read_note,
     write_note,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    migration_policy,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import migration_policy
 
 Obj = dict[str, Any]
 Do, Phase, Step = migration_decide.Do, migration_decide.Phase, migration_decide.Step
@@ -138,10 +130,7 @@ def test_a_guest_that_has_ended_was_not_moved(state: Obj, phase: str, reason: Re
 
 def test_a_failed_post_copy_is_told_as_such() -> None:
     state = {"migrationUid": "m1", "mode": "PostCopy"}
-    found = step(
-        View(vmi(phase="Failed", migrationState=state), (migration("m1", "Failed"),), 101.0),
-        asked("m1"),
-    )
+    found = step(View(vmi(phase="Failed", migrationState=state), (migration("m1", "Failed"),), 101.0), asked("m1"))
     assert found.finding is not None and "post-copy" in found.finding.message
 
 
@@ -164,14 +153,7 @@ def test_who_asked() -> None:
     assert asked_by(vmi(), update) == "KubeVirt's workload updater"
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"max_attempts": 0},
-        {"backoff": -1.0},
-        {"node": "n1", "target": "n1"},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"backoff": -1.0}, {"node": "n1", "target": "n1"}])
 def test_wrong_options(wrong: dict[str, Any]) -> None:
     with pytest.raises(PolicyError, match=next(iter(wrong))):
         check_request(request(**wrong))
@@ -186,9 +168,7 @@ def test_the_policy_with_the_most_labels_applies() -> None:
     big["metadata"]["labels"] = {"size": "big", "tier": "db"}
     one = policy("b-one", virtualMachineInstanceSelector={"size": "big"})
     same = policy("a-one", virtualMachineInstanceSelector={"tier": "db"})
-    two = policy(
-        "two", virtualMachineInstanceSelector={"size": "big"}, namespaceSelector={"env": "prod"}
-    )
+    two = policy("two", virtualMachineInstanceSelector={"size": "big"}, namespaceSelector={"env": "prod"})
     none: Obj = {"metadata": {"name": "none"}, "spec": {}}
     everything = policy("any")
 

@@ -10,12 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.affinity import (  # noqa: E501
-    pod_affinity,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
-    vmi_document,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.affinity import pod_affinity
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import vmi_document
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -15,16 +15,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth, client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    facts,
-    names,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import (
-    node_record,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts, names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records import node_record
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 
 HOOK = 'admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: '
@@ -49,12 +42,7 @@ def test_the_state_of_the_migration_before_is_not_this_ones() -> None:
     ("code", "text", "answer", "reason"),
     [
         (429, HOOK + 'Eviction triggered evacuation of VMI "a/b"', "marked", None),
-        (
-            429,
-            HOOK + 'Evacuation in progress: Eviction triggered evacuation of VMI "a/b"',
-            "in_progress",
-            None,
-        ),
+        (429, HOOK + 'Evacuation in progress: Eviction triggered evacuation of VMI "a/b"', "in_progress", None),
         (
             429,
             HOOK + "VMI b is configured with an eviction strategy but is not live-migratable",
@@ -72,8 +60,7 @@ def test_the_state_of_the_migration_before_is_not_this_ones() -> None:
         ),
         (
             500,
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource "
-            "does not support.",
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             "budget",
             Reason.DisruptionBudget,
         ),
@@ -100,11 +87,7 @@ def test_a_budget_names_itself() -> None:
         ("Live migration has been aborted", {"abortRequested": True}, Reason.AbortRequested),
         ("Live migration has been aborted", {}, Reason.CompletionTimeout),
         ("Live migration stuck for 150 seconds and has been aborted", {}, Reason.ProgressTimeout),
-        (
-            "Live migration is not completed after 9 seconds and has been aborted",
-            {},
-            Reason.CompletionTimeout,
-        ),
+        ("Live migration is not completed after 9 seconds and has been aborted", {}, Reason.CompletionTimeout),
         ("Target pod is down", {}, Reason.MigrationFailed),
     ],
 )
@@ -123,8 +106,7 @@ def test_a_condition_that_is_absent_is_not_false() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "mib"),
-    [("128Mi", 128), ("2Gi", 2048), ("1G", 954), ("1073741824", 1024), ("", 0), ("x", 0)],
+    ("quantity", "mib"), [("128Mi", 128), ("2Gi", 2048), ("1G", 954), ("1073741824", 1024), ("", 0), ("x", 0)]
 )
 def test_memory(quantity: str, mib: int) -> None:
     assert facts.mib(quantity) == mib
@@ -189,11 +171,7 @@ def test_options_come_before_the_environment() -> None:
 
 def test_each_group_has_a_header_of_its_own() -> None:
     found = auth.settings({"impersonate_user": "me", "impersonate_groups": ["a", "b"]}, {})
-    assert auth.headers(found) == [
-        ("Impersonate-User", "me"),
-        ("Impersonate-Group", "a"),
-        ("Impersonate-Group", "b"),
-    ]
+    assert auth.headers(found) == [("Impersonate-User", "me"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
 
 
 def test_each_group_reaches_the_server() -> None:
@@ -215,11 +193,7 @@ def test_each_group_reaches_the_server() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        options = {
-            "host": f"http://127.0.0.1:{server.server_port}",
-            "api_key": "t",
-            "impersonate_groups": ["a", "b"],
-        }
+        options = {"host": f"http://127.0.0.1:{server.server_port}", "api_key": "t", "impersonate_groups": ["a", "b"]}
         client.Client(auth.settings(options, {})).get("/api/v1/nodes/n1")
         thread.join()
     assert seen == [["a", "b"]]

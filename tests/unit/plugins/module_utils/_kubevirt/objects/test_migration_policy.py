@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (
     applying,
     taken,
 )
@@ -33,11 +33,7 @@ def test_a_policy_applies_to_the_vms_that_it_selects() -> None:
         selectors = {"virtualMachineInstanceSelector": labels}
         return {"metadata": {"name": name}, "spec": {"selectors": selectors}}
 
-    policies = [
-        policy("b", size="big"),
-        policy("a", size="big"),
-        policy("z", size="big", tier="db"),
-    ]
+    policies = [policy("b", size="big"), policy("a", size="big"), policy("z", size="big", tier="db")]
     found = applying(big, {}, policies)
     assert found is not None and found["metadata"]["name"] == "z"
     found = applying(big, {}, policies[:2])

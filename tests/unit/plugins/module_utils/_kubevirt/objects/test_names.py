@@ -12,23 +12,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 
-ODD = (
-    "",
-    "..",
-    "../../pods",
-    "n2/../n1",
-    "n1/status",
-    "n1?x=y",
-    "n1#x",
-    "n1 ",
-    "n1%2Fstatus",
-    "-x",
-)
+ODD = ("", "..", "../../pods", "n2/../n1", "n1/status", "n1?x=y", "n1#x", "n1 ", "n1%2Fstatus", "-x")
 
 
 class Sent(Exception):
@@ -54,9 +41,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
         lambda name: names.subresource("default", "virtualmachines", name or "..", "stop"),
     ],
 )
-def test_a_name_that_is_none_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch, path: Callable[[str], str]
-) -> None:
+def test_a_name_that_is_none_is_not_sent(monkeypatch: pytest.MonkeyPatch, path: Callable[[str], str]) -> None:
     asks = client(monkeypatch)
     for name in ODD:
         with pytest.raises(KubeError) as found:

@@ -11,24 +11,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import (
-    eviction_strategy,
-)
+from ansible_collections.virtops.maintenance.plugins.filter.eviction_strategy import eviction_strategy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
     Decision,
     Hook,
     PendingHook,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
-    pending_rows,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import (  # noqa: E501
-    vmi_document,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import pending_rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.document import vmi_document
 
 # An annotation takes any text; of a label's value the API server takes only the last two.
 ODD = (

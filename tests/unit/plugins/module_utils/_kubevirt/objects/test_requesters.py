@@ -13,36 +13,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    Superseded,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import (  # noqa: E501
-    Clocks,
-    Migrator,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import Clocks, Migrator
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import (
     MigrationRequest,
     View,
     WantedState,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    names,
-    requesters,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
-    Instance,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import (  # noqa: E501
-    Signature,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.withdraw import (
-    Withdrawal,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names, requesters
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import Signature
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.withdraw import Withdrawal
 
 RUNS = ["drain", "restore"]
 
@@ -77,11 +59,7 @@ def withdraw(api: Api, known: Instance) -> list[tuple[str, str]]:
     api.sent.clear()
     watches: Any = SimpleNamespace(vmis=SimpleNamespace(put=lambda _obj: None, items=list))
     observer: Any = SimpleNamespace(
-        cluster=SimpleNamespace(version=(1, 8)),
-        unfinished=lambda _uuid: [],
-        node="n1",
-        watches=watches,
-        withdrawn={},
+        cluster=SimpleNamespace(version=(1, 8)), unfinished=lambda _uuid: [], node="n1", watches=watches, withdrawn={}
     )
     records: Any = SimpleNamespace(instances={"u1": known})
     client: Any = api

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    tolerations,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import tolerations
 
 TAINT = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
 

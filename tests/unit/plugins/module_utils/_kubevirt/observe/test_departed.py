@@ -13,17 +13,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Outcome,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Attempt,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe.departed import (  # noqa: E501
-    DepartedVMs,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
-    Instance,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe.departed import DepartedVMs
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance
 
 KNOWN = {"u1": Instance("shop", "web", "v1")}
 

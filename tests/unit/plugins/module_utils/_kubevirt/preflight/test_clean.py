@@ -13,31 +13,14 @@ from clean_clusters import Clean
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    result,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import (
-    DirtyRates,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    quotas as preflight_limits,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import (
-    control_node,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import (
-    dry_runs,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import (
-    gather,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import DirtyRates
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quotas as preflight_limits
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import dry_runs
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import gather
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
 
 POLICY = Policy()
 
@@ -53,9 +36,7 @@ class Server:
     def list(self, path: str) -> tuple[list[Any], str]:
         return self.cluster.objects.get(path.rsplit("/", 1)[1], []), "1"
 
-    def request(
-        self, method: str, path: str, body: Any = None, query: Any = None, **_more: Any
-    ) -> Any:
+    def request(self, method: str, path: str, body: Any = None, query: Any = None, **_more: Any) -> Any:
         if path == dry_runs.REVIEWS:
             return {"status": {"allowed": True}}
         if path.endswith("/eviction") and query == {"dryRun": "All"}:
@@ -92,9 +73,7 @@ def test_they_have_what_looks_like_trouble() -> None:
     pods = [pod for one in clusters for pod in one.objects["pods"]]
     nodes = [node for one in clusters for node in one.objects["nodes"]]
     quotas = [quota for one in clusters for quota in one.objects.get("resourcequotas", [])]
-    budgets = [
-        b["metadata"]["name"] for o in clusters for b in o.objects.get("poddisruptionbudgets", [])
-    ]
+    budgets = [b["metadata"]["name"] for o in clusters for b in o.objects.get("poddisruptionbudgets", [])]
     assert sum(pod["status"]["phase"] == "Succeeded" for pod in pods) > 100
     assert sum(any(t["effect"] == "NoSchedule" for t in n["spec"]["taints"]) for n in nodes) > 100
     assert sum("scopes" in q["spec"] or "scopeSelector" in q["spec"] for q in quotas) > 100
@@ -103,12 +82,7 @@ def test_they_have_what_looks_like_trouble() -> None:
 
 @pytest.mark.parametrize(
     ("what", "code"),
-    [
-        ("taints", "NoTargetTolerated"),
-        ("room", "NoTarget"),
-        ("quota", "QuotaExceeded"),
-        ("budget", "DisruptionBudget"),
-    ],
+    [("taints", "NoTargetTolerated"), ("room", "NoTarget"), ("quota", "QuotaExceeded"), ("budget", "DisruptionBudget")],
 )
 def test_the_same_clusters_with_one_thing_wrong_are_told(what: str, code: str) -> None:
     """The clean ones are not clean because nothing is looked at."""
@@ -120,9 +94,7 @@ def test_the_same_clusters_with_one_thing_wrong_are_told(what: str, code: str) -
 
 
 def spoil(cluster: Clean, what: str) -> None:
-    space = next(p for p in cluster.objects["pods"] if p["spec"]["nodeName"] == "n1")["metadata"][
-        "namespace"
-    ]
+    space = next(p for p in cluster.objects["pods"] if p["spec"]["nodeName"] == "n1")["metadata"]["namespace"]
     for node in cluster.objects["nodes"]:
         if what == "taints":
             node["spec"]["taints"].append({"key": "mine", "value": "x", "effect": "NoExecute"})
@@ -140,8 +112,7 @@ def spoil(cluster: Clean, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("64e9", 64e9), ("1E3", 1000.0), ("1E", 1e18), ("1Ei", 2.0**60), ("250u", 250e-6), ("x", 0.0)],
+    ("text", "number"), [("64e9", 64e9), ("1E3", 1000.0), ("1E", 1e18), ("1Ei", 2.0**60), ("250u", 250e-6), ("x", 0.0)]
 )
 def test_quantities_are_read_in_each_form_that_the_api_keeps(text: str, number: float) -> None:
     assert preflight_limits.amount(text) == pytest.approx(number)
@@ -156,14 +127,10 @@ def test_quantities_are_read_in_each_form_that_the_api_keeps(text: str, number: 
         ({"podAntiAffinity": [{"namespaceSelector": {}}]}, True),
     ],
 )
-def test_a_quota_of_affinity_across_namespaces_counts_pods_that_have_it(
-    affinity: dict[str, Any], counts: bool
-) -> None:
+def test_a_quota_of_affinity_across_namespaces_counts_pods_that_have_it(affinity: dict[str, Any], counts: bool) -> None:
     scope = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
     spec = {"hard": {"pods": "0"}, "scopeSelector": scope}
-    must, may = (
-        f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
-    )
+    must, may = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
     for wrapped in (
         {kind: {must: terms} for kind, terms in affinity.items()},
         {kind: {may: [{"podAffinityTerm": t} for t in terms]} for kind, terms in affinity.items()},

@@ -11,27 +11,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    Superseded,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import (
-    TRIES,
-    Client,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-    LockHeld,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import TRIES, Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError, LockHeld
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
     DRAINS,
     WAITING,
     WANTED,
     Lock,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
-    Records,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Records
 
 
 class Api:
@@ -50,9 +39,7 @@ class Api:
     def find(self, _path: str) -> dict[str, Any] | None:
         return copy.deepcopy(self.lease)
 
-    def request(
-        self, method: str, _path: str, body: dict[str, Any], **_options: Any
-    ) -> dict[str, Any]:
+    def request(self, method: str, _path: str, body: dict[str, Any], **_options: Any) -> dict[str, Any]:
         self.now += self.slow
         if self.refuses is not None:
             raise self.refuses

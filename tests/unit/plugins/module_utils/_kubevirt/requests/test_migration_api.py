@@ -8,9 +8,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import (
-    migration_api,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import migration_api
 
 
 def vmi(**state: Any) -> dict[str, Any]:

@@ -14,25 +14,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
-    Instance,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.act import (
-    NO_COUNTERPART,
-    Actor,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.act import NO_COUNTERPART, Actor
 
 
 def test_every_action_of_the_core_is_known_or_has_no_counterpart() -> None:
@@ -69,9 +57,7 @@ class Api:
     def find(self, _path: str) -> dict[str, Any]:
         return self._answer("GET")
 
-    def request(
-        self, method: str, _path: str, body: Any, _query: Any = None, **options: Any
-    ) -> dict[str, Any]:
+    def request(self, method: str, _path: str, body: Any, _query: Any = None, **options: Any) -> dict[str, Any]:
         wanted = body.get("preconditions", {}).get("resourceVersion")
         if method == "DELETE":
             self.retried = options.get("retry", True)

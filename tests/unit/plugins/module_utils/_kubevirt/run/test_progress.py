@@ -12,24 +12,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Ending,
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import (
-    Cluster,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    facts,
-    names,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe.observe import (
-    Observer,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.progress import (
-    migration_progress,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Ending, NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import Cluster
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts, names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.progress import migration_progress
 
 NEW = Cluster((1, 9), "None", 5, 2, False)
 OLD = Cluster((1, 6), "None", 5, 2, False)

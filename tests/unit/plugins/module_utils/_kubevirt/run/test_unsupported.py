@@ -10,12 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import (
-    migration_policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import (  # noqa: E501
-    Instance,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import migration_policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import unsupported
 
 
@@ -58,9 +54,7 @@ def test_what_differs_is_told_with_its_remedy(
         ({"bandwidth": 64}, {"bandwidthPerMigration": "64Mi"}),
     ],
 )
-def test_what_applies_anyway_is_not_told(
-    wanted: dict[str, Any], configured: dict[str, Any]
-) -> None:
+def test_what_applies_anyway_is_not_told(wanted: dict[str, Any], configured: dict[str, Any]) -> None:
     assert rows(wanted, **configured) == []
 
 

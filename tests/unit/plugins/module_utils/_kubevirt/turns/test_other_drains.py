@@ -10,18 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
-    KubeError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
-    WAITING,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import (
-    other_drains as boards,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns.other_drains import (  # noqa: E501
-    OtherDrains,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import WAITING
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import other_drains as boards
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns.other_drains import OtherDrains
 
 
 def lease(node: str, left: str = "", holder: str = "run 1", version: str = "1") -> dict[str, Any]:
@@ -82,22 +74,15 @@ def test_what_is_no_number_was_not_told(other_drains: OtherDrains) -> None:
     assert vms_left(other_drains, lease("n2", "many")) == {"n2": None}
 
 
-def test_a_drain_that_does_not_renew_its_lease_is_dead(
-    other_drains: OtherDrains, now: list[float]
-) -> None:
+def test_a_drain_that_does_not_renew_its_lease_is_dead(other_drains: OtherDrains, now: list[float]) -> None:
     assert vms_left(other_drains, lease("n2", "7"), lease("n3", "7")) == {"n2": 7, "n3": 7}
     now[0] += 40
-    assert vms_left(other_drains, lease("n2", "7"), lease("n3", "6", version="2")) == {
-        "n2": 7,
-        "n3": 6,
-    }
+    assert vms_left(other_drains, lease("n2", "7"), lease("n3", "6", version="2")) == {"n2": 7, "n3": 6}
     now[0] += 10
     assert vms_left(other_drains, lease("n2", "7"), lease("n3", "6", version="2")) == {"n3": 6}
 
 
-def test_how_long_it_was_dead_goes_from_slice_to_slice(
-    other_drains: OtherDrains, now: list[float]
-) -> None:
+def test_how_long_it_was_dead_goes_from_slice_to_slice(other_drains: OtherDrains, now: list[float]) -> None:
     vms_left(other_drains, lease("n2", "7"))
     second = OtherDrains(None, Own(), lambda: None, lambda: now[0])
     second.seen = other_drains.seen

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import (
-    Cluster,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import Cluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns.turns import (
     MigrationProgress,
     Turns,
@@ -63,9 +61,7 @@ def test_the_node_with_the_most_left_goes_first() -> None:
 
 def test_one_that_may_ask_for_few_has_its_turn_by_what_is_left() -> None:
     """A limit of its own, or priorities, let it ask for one; 40 are left all the same."""
-    assert (
-        may_begin(1, MigrationProgress(0, 2, 40), CLUSTER, lambda: {"n2": 30, "n3": 30}, False) == 1
-    )
+    assert may_begin(1, MigrationProgress(0, 2, 40), CLUSTER, lambda: {"n2": 30, "n3": 30}, False) == 1
 
 
 def test_what_others_did_not_tell_hinders_nobody() -> None:
@@ -113,13 +109,9 @@ def test_idle_is_who_has_free_places_for_a_second() -> None:
     assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 1
     assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0, "it counts anew"
     clock.now = 300.0
-    assert turns.may_begin(9, MigrationProgress(0, 2, 9), CLUSTER, None) == 0, (
-        "it has all that it may have"
-    )
+    assert turns.may_begin(9, MigrationProgress(0, 2, 9), CLUSTER, None) == 0, "it has all that it may have"
     clock.now = 300.1
-    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0, (
-        "one of its own has just ended"
-    )
+    assert turns.may_begin(9, MigrationProgress(0, 1, 9), CLUSTER, None) == 0, "one of its own has just ended"
 
 
 def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
@@ -129,9 +121,7 @@ def test_a_queue_that_is_none_for_slots_holds_nobody_up() -> None:
     clock.now = 10.0
     assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, None) == 0
     clock.now = 17.0
-    assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, 11.0) == 0, (
-        "it was just to have its slot"
-    )
+    assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, 11.0) == 0, "it was just to have its slot"
     assert turns.may_begin(9, MigrationProgress(1, 0, 9), CLUSTER, 17.0) == EACH
     assert turns.may_begin(9, MigrationProgress(3, 0, 9), CLUSTER, 17.0) == 0
     clock.now = 33.0

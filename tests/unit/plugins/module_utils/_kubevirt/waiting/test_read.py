@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import (
-    Cluster,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting.read import (
-    WaitReader,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import Cluster
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting.read import WaitReader
 
 CLUSTER = Cluster((1, 9), "None", 5, 2, False)
 VMI = {

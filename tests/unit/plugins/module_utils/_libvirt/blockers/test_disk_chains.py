@@ -13,16 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_chains import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_chains import (
     Header,
     completed,
     parse_header,
     read_header,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
-    DiskSpec,
-    SourceSpec,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import DiskSpec, SourceSpec
 
 
 def qcow2(backing: str = "", kind: str = "", data: str = "", version: int = 3) -> bytes:
@@ -31,9 +28,7 @@ def qcow2(backing: str = "", kind: str = "", data: str = "", version: int = 3) -
     for mark, text in ((0xE2792ACA, kind), (0x44415441, data)):
         if text:
             raw = text.encode()
-            extensions += struct.pack(">II", mark, len(raw)) + raw.ljust(
-                -(-len(raw) // 8) * 8, b"\0"
-            )
+            extensions += struct.pack(">II", mark, len(raw)) + raw.ljust(-(-len(raw) // 8) * 8, b"\0")
     extensions += struct.pack(">II", 0, 0)
     size = 104 if version > 2 else 72
     place = size + len(extensions) if backing else 0

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    MigrationMethod,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_moves import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_moves import (
     disks_to_copy,
     migration_method,
     shared_disks,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
-    target_findings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
-    DiskView,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import target_findings
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import DiskView
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
     BLOCK,
     COPY,

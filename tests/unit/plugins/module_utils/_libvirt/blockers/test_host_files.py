@@ -11,19 +11,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.host_files import (  # noqa: E501
-    missing_files,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-    PoolFacts,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import (
-    fakes,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.host_files import missing_files
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
 BOOT = "/srv/boot"
 TARGET = HostFacts(
@@ -58,8 +49,7 @@ class Conn:
 
 def missing(conn: Conn, boot: str = "", devices: str = "", top: str = "") -> list[str]:
     xml = (
-        f"<domain type='kvm'><name>web</name><os><type>hvm</type>{boot}</os>{top}"
-        f"<devices>{devices}</devices></domain>"
+        f"<domain type='kvm'><name>web</name><os><type>hvm</type>{boot}</os>{top}<devices>{devices}</devices></domain>"
     )
     found = missing_files(conn, parse_domain(xml), TARGET)
     assert {finding.reason for finding in found} <= {Reason.FileMissing}
@@ -84,14 +74,8 @@ def _binding(monkeypatch: pytest.MonkeyPatch) -> None:
         ("loader", {"boot": f"<loader readonly='yes' type='pflash'>{BOOT}/x</loader>"}),
         ("ACPI table", {"boot": f"<acpi><table type='slic'>{BOOT}/x</table></acpi>"}),
         ("NVRAM template", {"boot": NVRAM.replace("vars.fd", "x")}),
-        (
-            "firmware setting",
-            {"top": f"<sysinfo type='fwcfg'><entry name='a' file='{BOOT}/x'/></sysinfo>"},
-        ),
-        (
-            "random number device",
-            {"devices": f"<rng><backend model='random'>{BOOT}/x</backend></rng>"},
-        ),
+        ("firmware setting", {"top": f"<sysinfo type='fwcfg'><entry name='a' file='{BOOT}/x'/></sysinfo>"}),
+        ("random number device", {"devices": f"<rng><backend model='random'>{BOOT}/x</backend></rng>"}),
     ],
 )
 def test_what_the_target_is_known_not_to_have(what: str, given: dict[str, str]) -> None:

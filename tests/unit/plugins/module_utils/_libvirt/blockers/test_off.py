@@ -11,16 +11,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.off import (
-    cold_findings,
-    tpm_state,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
-    Runtime,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
-    DiskView,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.off import cold_findings, tpm_state
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import Runtime
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import DiskView
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
     DiskSpec,
     DomainSpec,
@@ -48,9 +41,7 @@ def medium(policy: str) -> DomainSpec:
     return disk(device="cdrom", read_only=True, source=ISO, startup_policy=policy)
 
 
-def reasons(
-    domain: DomainSpec, runtime: Runtime, disk_shared: bool | None, paths_shared: bool | None
-) -> list[Reason]:
+def reasons(domain: DomainSpec, runtime: Runtime, disk_shared: bool | None, paths_shared: bool | None) -> list[Reason]:
     views = {d.dev: DiskView(disk_shared) for d in domain.disks}
     found = cold_findings(domain, runtime, views, lambda _path: paths_shared)
     assert all(finding.message.endswith(".") for finding in found)
@@ -63,10 +54,7 @@ def reasons(
         (spec(), Reason.DisksNotLiveMigratable),
         (spec(nvram="/var/lib/libvirt/qemu/nvram/web.fd", disks=()), Reason.DisksNotLiveMigratable),
         (spec(tpms=(TpmSpec("tpm-crb", "emulator"),), disks=()), Reason.TPMStateNotLiveMigratable),
-        (
-            spec(memory_modules=(MemoryModule("nvdimm", source="/p"),), disks=()),
-            Reason.HotplugNotLiveMigratable,
-        ),
+        (spec(memory_modules=(MemoryModule("nvdimm", source="/p"),), disks=()), Reason.HotplugNotLiveMigratable),
         (medium("requisite"), Reason.DisksNotLiveMigratable),
     ],
 )
@@ -83,32 +71,18 @@ def test_what_is_not_on_shared_storage_stays(domain: DomainSpec, reason: Reason)
         (spec(), Runtime(checkpoints=1), Reason.CheckpointsPresent),
         (spec(qemu_extras=("-drive",)), Runtime(), Reason.QEMUCommandLineNotDeclared),
         (spec(), Runtime(managed_save=True), Reason.StateNotLiveMigratable),
-        (
-            spec(host_devices=(HostDeviceSpec("pci", "3b"),)),
-            Runtime(),
-            Reason.HostDeviceNotLiveMigratable,
-        ),
+        (spec(host_devices=(HostDeviceSpec("pci", "3b"),)), Runtime(), Reason.HostDeviceNotLiveMigratable),
         (
             spec(host_devices=(HostDeviceSpec("interface", "3b", "transient"),)),
             Runtime(),
             Reason.HostDeviceNotLiveMigratable,
         ),
-        (
-            spec(interfaces=(InterfaceSpec("vdpa", device="/dev/v"),)),
-            Runtime(),
-            Reason.InterfaceNotLiveMigratable,
-        ),
-        (
-            spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),)),
-            Runtime(),
-            Reason.TPMStateNotLiveMigratable,
-        ),
+        (spec(interfaces=(InterfaceSpec("vdpa", device="/dev/v"),)), Runtime(), Reason.InterfaceNotLiveMigratable),
+        (spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),)), Runtime(), Reason.TPMStateNotLiveMigratable),
         (disk(type="nvme"), Runtime(), Reason.DisksNotLiveMigratable),
     ],
 )
-def test_what_stays_whatever_is_shared(
-    domain: DomainSpec, runtime: Runtime, reason: Reason
-) -> None:
+def test_what_stays_whatever_is_shared(domain: DomainSpec, runtime: Runtime, reason: Reason) -> None:
     assert reasons(domain, runtime, True, True) == [reason]
 
 
@@ -141,8 +115,6 @@ def test_what_another_host_can_do_without_or_is_asked_about(domain: DomainSpec) 
 
 
 def test_where_the_state_of_a_tpm_is() -> None:
-    assert tpm_state(spec(tpms=(TpmSpec("tpm-crb", "emulator"),))) == (
-        f"/var/lib/libvirt/swtpm/{UUID}",
-    )
+    assert tpm_state(spec(tpms=(TpmSpec("tpm-crb", "emulator"),))) == (f"/var/lib/libvirt/swtpm/{UUID}",)
     assert tpm_state(spec(tpms=(TpmSpec("tpm-crb", "emulator", "/srv/tpm"),))) == ("/srv/tpm",)
     assert tpm_state(spec(tpms=(TpmSpec("tis", "passthrough", "/dev/tpm0"),))) == ()

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    qemu_blockers,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import qemu_blockers
 
 OTHERS = "tainted: running with undesirable elevated privileges"
 MONITOR = "tainted: custom monitor control commands issued"

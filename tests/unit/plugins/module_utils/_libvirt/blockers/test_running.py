@@ -10,11 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Platform,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
     Runtime,
     source_findings,
@@ -25,13 +21,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
     SourceMounts,
     local_views,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-    PoolFacts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
     BLOCK,
     COPY,
@@ -83,18 +74,15 @@ ARGUMENTS = (
     "<arg value='-device'/><arg value='sdhci'/><env name='LD_PRELOAD' value='/x.so'/></commandline>"
 )
 DECLARED = (
-    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'>"
-    "<v:qemuCommandLine>{}</v:qemuCommandLine></v:vm>"
+    "<v:vm xmlns:v='https://virtops.example/xmlns/maintenance/1'><v:qemuCommandLine>{}</v:qemuCommandLine></v:vm>"
 )
 LOCAL = domain(disk(kind="volume", source="<source pool='default' volume='web-1.qcow2'/>"))
 NBD = "<source protocol='nbd' name='d'><host name='nas-1' port='10809'/></source>"
 BASE = (
-    "<backingStore type='file'><format type='qcow2'/><source file='/images/base.qcow2'/>"
-    "<backingStore/></backingStore>"
+    "<backingStore type='file'><format type='qcow2'/><source file='/images/base.qcow2'/><backingStore/></backingStore>"
 )
 SLICE = (
-    f"<source file='{IMAGES}/web-1.qcow2'><slices><slice type='storage' offset='512'"
-    " size='1048576'/></slices></source>"
+    f"<source file='{IMAGES}/web-1.qcow2'><slices><slice type='storage' offset='512' size='1048576'/></slices></source>"
 )
 
 CASES = [
@@ -322,10 +310,7 @@ def all_findings(
         views = local_views(spec, case.source, mounts=SourceMounts(own=lambda _host: False))
     cpu = case.cpu if xml == case.xml and target is case.target and runtime is case.runtime else ()
     found = source_findings(spec, case.source, runtime, views, block)
-    return [
-        *found,
-        *target_findings(spec, case.source, target, views, runtime=runtime, cpu=cpu),
-    ]
+    return [*found, *target_findings(spec, case.source, target, views, runtime=runtime, cpu=cpu)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -352,9 +337,7 @@ def test_a_value_that_qemu_is_given_is_never_told() -> None:
 
 def test_a_message_never_proposes_the_unsafe_flag() -> None:
     for case in CASES:
-        found = all_findings(
-            case, case.xml, case.target, case.runtime, case.view, case.block_migration
-        )
+        found = all_findings(case, case.xml, case.target, case.runtime, case.view, case.block_migration)
         for finding in found:
             text = str(finding.to_dict(Platform.LIBVIRT)).lower()
             assert "unsafe" not in text

@@ -16,18 +16,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    same_files,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (
     LocalFiles,
     Shown,
     same_file,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-    PoolFacts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None and _spec.loader is not None
@@ -142,9 +137,7 @@ def test_where_nothing_rests_a_token_shows_it(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["web.raw"]
 
 
-def test_a_token_that_is_not_seen_here_shows_that_it_is_another_one(
-    here: Path, other: Path
-) -> None:
+def test_a_token_that_is_not_seen_here_shows_that_it_is_another_one(here: Path, other: Path) -> None:
     shown = ask(Target(here, other), acts=True, local=JUST_NOW)
     assert shown.same is False
     assert "a file made there is not seen here" in shown.why

@@ -14,14 +14,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
     save_findings,
     shutdown_findings,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
-    disk,
-    domain,
-    hostdev,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import disk, domain, hostdev
 
 
 def test_a_domain_that_can_be_saved() -> None:

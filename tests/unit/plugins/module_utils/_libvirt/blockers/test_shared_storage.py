@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    shared_storage,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import shared_storage
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (
     DiskView,
     SourceMounts,
     covering_pool,
@@ -28,10 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     DomainSpec,
     SourceSpec,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-    PoolFacts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
 
 
 def spec(*disks: DiskSpec) -> DomainSpec:
@@ -144,18 +139,14 @@ def test_what_this_host_serves_to_itself_is_not_shared(disk: DiskSpec, names: st
     view = local_views(spec(disk), SOURCE, ("/declared/",), mounts=VIEW)["vda"]
     assert names in view.held
     assert not view.source_shared
-    below = SourceSpec(
-        disk.type, "the base", disk.path, hosts=disk.hosts, sockets=disk.sockets, pool=disk.pool
-    )
+    below = SourceSpec(disk.type, "the base", disk.path, hosts=disk.hosts, sockets=disk.sockets, pool=disk.pool)
     over = replace(net("nas-1"), backing=(below,))
     view = local_views(spec(over), SOURCE, (), mounts=VIEW)["vda"]
     assert "stands on the base, which" in view.held
     assert names in view.held
 
 
-@pytest.mark.parametrize(
-    "disk", [net("host-a", "nas-1"), net("gone", "nas-2"), net("nas-1", "nas-2")]
-)
+@pytest.mark.parametrize("disk", [net("host-a", "nas-1"), net("gone", "nas-2"), net("nas-1", "nas-2")])
 def test_one_of_several_servers_that_is_elsewhere_is_enough(disk: DiskSpec) -> None:
     assert local_views(spec(disk), SOURCE, (), mounts=VIEW)["vda"] == DiskView(True)
 
@@ -212,8 +203,7 @@ class Target:
 
     def storagePoolLookupByName(self, name: str) -> Any:  # noqa: N802
         return SimpleNamespace(
-            refresh=self._refresh,
-            storageVolLookupByName=lambda vol: self.storageVolLookupByPath(f"{name}/{vol}"),
+            refresh=self._refresh, storageVolLookupByName=lambda vol: self.storageVolLookupByPath(f"{name}/{vol}")
         )
 
     def _refresh(self, _flags: int) -> None:
@@ -288,8 +278,7 @@ def test_a_read_only_file_of_another_size_is_another_one(size: int, there: bool)
 
 
 @pytest.mark.parametrize(
-    ("pool", "volume", "there"),
-    [("default", "a", True), ("default", "b", False), ("other", "a", False)],
+    ("pool", "volume", "there"), [("default", "a", True), ("default", "b", False), ("other", "a", False)]
 )
 def test_a_volume_of_a_pool(pool: str, volume: str, there: bool) -> None:
     disk = DiskSpec("vda", type="volume", source="x", pool=pool, volume=volume)

@@ -14,23 +14,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    target_devices,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.target_devices import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import target_devices
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.target_devices import (
     missing_devices,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.device_xml import (  # noqa: E501
-    ports_in_use,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import (
-    domain,
-    host,
-    hostdev,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.device_xml import ports_in_use
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import domain, host, hostdev
 
 LISTED = "/usr/bin/qemu-system-x86_64"
 TARGET = replace(host(), emulators=frozenset({LISTED}))
@@ -89,9 +79,7 @@ def at(address: str) -> str:
     return vnc("autoport='yes'", f"<listen type='address' address='{address}'/>")
 
 
-def found(
-    devices: str, taken: Mapping[int, str] | None = None, conn: Conn | None = None
-) -> list[tuple[Reason, str]]:
+def found(devices: str, taken: Mapping[int, str] | None = None, conn: Conn | None = None) -> list[tuple[Reason, str]]:
     findings = missing_devices(conn or Conn(), parse_domain(domain(devices)), TARGET, taken or {})
     return [(finding.reason, finding.message) for finding in findings]
 
@@ -102,16 +90,8 @@ def found(
         ("<emulator>/opt/gone</emulator>", Reason.EmulatorMissing, "/opt/gone"),
         (at("10.0.0.7"), Reason.GraphicsNotLiveMigratable, "10.0.0.7"),
         (at("fd00::7"), Reason.GraphicsNotLiveMigratable, "fd00::7"),
-        (
-            vnc("", "<listen type='network' network='dmz'/>"),
-            Reason.GraphicsNotLiveMigratable,
-            "'dmz'",
-        ),
-        (
-            vnc("port='5951' autoport='no'"),
-            Reason.GraphicsNotLiveMigratable,
-            "5951, which db-1 has",
-        ),
+        (vnc("", "<listen type='network' network='dmz'/>"), Reason.GraphicsNotLiveMigratable, "'dmz'"),
+        (vnc("port='5951' autoport='no'"), Reason.GraphicsNotLiveMigratable, "5951, which db-1 has"),
         (vnc("port='5951'"), Reason.GraphicsNotLiveMigratable, "5951"),
         (vnc("tlsPort='5951'", kind="spice"), Reason.GraphicsNotLiveMigratable, "SPICE"),
         (hostdev("pci", teaming=TEAMING), Reason.HostDeviceNotLiveMigratable, "0000:3b:02.1"),

@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain import (
-    metadata as md,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain import metadata as md
 
 PLAIN = "<vm><evictionStrategy>None</evictionStrategy><label name='app'>web</label></vm>"
 WITH_NAMESPACE = (
-    f'<virtops:vm xmlns:virtops="{md.NAMESPACE}">'
-    "<virtops:evictionStrategy>None</virtops:evictionStrategy></virtops:vm>"
+    f'<virtops:vm xmlns:virtops="{md.NAMESPACE}"><virtops:evictionStrategy>None</virtops:evictionStrategy></virtops:vm>'
 )
 FACTS = {"run": "r1", "by": "ops", "reason": "patch", "at": "now"}
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.next_start import (  # noqa: E501
-    changes,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_domain,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.next_start import changes
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
 
 MAC = "<mac address='52:54:00:00:00:01'/>"
 # As libvirt writes a domain that runs: what it found, and what it gave.
@@ -39,10 +35,7 @@ DEFINED = f"""<domain type='kvm'><name>web</name>
 <hostdev mode='subsystem' type='usb'><source><vendor id='0x1'/><product id='0x2'/></source>
 </hostdev></devices></domain>"""
 END = "</devices>"
-DISK = (
-    "<disk type='file' device='disk'><driver type='raw'/><source file='/i/new'/>"
-    "<target dev='vdb'/></disk>"
-)
+DISK = "<disk type='file' device='disk'><driver type='raw'/><source file='/i/new'/><target dev='vdb'/></disk>"
 
 
 def of(defined: str) -> tuple[str, ...]:
@@ -78,24 +71,12 @@ def test_a_disk_that_forgets_its_changes_runs_on_an_overlay() -> None:
             "interface 52:54:00:00:00:01 on br9",
         ),
         ("'0x2'", "'0x3'", "usb device 0x1:0x3"),
-        (
-            END,
-            "<filesystem><source dir='/srv'/><target dir='s'/></filesystem>" + END,
-            "host directory /srv",
-        ),
-        (
-            END,
-            "<tpm model='tpm-crb'><backend type='emulator'/></tpm>" + END,
-            "TPM emulator",
-        ),
+        (END, "<filesystem><source dir='/srv'/><target dir='s'/></filesystem>" + END, "host directory /srv"),
+        (END, "<tpm model='tpm-crb'><backend type='emulator'/></tpm>" + END, "TPM emulator"),
         ("<kernel>/k<", "<kernel>/k2<", "kernel /k2"),
         ("/n/web.fd", "/n/new.fd", "NVRAM /n/new.fd"),
         ("<boot dev='hd'/>", "<boot dev='cdrom'/><boot dev='hd'/>", "boot order cdrom, hd"),
-        (
-            "<boot dev='hd'/>",
-            "",
-            "boot order none",
-        ),
+        ("<boot dev='hd'/>", "", "boot order none"),
     ],
 )
 def test_what_may_tie_it_to_a_host_is_named(old: str, new: str, said: str) -> None:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Mode,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Mode, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain import state as ds
 
 
@@ -64,10 +61,7 @@ def test_post_copy_is_told_by_the_state() -> None:
     assert job.mode is Mode.POST_COPY
 
 
-@pytest.mark.parametrize(
-    "stats",
-    [{}, {"type": 0}, {"type": 3}, {"type": 2, "operation": ds.OPERATION_MIGRATION_IN}],
-)
+@pytest.mark.parametrize("stats", [{}, {"type": 0}, {"type": 3}, {"type": 2, "operation": ds.OPERATION_MIGRATION_IN}])
 def test_no_outgoing_job(stats: dict[str, int]) -> None:
     assert ds.to_job(stats, State.RUNNING) is None
 

@@ -14,10 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     Pinning,
     SecretRef,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import (
-    parse_cpuset,
-    parse_domain,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_cpuset, parse_domain
 
 # A live domain as libvirt 9.0 prints it, shortened.
 LIVE = """<domain type='kvm' id='7' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -144,10 +141,7 @@ def test_its_devices() -> None:
 def test_its_memory_and_pinning() -> None:
     spec = parse_domain(LIVE)
     assert spec.numa_cells_mib == {0: 2048, 1: 2048}
-    assert spec.huge_pages == (
-        HugePages(2048, frozenset({0})),
-        HugePages(1048576, frozenset({1})),
-    )
+    assert spec.huge_pages == (HugePages(2048, frozenset({0})), HugePages(1048576, frozenset({1})))
     assert spec.pinnings == (
         Pinning("vcpu", cpus=frozenset(range(4))),
         Pinning("vcpupin 1", cpus=frozenset({2})),
@@ -210,8 +204,7 @@ def test_malformed(xml: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "mib"),
-    [("b", 1), ("KB", 1), ("KiB", 1), ("k", 1), ("MiB", 1024), ("M", 1024), ("GB", 976563)],
+    ("unit", "mib"), [("b", 1), ("KB", 1), ("KiB", 1), ("k", 1), ("MiB", 1024), ("M", 1024), ("GB", 976563)]
 )
 def test_units(unit: str, mib: int) -> None:
     xml = f"<domain><name>t</name><memory unit='{unit}'>1024</memory></domain>"
@@ -219,8 +212,7 @@ def test_units(unit: str, mib: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("0-3,^2,8", {0, 1, 3, 8}), ("", set()), ("5", {5}), ("^1,0-2", {0, 2}), (" 1 , 2 ", {1, 2})],
+    ("text", "numbers"), [("0-3,^2,8", {0, 1, 3, 8}), ("", set()), ("5", {5}), ("^1,0-2", {0, 2}), (" 1 , 2 ", {1, 2})]
 )
 def test_cpuset(text: str, numbers: set[int]) -> None:
     assert parse_cpuset(text) == numbers
@@ -239,6 +231,4 @@ def test_a_disk_without_a_driver_is_raw() -> None:
         "<domain><name>t</name><devices><disk type='block'><source dev='/dev/sdz'/>"
         "<target dev='sda'/></disk></devices></domain>"
     )
-    assert parse_domain(xml).disks == (
-        DiskSpec(dev="sda", type="block", source="/dev/sdz", path="/dev/sdz"),
-    )
+    assert parse_domain(xml).disks == (DiskSpec(dev="sda", type="block", source="/dev/sdz", path="/dev/sdz"),)

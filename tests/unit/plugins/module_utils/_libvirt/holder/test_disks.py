@@ -16,22 +16,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    same_files,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    disks as holder_disks,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    uses,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import disks as holder_disks
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import uses
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
     CopyDisk,
     DisksError,
     TargetVolumes,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (
     note_copies_left,
     stamp_copies_left,
 )
@@ -134,9 +128,7 @@ def overlay(path: str) -> str:
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["on it", "on what stands on it"])
-def test_what_a_domain_that_is_off_stands_on_outside_all_pools_is_not_replaced(
-    host: FakeHost, deep: bool
-) -> None:
+def test_what_a_domain_that_is_off_stands_on_outside_all_pools_is_not_replaced(host: FakeHost, deep: bool) -> None:
     """A clone that its owner made of the copy: its overlay is in no pool, its definition names no
     base."""
     left = leave(host)
@@ -159,9 +151,7 @@ def test_beforehand_no_pool_is_made_for_that(host: FakeHost) -> None:
     assert host.made == []
 
 
-def test_what_cannot_be_read_may_stand_on_it(
-    host: FakeHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_may_stand_on_it(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     leave(host)
     host.domains[OTHER] = overlay("/srv/clones/clone.qcow2")
 
@@ -204,9 +194,7 @@ def test_a_file_that_a_volume_stands_on_is_never_replaced(host: FakeHost) -> Non
 @pytest.mark.parametrize(
     "note", ['{{"{path}": null}}', '{{"{path}": "mark 1234"}}', '{{"{path}": "new"}}', "{{}}", TORN]
 )
-def test_a_note_without_the_time_of_the_last_change_is_not_believed(
-    host: FakeHost, note: bytes
-) -> None:
+def test_a_note_without_the_time_of_the_last_change_is_not_believed(host: FakeHost, note: bytes) -> None:
     """As it was written before the move, or as it was not written whole."""
     left = leave(host)
     left.filled = 2 << 20
@@ -262,9 +250,7 @@ def killed_as_it_made_a_volume(host: FakeHost, torn: bool = False) -> Volume:
 
 
 @pytest.mark.parametrize("torn", [False, True])
-def test_what_a_holder_made_that_was_killed_before_it_noted_it_is_replaced(
-    host: FakeHost, torn: bool
-) -> None:
+def test_what_a_holder_made_that_was_killed_before_it_noted_it_is_replaced(host: FakeHost, torn: bool) -> None:
     first = killed_as_it_made_a_volume(host, torn)
     TargetVolumes(host, VM).prepare([disk(host)])
     assert host.pool.volumes["web.qcow2"] is not first
@@ -272,17 +258,10 @@ def test_what_a_holder_made_that_was_killed_before_it_noted_it_is_replaced(
 
 @pytest.mark.parametrize(
     "strange",
-    [
-        {"ctime": 1_600_000_000 * 10**9},
-        {"ctime": 2_000_000_000 * 10**9},
-        {"filled": 2 << 20},
-        {"capacity": 1 << 20},
-    ],
+    [{"ctime": 1_600_000_000 * 10**9}, {"ctime": 2_000_000_000 * 10**9}, {"filled": 2 << 20}, {"capacity": 1 << 20}],
     ids=["older", "later", "filled", "of another size"],
 )
-def test_a_file_that_may_be_anothers_is_not_taken_for_one_just_made(
-    host: FakeHost, strange: dict[str, int]
-) -> None:
+def test_a_file_that_may_be_anothers_is_not_taken_for_one_just_made(host: FakeHost, strange: dict[str, int]) -> None:
     there = killed_as_it_made_a_volume(host)
     for name, value in strange.items():
         setattr(there, name, value)

@@ -36,9 +36,7 @@ class Volumes:
         self.names_there.discard(name)
 
 
-def test_the_mark_of_a_migration_that_is_over_at_once_does_not_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_mark_of_a_migration_that_is_over_at_once_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began and ended between two looks of the thread: only the job itself left a mark."""
     monkeypatch.setattr(Volumes, "names_there", {"cordon"}, raising=False)
     monkeypatch.setattr(heartbeat, "Store", Volumes)

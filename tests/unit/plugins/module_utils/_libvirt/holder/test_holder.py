@@ -17,46 +17,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    MigrationMethod,
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    client as holder_client,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    daemon,
-    migrate,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    server as holder_server,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import (
-    HolderClient,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import (
-    Place,
-    place_of,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import client as holder_client
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import daemon, migrate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import server as holder_server
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.client import HolderClient
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import Place, place_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
     OrderError,
     ended,
     parse_order,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import (
-    to_sample,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.server import (
-    Server,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    HolderError,
-    HolderSilent,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import to_sample
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.server import Server
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import HolderError, HolderSilent
 
 ORDER: dict[str, Any] = {
     "order": "migrate",
@@ -151,14 +127,7 @@ def names_of(value: int, names: list[str]) -> set[str]:
         ({"persistent": False, "settings": {"tls": True}}, {"TLS"}),
         ({"persistent": False, "method": "BlockMigration"}, {"NON_SHARED_DISK"}),
         (
-            {
-                "persistent": False,
-                "settings": {
-                    "auto_converge": True,
-                    "post_copy": True,
-                    "compression": ["zlib"],
-                },
-            },
+            {"persistent": False, "settings": {"auto_converge": True, "post_copy": True, "compression": ["zlib"]}},
             {"AUTO_CONVERGE", "POSTCOPY", "COMPRESSED"},
         ),
     ],
@@ -274,9 +243,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNa
         clock.ahead += 3600
         server.publish({"event": "an hour later"})  # it looks at its clock at once
 
-    yield SimpleNamespace(
-        path=str(tmp_path), orders=orders, server=server, thread=thread, an_hour=an_hour
-    )
+    yield SimpleNamespace(path=str(tmp_path), orders=orders, server=server, thread=thread, an_hour=an_hour)
     orders.jobs.clear()
     for _hour in range(1200):
         if thread.is_alive():

@@ -16,22 +16,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    links as holder_links,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import links as holder_links
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.links import (
-    Links,
-    Local,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    parse_order,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.links import Links, Local
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import parse_order
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 
 
 class LibvirtError(Exception):
@@ -131,9 +122,7 @@ def test_a_peer_is_asked_by_one_at_a_time(opened: Opened) -> None:
     assert [conn.uri for conn in opened] == ["b", "c"]
 
 
-def test_a_peer_that_was_lost_is_told_and_reached_again(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_was_lost_is_told_and_reached_again(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder_links, "is_lost", lambda exc: str(exc) == "broken pipe")
     links = Links("qemu:///system", opened.open)
     with pytest.raises(LibvirtError, match="no such domain"), links.peer("b"):

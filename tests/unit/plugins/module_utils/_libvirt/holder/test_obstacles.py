@@ -12,38 +12,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
-    DiskView,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
-    DiskSpec,
-    DomainSpec,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    disks as holder_disks,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    uses,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
-    CopyDisk,
-    TargetVolumes,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-    PoolFacts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import DiskView
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import DiskSpec, DomainSpec
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import disks as holder_disks
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import uses
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import CopyDisk, TargetVolumes
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    vm as vm_facts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostNow,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostNow
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    Reservation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.pools import (
     CAPACITY,
@@ -111,10 +90,7 @@ def test_the_file_of_a_vm_that_arrives_is_its_own(host: FakeHost) -> None:
 
 
 def peer(host: FakeHost) -> Any:
-    facts = HostFacts(
-        hostname="host-b",
-        pools={"images": PoolFacts("images", "dir", host.pool.folder, "", 1 << 40)},
-    )
+    facts = HostFacts(hostname="host-b", pools={"images": PoolFacts("images", "dir", host.pool.folder, "", 1 << 40)})
     return SimpleNamespace(conn=host, store=FakeStore(host), acts=True, facts=facts, cpu_cache={})
 
 

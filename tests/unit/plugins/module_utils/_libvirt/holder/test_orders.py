@@ -13,28 +13,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    job as holder_job,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import job as holder_job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import supervisor
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.heartbeat import (
-    Heartbeat,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.heartbeat import Heartbeat
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    OrderError,
-    parse_order,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
-    FinalPlace,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import OrderError, parse_order
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
-    Supervisor,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import Supervisor
 
 ORDER: dict[str, Any] = {
     "order": "watch",
@@ -52,13 +39,7 @@ ORDER: dict[str, Any] = {
 
 def job(**changed: Any) -> Job:
     links: Any = SimpleNamespace(local=lambda: None)
-    made = Job(
-        links,
-        parse_order({**ORDER, **changed}),
-        lambda _job: None,
-        lambda _job, _ended: None,
-        Pace(),
-    )
+    made = Job(links, parse_order({**ORDER, **changed}), lambda _job: None, lambda _job, _ended: None, Pace())
     made.probe.seen = True
     return made
 
@@ -149,13 +130,9 @@ OTHERS = {"uuid": "u", "run_id": "run-2", "attempt": 1}
         ({"order": "migrate"}, {"uuid": "x"}, "none"),
     ],
 )
-def test_an_abort_of_one_attempt_aborts_no_other(
-    held: dict[str, Any], order: dict[str, Any], result: str
-) -> None:
+def test_an_abort_of_one_attempt_aborts_no_other(held: dict[str, Any], order: dict[str, Any], result: str) -> None:
     made = job(**held)
-    board: Any = SimpleNamespace(
-        _jobs={"u": made}, _log=lambda _text: None, _changed=lambda _job: None
-    )
+    board: Any = SimpleNamespace(_jobs={"u": made}, _log=lambda _text: None, _changed=lambda _job: None)
     assert Supervisor.abort(board, order)["result"] == result
     assert made._withdrawn is (result == "withdrawn")
 
@@ -175,20 +152,14 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
     did: list[str] = []
     volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
     monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
-    monkeypatch.setattr(
-        holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched)
-    )
+    monkeypatch.setattr(holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched))
     monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))
     monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_a: settled)
     made = job(method="BlockMigration")
     made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
     made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]
     made.probe = SimpleNamespace(  # type: ignore[assignment]
-        seen=seen,
-        start=lambda _first: None,
-        end=lambda: None,
-        sample=made.probe.sample,
-        mode=made.probe.mode,
+        seen=seen, start=lambda _first: None, end=lambda: None, sample=made.probe.sample, mode=made.probe.mode
     )
     monkeypatch.setattr(holder_job, "resume", lambda *_a: "")
     made._watch()

@@ -12,30 +12,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    outcome,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import (
-    Side,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import (  # noqa: E501
-    Supervisor,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    VolumeTorn,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import outcome
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.migrate import Side
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import Supervisor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import VolumeTorn
 
 VM = "11111111-2222-3333-4444-555555555555"
 NAME = f"outcome.{VM}.1"
@@ -117,9 +105,7 @@ def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:
     """A drain of the host and a migration of one of its VMs have a record each."""
     mine, torn, theirs, other = (f"outcome.{VM}.{n}" for n in range(1, 5))
     other = other.replace("1111", "2222")
-    volumes = Volumes(
-        **{mine: told("run-1"), torn: b"torn", theirs: told("drain-1"), other: told("run-1")}
-    )
+    volumes = Volumes(**{mine: told("run-1"), torn: b"torn", theirs: told("drain-1"), other: told("run-1")})
     made = platform(volumes)
     gone: list[str] = []
     made._written = SimpleNamespace(delete=gone.append)  # type: ignore[assignment]
@@ -177,19 +163,13 @@ OFF, UP, COMES = State.ABSENT, State.RUNNING, State.INCOMING
     ],
     ids=["nowhere for a while", "twice for a while", "switches over late", "did not switch over"],
 )
-def test_a_busy_host_is_given_time_between_two_steps(
-    monkeypatch: pytest.MonkeyPatch, steps: Any, at: str
-) -> None:
+def test_a_busy_host_is_given_time_between_two_steps(monkeypatch: pytest.MonkeyPatch, steps: Any, at: str) -> None:
     found = Sides(*steps).read(monkeypatch)
     assert (found.at, found.reason) == (at, None)
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
-    [(OFF, Reason.VMVanished), (UP, Reason.RunningTwice)],
-    ids=lambda x: x.value,
+    ("place", "reason"), [(OFF, Reason.VMVanished), (UP, Reason.RunningTwice)], ids=lambda x: x.value
 )
-def test_what_stands_is_believed(
-    monkeypatch: pytest.MonkeyPatch, place: State, reason: Reason
-) -> None:
+def test_what_stands_is_believed(monkeypatch: pytest.MonkeyPatch, place: State, reason: Reason) -> None:
     assert Sides((0, place, place)).read(monkeypatch).reason is reason

@@ -13,26 +13,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
-    DeadlineAction,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import DeadlineAction
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     AbortStatus,
     Mode,
     Phase,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    probe as holder_probe,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import probe as holder_probe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    parse_order,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import (
-    Pace,
-    Probe,
-    Sample,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import parse_order
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace, Probe, Sample
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -111,9 +101,7 @@ class Clock:
         return self.now
 
 
-def test_an_abort_that_was_refused_is_asked_for_again(
-    dom: FakeDomain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_that_was_refused_is_asked_for_again(dom: FakeDomain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock was not to be had; later and later, until the job ends."""
     clock = Clock()
     monkeypatch.setattr(holder_probe, "time", clock)
@@ -139,15 +127,7 @@ def test_an_abort_that_comes_too_late_is_refused_in_words(dom: FakeDomain) -> No
     assert (dom.aborts, probe.abort_status) == (0, AbortStatus.FAILED)
     links: Any = SimpleNamespace(local=lambda: None)
     order = parse_order(
-        {
-            "order": "migrate",
-            "uuid": "u",
-            "name": "web",
-            "attempt": 1,
-            "node": "a",
-            "target": "b",
-            "target_uri": "x",
-        }
+        {"order": "migrate", "uuid": "u", "name": "web", "attempt": 1, "node": "a", "target": "b", "target_uri": "x"}
     )
     job = Job(links, order, lambda _job: None, lambda _job, _ended: None, Pace())
     job.phase, job.probe = Phase.RUNNING, probe

@@ -14,41 +14,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
-    DeadlineAction,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Outcome,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import DeadlineAction
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Outcome
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    job as holder_job,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import job as holder_job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    outcome as holder_settle,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    probe as holder_probe,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import outcome as holder_settle
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import probe as holder_probe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    AttemptEnd,
-    parse_order,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import (
-    FinalPlace,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import AttemptEnd, parse_order
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    _outcome,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    OutcomeName,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import _outcome
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import OutcomeName
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -123,12 +102,8 @@ def job(guest: Guest, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> Job:
         "settings": asdict(MigrationSettings()),
     }
     links: Any = SimpleNamespace(local=lambda: local)
-    monkeypatch.setattr(
-        holder_job, "wait_for_final_place", lambda *_a: FinalPlace(False, "a", message="aborted")
-    )
-    made = Job(
-        links, parse_order({**order, **changed}), lambda _j: None, lambda _j, _e: None, Pace()
-    )
+    monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_a: FinalPlace(False, "a", message="aborted"))
+    made = Job(links, parse_order({**order, **changed}), lambda _j: None, lambda _j, _e: None, Pace())
     made.set_bandwidth(0)
     return made
 
@@ -138,9 +113,7 @@ def end(made: Job) -> AttemptEnd:
 
 
 @pytest.mark.parametrize("state", [BY_USER, IN_MIGRATION, NOT_RESUMED_BY_LIBVIRT])
-def test_it_is_resumed_whatever_the_order_says(
-    monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]
-) -> None:
+def test_it_is_resumed_whatever_the_order_says(monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]) -> None:
     """A restore watches without the settings with which a holder before it had suspended it."""
     guest = Guest(state)
     guest.over.set()
@@ -149,9 +122,7 @@ def test_it_is_resumed_whatever_the_order_says(
 
 
 @pytest.mark.parametrize("state", [IO_ERROR, SLEEPS])
-def test_what_stands_for_another_reason_is_left(
-    monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]
-) -> None:
+def test_what_stands_for_another_reason_is_left(monkeypatch: pytest.MonkeyPatch, state: tuple[int, int]) -> None:
     guest = Guest(state)
     guest.over.set()
     assert not end(job(guest, monkeypatch)).paused
@@ -193,9 +164,7 @@ def test_a_suspend_that_comes_after_the_job_is_undone(monkeypatch: pytest.Monkey
     assert guest.now == RUNNING
 
 
-def test_what_is_paused_before_is_not_migrated_and_stays_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_paused_before_is_not_migrated_and_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest(BY_USER)
     guest.over.set()
     outcome = end(job(guest, monkeypatch, order="migrate"))

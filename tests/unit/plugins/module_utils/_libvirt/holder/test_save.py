@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -25,23 +23,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    save as holder_save,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    OrderError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import save as holder_save
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import OrderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.save import Saves
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import (
     note_saves,
     note_stops,
 )
@@ -197,9 +185,7 @@ def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
 def test_the_error_of_a_save_that_an_earlier_run_ordered_is_told_of_it() -> None:
     """It was under way when this run began, which took it up."""
     policy = Policy(allow_stop=True, on_not_migratable=OnNotMigratable.SAVE)
-    guest = VM(
-        "u", "u", "a", migratable=False, findings=(Finding(Reason.HostDeviceNotLiveMigratable),)
-    )
+    guest = VM("u", "u", "a", migratable=False, findings=(Finding(Reason.HostDeviceNotLiveMigratable),))
     node = Node("a", boot_id="boot", cordoned=True)
     record = record_of(u={"stop_way": "save", "stop_sent": 5.0, "stop_started": 5.0})
     record = begin(record, "a", "drained", "run-3", 100.0, "boot")
@@ -215,8 +201,7 @@ def test_the_error_of_a_save_that_an_earlier_run_ordered_is_told_of_it() -> None
 
 def test_the_error_of_a_request_to_stop_is_not_told_of_a_save() -> None:
     record = record_of(
-        saved={"stop_way": "save", "stop_requests": 1},
-        shut={"stop_way": "shutdown", "stop_requests": 1},
+        saved={"stop_way": "save", "stop_requests": 1}, shut={"stop_way": "shutdown", "stop_requests": 1}
     )
     obs = Observation({}, {})
     note_stops(obs, record, {uuid: {"sent": True, "error": "no agent"} for uuid in record.vms})

@@ -13,34 +13,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Node,
-    Observation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node, Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    stop as holder_stop,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    OrderError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import stop as holder_stop
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import OrderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.stop import Stops
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import (  # noqa: E501
-    note_stops,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import note_stops
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.act import Actor
 
@@ -79,17 +61,13 @@ class Machine:
                 raise Refused(error)
 
         xml = CHANNEL.format("connected" if self.connected else "disconnected")
-        return SimpleNamespace(
-            isActive=lambda: True, XMLDesc=lambda _flags: xml, shutdownFlags=shutdown
-        )
+        return SimpleNamespace(isActive=lambda: True, XMLDesc=lambda _flags: xml, shutdownFlags=shutdown)
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     binding = SimpleNamespace(
-        libvirtError=Refused,
-        VIR_DOMAIN_SHUTDOWN_GUEST_AGENT=AGENT,
-        VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN=ACPI,
+        libvirtError=Refused, VIR_DOMAIN_SHUTDOWN_GUEST_AGENT=AGENT, VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN=ACPI
     )
     for module in (holder_stop, act):
         monkeypatch.setattr(module, "libvirt", binding)
@@ -181,9 +159,7 @@ def test_an_agent_that_refuses_at_once_is_followed_by_acpi(machine: Machine) -> 
     assert made.status() == {"u": {"sent": True, "error": ""}}
 
 
-def test_after_a_long_time_acpi_is_for_who_asks_again(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_long_time_acpi_is_for_who_asks_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent took it, and the guest stays. By now the stop may not be wanted any more."""
     monkeypatch.setattr(holder_stop, "AGENT_ANSWERS", -1.0)
     machine.agent_error = "timed out"

@@ -16,13 +16,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
-    DomainSpec,
-    InterfaceSpec,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
-    facts as host_facts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import DomainSpec, InterfaceSpec
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
     SecretFacts,
@@ -89,9 +84,7 @@ class Conn:
                 node_net("net_tapx_52_54_00_00_00_03", "nobody asks its XML"),
             ],
             "listAllSecrets": [
-                SimpleNamespace(
-                    UUIDString=lambda: "s-1", usageType=lambda: 2, usageID=lambda: "client.libvirt"
-                )
+                SimpleNamespace(UUIDString=lambda: "s-1", usageType=lambda: 2, usageID=lambda: "client.libvirt")
             ],
             "listAllStoragePools": [SimpleNamespace(XMLDesc=lambda _flags: POOL)],
             "listAllDomains": [named("web-1", UUIDString=lambda: "u-1")],
@@ -247,9 +240,7 @@ def test_an_emulated_cpu_follows_the_version_of_qemu() -> None:
 
 
 @pytest.mark.parametrize("mode", ["custom", "host-passthrough"])
-@pytest.mark.parametrize(
-    "error", [FakeError("cannot acquire state change lock", 68), FakeError("out of memory", 1)]
-)
+@pytest.mark.parametrize("error", [FakeError("cannot acquire state change lock", 68), FakeError("out of memory", 1)])
 def test_an_error_that_is_no_answer_is_none(mode: str, error: FakeError) -> None:
     cache: dict[tuple[str, ...], Any] = {}
     with pytest.raises(FakeError):
@@ -304,11 +295,7 @@ def test_with_the_test_driver() -> None:
     module = sys.modules[host_facts.__name__]
     root = Path(str(module.__file__)).parents[7]
     done = subprocess.run(
-        [SYSTEM_PYTHON, "-B", "-c", SCRIPT, str(root)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
+        [SYSTEM_PYTHON, "-B", "-c", SCRIPT, str(root)], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # libvirt prints its errors unless it is told not to

@@ -34,8 +34,7 @@ def test_what_means_this_host_everywhere(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["10.0.0.1", "128.0.0.1", "fd00::1", "::ffff:10.0.0.1", "nas-1", "localhost.example.org", ""],
+    "name", ["10.0.0.1", "128.0.0.1", "fd00::1", "::ffff:10.0.0.1", "nas-1", "localhost.example.org", ""]
 )
 def test_what_does_not(name: str) -> None:
     assert not is_loopback(name)

@@ -13,29 +13,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    control_node,
-    observe,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.control_node import (  # noqa: E501
-    ControlNode,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import control_node, observe
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.control_node import ControlNode
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     Host,
     HostConfig,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
-    unreadable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import unreadable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
@@ -87,9 +76,7 @@ def test_by_the_address_from_which_ssh_comes() -> None:
     assert guest.asked == 4  # twice before, twice now
 
 
-def test_where_ssh_comes_from_is_found_above_sudo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_ssh_comes_from_is_found_above_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     for pid, parent, environ in (
         (30, 20, b"SUDO_USER=ann\0"),
@@ -108,9 +95,7 @@ def test_where_ssh_comes_from_is_found_above_sudo(
 def test_the_drain_sees_it_while_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Host(HostConfig("a", "qemu:///system"), lambda _uri: None)
     monkeypatch.setattr(source, "domain", lambda _uuid: Guest({}))
-    monkeypatch.setattr(
-        observe, "read_vm_facts", lambda host, _p, domain, _r: unreadable(host, domain, "")
-    )
+    monkeypatch.setattr(observe, "read_vm_facts", lambda host, _p, domain, _r: unreadable(host, domain, ""))
     for state, known in ((State.RUNNING, True), (State.SHUTOFF, False)):
         observer = Observer(source, [], "boot", "a", UUID.upper())
         vm, _answered = observer._vm(DomainNow(UUID, "ops", state, 1024), {})
@@ -137,9 +122,7 @@ def test_what_the_request_says_reaches_the_observer(acts: bool) -> None:
         ("virt_host_info", "read_host"),
     ],
 )
-def test_what_the_module_is_told_reaches_the_request(
-    name: str, asks: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_module_is_told_reaches_the_request(name: str, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look at a host and its preflight say what a drain would do, so they must know it too."""
     module = importlib.import_module(f"{MODULES}.{name}")
     asked: list[Any] = []

@@ -11,19 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Job,
-    Mode,
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    PolicyError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, Mode, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    dirty_rate,
-    observe,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import dirty_rate, observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
@@ -78,9 +69,7 @@ class Fleet:
         over = self.clock >= at + seconds and uuid not in self.stuck
         told = {
             "dirtyrate.calc_status": dirty_rate.MEASURED if over else dirty_rate.MEASURING,
-            "dirtyrate.calc_start_time": int(
-                at + self.wall_ahead if self.starts_on_wall_clock else at
-            ),
+            "dirtyrate.calc_start_time": int(at + self.wall_ahead if self.starts_on_wall_clock else at),
         }
         return {**told, "dirtyrate.megabytes_per_second": rate} if over else told
 

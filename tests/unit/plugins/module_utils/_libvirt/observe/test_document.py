@@ -8,19 +8,10 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    MigrationMethod,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-    Reason,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
-    Runtime,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (  # noqa: E501
-    DiskView,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import Runtime
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import DiskView
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import (
     Declared,
     DiskSpec,
@@ -28,14 +19,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     HostDeviceSpec,
     InterfaceSpec,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.document import (
-    vm_document,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
-    FIELDS,
-    HOST_DEVICE,
-    VOLUME,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.document import vm_document
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS, HOST_DEVICE, VOLUME
 
 SPEC = DomainSpec(
     uuid="u-1",
@@ -51,9 +36,7 @@ SPEC = DomainSpec(
     interfaces=(InterfaceSpec("network", network="lan"), InterfaceSpec("user")),
     host_devices=(HostDeviceSpec("pci", "0000:3b:02.1"),),
     agent_connected=False,
-    declared=Declared(
-        "LiveMigrate", {"tier": "gold"}, {"team": "a"}, "shop", anti_affinity_group="web"
-    ),
+    declared=Declared("LiveMigrate", {"tier": "gold"}, {"team": "a"}, "shop", anti_affinity_group="web"),
 )
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.guest_memory import (  # noqa: E501
-    touched_mib,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.guest_memory import touched_mib
 
 CODE = "7f0000000000-7f0040000000 rwxp 00000000 00:00 0\nSize: 1048576 kB\nRss: 65536 kB\n"
 RAM = """7f1000000000-7f1010000000 rw-p 00000000 00:00 0
@@ -36,9 +34,7 @@ HUGE = RAM.replace("143361", "0").replace("Private_Hugetlb:       0", "Private_H
         ("", 256, 0),
     ],
 )
-def test_the_mapping_of_the_guest_counts(
-    tmp_path: Path, smaps: str, memory: int, touched: int
-) -> None:
+def test_the_mapping_of_the_guest_counts(tmp_path: Path, smaps: str, memory: int, touched: int) -> None:
     (tmp_path / "77").mkdir()
     (tmp_path / "77" / "smaps").write_text(smaps, encoding="utf-8")
     (tmp_path / "web.pid").write_text("77", encoding="ascii")

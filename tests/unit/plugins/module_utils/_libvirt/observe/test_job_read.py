@@ -12,15 +12,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import (
-    decide,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
-    Situation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import Situation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
@@ -29,21 +23,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    host,
-    observe,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
-    unreadable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host, observe
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import unreadable
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -95,9 +78,7 @@ def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def error(binding: Any, code: str) -> Exception:
-    made: Exception = fakes.LibvirtError(
-        "cannot acquire state change lock", getattr(binding, f"VIR_ERR_{code}")
-    )
+    made: Exception = fakes.LibvirtError("cannot acquire state change lock", getattr(binding, f"VIR_ERR_{code}"))
     return made
 
 
@@ -159,9 +140,7 @@ def test_a_connection_that_breaks_is_the_hosts(binding: Any, monkeypatch: Any) -
         read(Domain(error(binding, "OPERATION_TIMEOUT")))
 
 
-def test_a_migration_that_cannot_be_read_is_not_lost(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_that_cannot_be_read_is_not_lost(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its holder is dead, and the answer for its job was an error once."""
     domain = Domain(MIGRATES)
     own = source(domain)
@@ -170,9 +149,7 @@ def test_a_migration_that_cannot_be_read_is_not_lost(
         return read(domain)
 
     monkeypatch.setattr(own, "read", read_own)
-    monkeypatch.setattr(
-        observe, "read_vm_facts", lambda host_, _peers, dom, _reads: unreadable(host_, dom, "x")
-    )
+    monkeypatch.setattr(observe, "read_vm_facts", lambda host_, _peers, dom, _reads: unreadable(host_, dom, "x"))
     observer = Observer(own, [], "boot", "")
     record = begin(NodeRecord("a", "run"), "a", "drained", "run", 0.0, "boot")
     entry = record.vms["u"] = VMRecord("u", "web")
@@ -193,15 +170,11 @@ def test_a_migration_that_cannot_be_read_is_not_lost(
     assert "its job on a cannot be read" in message
 
 
-def test_a_vm_that_was_never_read_is_not_taken_to_be_off(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vm_that_was_never_read_is_not_taken_to_be_off(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Domain(error(binding, "OPERATION_TIMEOUT"))
     own = source(domain)
     monkeypatch.setattr(own, "read", lambda _jobs: read(domain))
-    monkeypatch.setattr(
-        observe, "read_vm_facts", lambda host_, _peers, dom, _reads: unreadable(host_, dom, "x")
-    )
+    monkeypatch.setattr(observe, "read_vm_facts", lambda host_, _peers, dom, _reads: unreadable(host_, dom, "x"))
     obs = Observer(own, [], "boot", "").observe(None, 1.0, frozenset(), {})
     record = begin(None, "a", "drained", "run", 0.0, "boot")
     decision = decide(obs, {"a": record}, Policy())

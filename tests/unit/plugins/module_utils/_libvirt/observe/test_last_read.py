@@ -13,29 +13,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Observation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.last_read import (  # noqa: E501
-    ReadOfFew,
-    take,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.last_read import ReadOfFew, take
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
 
 PEERS = [f"h{number:02}" for number in range(1, 60)]
 MOVED = {"u": VMRecord("u", "web", ending="moved", at="h20")}
@@ -143,9 +127,7 @@ def test_beside_one_that_cannot_be_believed_all_are_read(note: Path) -> None:
     assert not note.exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"run": 1}', '{"run":"r","at":1,"whole_at":1,"needed":3,"room":{}}']
-)
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"run": 1}', '{"run":"r","at":1,"whole_at":1,"needed":3,"room":{}}'])
 def test_a_note_that_nobody_wrote_is_none(note: Path, text: str) -> None:
     note.write_text(text, encoding="utf-8")
     assert take(str(note)) is None

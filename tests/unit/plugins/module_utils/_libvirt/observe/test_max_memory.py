@@ -13,43 +13,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Node,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
-    Finding,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    shared_storage,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    host,
-    observe,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    vm as vm_facts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import shared_storage
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host, observe
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import claims
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    Reservation,
-    format_name,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation, format_name
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 if _spec is None or _spec.loader is None:
@@ -109,9 +84,7 @@ class Target:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *guests: Guest, memory: int = 0) -> None:
         self.guests = list(guests)
         self.volumes: set[str] = set()
-        store = SimpleNamespace(
-            names=lambda: sorted(self.volumes), create=self._create, delete=self.volumes.discard
-        )
+        store = SimpleNamespace(names=lambda: sorted(self.volumes), create=self._create, delete=self.volumes.discard)
         self.conn = SimpleNamespace(
             isAlive=lambda: True,
             close=lambda: None,
@@ -211,9 +184,7 @@ def test_the_definition_is_read_once_a_start(binding: Any, monkeypatch: pytest.M
     assert guest.asked == 2
 
 
-def test_another_connection_may_be_to_a_host_that_was_rebooted(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_connection_may_be_to_a_host_that_was_rebooted(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ids begin at one again."""
     guest = Guest(binding, UUID(0), 8 * GIB, 64 * GIB)
     target = Target(monkeypatch, guest)
@@ -231,9 +202,7 @@ def test_one_that_is_off_is_not_asked(binding: Any, monkeypatch: pytest.MonkeyPa
     assert guest.asked == 0
 
 
-def test_what_is_plugged_in_counts_where_the_rest_cannot_be_read(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_plugged_in_counts_where_the_rest_cannot_be_read(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host stays readable; it is asked again at the next look."""
     guest = Guest(binding, UUID(0), 8 * GIB, 64 * GIB)
     target = Target(monkeypatch, guest)
@@ -246,24 +215,18 @@ def test_what_is_plugged_in_counts_where_the_rest_cannot_be_read(
     assert target.counted(guest.uuid) == 64 * GIB
 
 
-def test_a_connection_that_breaks_meanwhile_is_the_hosts(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_breaks_meanwhile_is_the_hosts(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest(binding, UUID(0), 8 * GIB, 64 * GIB)
     target = Target(monkeypatch, guest)
     guest.answer = fakes.LibvirtError("cannot recv data: Connection reset by peer", 38)
     assert "Connection reset" in target.host.read(False).error
 
 
-def test_the_ports_of_its_graphics_are_read_with_it(
-    binding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ports_of_its_graphics_are_read_with_it(binding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a start, in the same definition: a port cannot change meanwhile."""
     guest = Guest(binding, UUID(0), GIB)
     xml = guest.XMLDesc(0)
-    guest.answer = xml.replace(
-        "<devices/>", "<devices><graphics type='vnc' port='5951'/></devices>"
-    )
+    guest.answer = xml.replace("<devices/>", "<devices><graphics type='vnc' port='5951'/></devices>")
     guest.asked = 0
     target = Target(monkeypatch, guest)
     assert [target.read().domains[UUID(0)].ports for _time in range(2)] == [{5951}, {5951}]

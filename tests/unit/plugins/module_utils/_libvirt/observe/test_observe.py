@@ -15,12 +15,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    Job,
-    Node,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Job, Node, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
@@ -29,15 +24,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
-    unreadable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    Reservation,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import unreadable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -47,9 +36,7 @@ _spec.loader.exec_module(fakes)
 
 GIB = 1024
 # Full of free memory: none of what runs here has touched its own yet.
-CONNECTION = SimpleNamespace(
-    isAlive=lambda: True, getFreeMemory=lambda: 900 * 1024**3, close=lambda: None
-)
+CONNECTION = SimpleNamespace(isAlive=lambda: True, getFreeMemory=lambda: 900 * 1024**3, close=lambda: None)
 
 
 def node(read: HostNow, memory: int = 8 * GIB, reserve: int = 0) -> Node:
@@ -72,9 +59,7 @@ def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:
     assert (found.inbound, found.vm_count) == (2, 2)
 
 
-def test_a_group_that_could_not_be_read_is_not_taken_for_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_group_that_could_not_be_read_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two VMs that have to be apart would come together; a moment later it can be read."""
     binding = fakes.Binding()
     error = fakes.LibvirtError("busy", binding.VIR_ERR_OPERATION_TIMEOUT)
@@ -89,9 +74,7 @@ def test_a_group_that_could_not_be_read_is_not_taken_for_none(
         return found
 
     domains = {"u1": DomainNow("u1", "web", State.RUNNING, GIB)}
-    conn = SimpleNamespace(
-        **{**vars(CONNECTION), "lookupByUUIDString": lambda _u: SimpleNamespace(metadata=metadata)}
-    )
+    conn = SimpleNamespace(**{**vars(CONNECTION), "lookupByUUIDString": lambda _u: SimpleNamespace(metadata=metadata)})
     hosts = [Host(HostConfig(n, f"x://{n}", 8 * GIB), lambda _uri: conn) for n in "ab"]
     observer = Observer(hosts[0], hosts[1:], "boot", "")
     reads = {"a": HostNow("a"), "b": HostNow("b", domains)}
@@ -132,9 +115,7 @@ def test_what_leaves_is_counted_and_a_backup_is_not(monkeypatch: pytest.MonkeyPa
     observer = Observer(source, [], "boot", "a")
     monkeypatch.setattr(observer, "read_hosts", lambda: {"a": HostNow("a", domains)})
     monkeypatch.setattr(
-        observer,
-        "_vm",
-        lambda domain, _reads: (VM(domain.uuid, domain.name, "a", job=domain.job), True),
+        observer, "_vm", lambda domain, _reads: (VM(domain.uuid, domain.name, "a", job=domain.job), True)
     )
     obs = observer.observe(None, 1.0, frozenset({"held", "moves"}), {})
     assert obs.nodes["a"].outbound == 2
@@ -204,9 +185,7 @@ class Fleet:
         return self.observer.observe(None, 0.0, frozenset(), {}).full
 
 
-def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has not refused: what it would say is not known, so nothing is stopped."""
     fleet = Fleet(monkeypatch)
     fleet.mute = {"c"}
@@ -245,9 +224,7 @@ def test_what_goes_off_or_is_started_is_read_again(monkeypatch: pytest.MonkeyPat
     assert fleet.facts_read == 3
 
 
-def test_what_is_read_of_a_vm_on_its_way_here_is_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_read_of_a_vm_on_its_way_here_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who moved it gives it its autostart last of all, and then takes the claim away."""
     fleet = Fleet(monkeypatch, State.INCOMING)
     fleet.full()

@@ -14,20 +14,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    peers as module,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.peers import (
-    Peers,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import peers as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.peers import Peers
 
 
 class Wires:
@@ -118,9 +108,7 @@ def test_whoever_else_uses_it_does_not_wait_either(wires: Wires) -> None:
     assert wires.dialled == ["c"]
 
 
-def test_one_that_refuses_is_told_in_its_own_words_and_not_dialled_at_each_read(
-    wires: Wires,
-) -> None:
+def test_one_that_refuses_is_told_in_its_own_words_and_not_dialled_at_each_read(wires: Wires) -> None:
     wires.refuse = {"c"}
     peers = wires.peers()
     for _again in range(5):
@@ -128,9 +116,7 @@ def test_one_that_refuses_is_told_in_its_own_words_and_not_dialled_at_each_read(
     assert wires.dialled.count("c") <= 2
 
 
-def test_one_that_answers_again_is_read_again(
-    wires: Wires, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_answers_again_is_read_again(wires: Wires, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AGAIN", 0.0)
     wires.refuse = {"c"}
     peers = wires.peers()
@@ -157,9 +143,7 @@ def test_the_next_slice_does_not_wait_as_long(wires: Wires, tmp_path: Path) -> N
     assert wires.peers(noted)._known == {}
 
 
-def test_one_that_took_the_connection_has_more_time(
-    wires: Wires, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_took_the_connection_has_more_time(wires: Wires, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there, and busy: it answers when its time to connect is long over."""
     wires.slow = {"c"}
 
@@ -172,9 +156,7 @@ def test_one_that_took_the_connection_has_more_time(
     assert errors(wires.peers()) == {"b": "", "c": ""}
 
 
-def test_one_that_never_answers_is_not_waited_for_at_length_in_each_slice(
-    wires: Wires, tmp_path: Path
-) -> None:
+def test_one_that_never_answers_is_not_waited_for_at_length_in_each_slice(wires: Wires, tmp_path: Path) -> None:
     """It takes connections, and no more."""
     wires.slow = {"c"}
     noted = str(tmp_path / "silent")

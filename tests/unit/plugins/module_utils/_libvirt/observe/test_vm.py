@@ -13,43 +13,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    VM,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
-    shared_storage,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (  # noqa: E501
-    Shown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
-    NAMESPACE,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
-    facts as host_facts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    disks,
-    host,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    vm as vm_facts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import shared_storage
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import NAMESPACE
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks, host
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     Host,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import (
-    VMFacts,
-    read_vm_facts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import VMFacts, read_vm_facts
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -65,12 +44,7 @@ XML = f"""<domain type='kvm'><name>web</name><uuid>{UUID}</uuid><memory unit='Mi
   </devices></domain>"""
 
 
-def read(
-    monkeypatch: pytest.MonkeyPatch,
-    shared: tuple[str, ...],
-    checkpoints: Any,
-    says: str = "",
-) -> VM:
+def read(monkeypatch: pytest.MonkeyPatch, shared: tuple[str, ...], checkpoints: Any, says: str = "") -> VM:
     facts = facts_of(monkeypatch, shared, checkpoints, says)
     return facts.to_vm(State.RUNNING, None, facts.findings, facts.migratable)
 
@@ -120,10 +94,7 @@ def test_why_it_cannot_be_moved_while_off_nor_saved(monkeypatch: pytest.MonkeyPa
     vm = read(monkeypatch, (), ["nightly"])
     cold = [finding.reason for finding in vm.cold_findings]
     assert cold == [Reason.CheckpointsPresent, Reason.DisksNotLiveMigratable]
-    assert [finding.reason for finding in vm.findings] == [
-        Reason.VirtIOFSNotLiveMigratable,
-        Reason.CheckpointsPresent,
-    ]
+    assert [finding.reason for finding in vm.findings] == [Reason.VirtIOFSNotLiveMigratable, Reason.CheckpointsPresent]
     assert [finding.reason for finding in vm.save_findings] == [Reason.VirtIOFSNotLiveMigratable]
 
 
@@ -131,9 +102,7 @@ def test_what_is_declared_as_shared_can_be_moved_while_off(monkeypatch: pytest.M
     assert read(monkeypatch, ("/nvram",), "unsupported").cold_findings == ()
 
 
-def test_an_error_of_reading_the_checkpoints_is_none_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_of_reading_the_checkpoints_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fakes.LibvirtError, match="lock"):
         read(monkeypatch, (), fakes.LibvirtError("lock", 7))
 
@@ -157,9 +126,7 @@ def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_whether_it_starts_with_its_host_is_known_all_the_same_of_one_that_is_off(
-    active: bool,
-) -> None:
+def test_whether_it_starts_with_its_host_is_known_all_the_same_of_one_that_is_off(active: bool) -> None:
     dom = fakes.Domain(fakes.Binding(), [], "host-a", active=active, autostart=True)
     state = State.RUNNING if active else State.SHUTOFF
     source = Host(HostConfig("host-a", "x"))
@@ -181,9 +148,7 @@ def peer(name: str, answers: Any) -> Host:
     return host
 
 
-def test_a_peer_that_breaks_at_the_question_has_not_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_peer_that_breaks_at_the_question_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vm_facts, "target_views", lambda *_args: {})
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     cpu = "<cpu mode='custom'><model>m</model></cpu>"
@@ -197,11 +162,7 @@ def test_a_peer_that_breaks_at_the_question_has_not_answered(
     assert found.asked == {"takes", "refuses"}
     why = {name: findings[0].reason for name, findings in found.refused_by.items()}
     unreachable = Reason.PeerUnreachable
-    assert why == {
-        "refuses": Reason.CPUModelNotLiveMigratable,
-        "hangs": unreachable,
-        "breaks": unreachable,
-    }
+    assert why == {"refuses": Reason.CPUModelNotLiveMigratable, "hangs": unreachable, "breaks": unreachable}
 
 
 @pytest.mark.parametrize(
@@ -211,11 +172,7 @@ def test_a_peer_that_breaks_at_the_question_has_not_answered(
         ("<cpu mode='custom'><model>m</model></cpu>", "<cpu mode='host-model'/>", False),
         ("<cpu mode='custom'><model>qemu64</model></cpu>", "", False),
         ("<cpu mode='custom'><model>m</model></cpu>", "<cpu><model>m</model></cpu>", True),
-        (
-            "<cpu mode='custom'><model>m</model></cpu>",
-            "<cpu mode='custom'><model>m</model></cpu>",
-            True,
-        ),
+        ("<cpu mode='custom'><model>m</model></cpu>", "<cpu mode='custom'><model>m</model></cpu>", True),
     ],
 )
 def test_off_it_takes_the_cpu_that_it_finds(
@@ -229,37 +186,24 @@ def test_off_it_takes_the_cpu_that_it_finds(
     assert bool(found.cold_refused_by) is refuses
 
 
-LOCAL = (
-    "<disk type='file' device='disk'><driver type='raw'/><source file='/i/data'/>"
-    "<target dev='vdb'/></disk>"
-)
+LOCAL = "<disk type='file' device='disk'><driver type='raw'/><source file='/i/data'/><target dev='vdb'/></disk>"
 DMZ = "<interface type='network'><source network='dmz'/></interface>"
 
 
-def test_a_disk_that_is_only_defined_keeps_it_here_running_or_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_disk_that_is_only_defined_keeps_it_here_running_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = facts_of(monkeypatch, ("/nvram",), pending=LOCAL)
-    said = [
-        (f.reason, f.message)
-        for f in facts.findings
-        if f.reason is not Reason.VirtIOFSNotLiveMigratable
-    ]
+    said = [(f.reason, f.message) for f in facts.findings if f.reason is not Reason.VirtIOFSNotLiveMigratable]
     assert [reason for reason, _text in said] == [Reason.PendingChanges]
     assert "Disk vdb (/i/data) is local" in said[0][1]
     assert [finding.reason for finding in facts.cold_findings] == [Reason.DisksNotLiveMigratable]
-    assert facts.next_start == (
-        "What it starts with next differs from what runs: disk vdb (/i/data)."
-    )
+    assert facts.next_start == ("What it starts with next differs from what runs: disk vdb (/i/data).")
 
 
 def test_what_runs_as_it_is_defined_has_nothing_pending(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts_of(monkeypatch).next_start == ""
 
 
-def test_a_network_that_is_only_defined_is_asked_of_each_target(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_network_that_is_only_defined_is_asked_of_each_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
     having, lacking = peer("b", 1), peer("c", 1)
     having._facts = HostFacts(hostname="b", networks={"dmz": ""})

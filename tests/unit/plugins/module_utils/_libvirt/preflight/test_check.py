@@ -10,37 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Job,
-    Reservation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    Limits,
-    Policy,
-    PolicyError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Attempt,
-    Intent,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, Reservation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt, Intent, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
-    check as preflight,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
-    userfaultfd,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
-    Measured,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import check as preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import userfaultfd
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import Measured
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
     CAPS,
     CLOCKS,
@@ -88,9 +66,7 @@ def test_a_slot_whose_migration_runs_is_not_stuck(fleet: Fleet) -> None:
 def test_a_stale_slot_beside_free_ones_is_a_warning(fleet: Fleet) -> None:
     stale(fleet, 1)
     assert fleet.look()[Reason.StuckMigration]["severity"] == "warning"
-    assert (
-        fleet.look(Policy(limits=Limits(1, 1, 1)))[Reason.StuckMigration]["severity"] == "blocker"
-    )
+    assert fleet.look(Policy(limits=Limits(1, 1, 1)))[Reason.StuckMigration]["severity"] == "blocker"
 
 
 def test_claims_and_marks_of_a_maintenance_that_stands_are_not_left_over(fleet: Fleet) -> None:
@@ -141,11 +117,7 @@ def test_a_slow_connection_is_no_skew(fleet: Fleet, ahead: float, wrong: bool) -
 
 def test_clocks_that_nobody_measured_are_not_checked(fleet: Fleet) -> None:
     """Silence would read as: they agree."""
-    for measured, dark in (
-        ((), "a, b, c"),
-        (CLOCKS[:1], "b, c"),
-        ((CLOCKS[0], Measured("b"), CLOCKS[2]), "b"),
-    ):
+    for measured, dark in (((), "a, b, c"), (CLOCKS[:1], "b, c"), ((CLOCKS[0], Measured("b"), CLOCKS[2]), "b")):
         row = fleet.look(measured=measured)[Reason.NotChecked]
         assert (row["severity"], row["message"]) == ("warning", f"The clocks of {dark}.")
     for name in "bc":

@@ -14,62 +14,34 @@ from typing import Any
 import pytest
 from clean_clusters.libvirt import SECRET, Fleet, Guest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import (
-    Taint,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-    Policy,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.constraints import Taint
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings, Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    result,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import (
     shared_storage,
     target_devices,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import (  # noqa: E501
-    Shown,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import (
-    facts as host_facts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
     PoolFacts,
     SecretFacts,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    control_node,
-    host,
-    observe,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    disks as vm_disks,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import (
-    vm as vm_facts,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import control_node, host, observe
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks as vm_disks
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     Host,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import (
-    check as preflight,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight import check as preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None and _spec.loader is not None
@@ -121,17 +93,13 @@ class Hosts:
         )
         found = Host(config, lambda _uri: self._connection(name))
         found._facts = facts(name, self.fleet.versions[number])
-        now = HostNow(
-            name, self._domains() if name == "a" else {}, odd == "cordoned", identity=name
-        )
+        now = HostNow(name, self._domains() if name == "a" else {}, odd == "cordoned", identity=name)
         found.read = lambda _jobs: now  # type: ignore[method-assign]
         return found
 
     def _domains(self) -> dict[str, DomainNow]:
         return {
-            g.uuid: DomainNow(
-                g.uuid, g.name, State.RUNNING if g.runs else State.SHUTOFF, g.memory_mib
-            )
+            g.uuid: DomainNow(g.uuid, g.name, State.RUNNING if g.runs else State.SHUTOFF, g.memory_mib)
             for g in self.fleet.guests
         }
 
@@ -170,9 +138,7 @@ class Hosts:
             configs = [one.config for one in self.all]
             request = Request(configs[0], configs[1:], POLICY, Intent.DRAINED, "preflight")
             found = preflight.gather(
-                platform,
-                request,
-                [preflight.Measured(h.name, 0.1, tls_dir="/etc/pki/qemu") for h in self.all],
+                platform, request, [preflight.Measured(h.name, 0.1, tls_dir="/etc/pki/qemu") for h in self.all]
             )
             return result(found, check(found, POLICY), {})
         finally:
@@ -207,24 +173,13 @@ def facts(name: str, version: int) -> HostFacts:
 def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library's stand-in, everywhere; and nothing of this machine is looked at."""
     found = fakes.Binding()
-    readers = (
-        target_devices,
-        shared_storage,
-        host,
-        host_facts,
-        observe,
-        preflight,
-        control_node,
-        vm_facts,
-    )
+    readers = (target_devices, shared_storage, host, host_facts, observe, preflight, control_node, vm_facts)
     for module in readers:
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (shared_storage, vm_facts):
         monkeypatch.setattr(module, "path_is_shared_fs", lambda _path: False)
     view = shared_storage.SourceMounts(
-        shared_fs=lambda path: path.startswith("/srv/shared"),
-        servers=lambda _path: (),
-        own=lambda _name: False,
+        shared_fs=lambda path: path.startswith("/srv/shared"), servers=lambda _path: (), own=lambda _name: False
     )
     monkeypatch.setattr(shared_storage, "SOURCE_MOUNTS", view)
     monkeypatch.setattr(vm_disks, "same_file", lambda *_args, **_options: Shown(True))
@@ -248,9 +203,7 @@ def test_no_false_alarm_on_200_clean_fleets(binding: Any) -> None:
         ("<devices>", "<devices><interface type='bridge'><source bridge='no'/></interface>", "Int"),
     ],
 )
-def test_the_same_fleets_with_one_thing_wrong_are_told(
-    binding: Any, old: str, new: str, code: str
-) -> None:
+def test_the_same_fleets_with_one_thing_wrong_are_told(binding: Any, old: str, new: str, code: str) -> None:
     """The clean ones are not clean because nothing is looked at."""
     for seed in range(20):
         fleet = Fleet(seed)

@@ -21,29 +21,17 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Sighting,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-    Policy,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings, Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
     Finding,
     Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_moves import (  # noqa: E501
-    MediumMissing,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
-    HostFacts,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import (
-    Measured,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_moves import MediumMissing
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.preflight.check import Measured
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.hosts import (
     CLOSED,
@@ -150,12 +138,7 @@ PLANTS: dict[Reason, Callable[[Fleet], Any]] = {
     **{
         Reason(reason.value): target(reason)
         for reason in (
-            *(
-                Reason.CPUModelNotLiveMigratable,
-                Reason.MachineTypeMissing,
-                Reason.NameTaken,
-                Reason.SecretMissing,
-            ),
+            *(Reason.CPUModelNotLiveMigratable, Reason.MachineTypeMissing, Reason.NameTaken, Reason.SecretMissing),
             *(
                 Reason.HugepagesMissing,
                 Reason.PinningNotLiveMigratable,

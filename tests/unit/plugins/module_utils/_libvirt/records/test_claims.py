@@ -16,29 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    claims as claims_of,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import (
-    Claims,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    parse_name,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import claims as claims_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import Claims
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import parse_name
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
 VM = "11111111-2222-3333-4444-555555555555"
@@ -132,9 +117,7 @@ def test_a_target_without_space_is_not_one_that_does_not_answer(
     assert (finding.reason, text in finding.message) == (reason, True)
 
 
-def test_a_vm_that_was_moved_off_starts_on_a_target_that_was_cordoned_meanwhile(
-    hosts, claims
-) -> None:
+def test_a_vm_that_was_moved_off_starts_on_a_target_that_was_cordoned_meanwhile(hosts, claims) -> None:
     assert claims.claim([COLD], LIMITS) == {VM: None}
     hosts["b"].volumes.add("cordon")
     assert claims.claim([replace(COLD, do=Do.COLD_START)], LIMITS) == {VM: None}

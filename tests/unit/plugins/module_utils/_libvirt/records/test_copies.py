@@ -12,26 +12,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    VMRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    copies as module,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    definitions,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import copies as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import definitions
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 
 
 class Refused(Exception):
@@ -39,10 +25,7 @@ class Refused(Exception):
 
 
 FLAGS = SimpleNamespace(
-    VIR_DOMAIN_XML_SECURE=1,
-    VIR_DOMAIN_XML_INACTIVE=2,
-    VIR_DOMAIN_XML_MIGRATABLE=8,
-    libvirtError=Refused,
+    VIR_DOMAIN_XML_SECURE=1, VIR_DOMAIN_XML_INACTIVE=2, VIR_DOMAIN_XML_MIGRATABLE=8, libvirtError=Refused
 )
 
 
@@ -77,8 +60,7 @@ class Host:
         if uuid not in ("web", "job") or self.locked:
             raise Refused(uuid)
         return SimpleNamespace(
-            isPersistent=lambda: uuid == "web",
-            XMLDesc=lambda flags: f"<{uuid} {flags}/>{self.disk}",
+            isPersistent=lambda: uuid == "web", XMLDesc=lambda flags: f"<{uuid} {flags}/>{self.disk}"
         )
 
 
@@ -157,9 +139,7 @@ class Stopped:
         self.seen: list[str | None] = []
         made.observer = SimpleNamespace(forget=lambda _uuid: None)
         made._actor = SimpleNamespace(
-            apply=lambda action, record: self.seen.append(
-                made._definitions.to_start_from(record).get(action.vm)
-            )
+            apply=lambda action, record: self.seen.append(made._definitions.to_start_from(record).get(action.vm))
         )
 
 

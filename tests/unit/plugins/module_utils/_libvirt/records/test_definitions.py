@@ -13,30 +13,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    HostConfig,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    copies,
-    definitions,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import copies, definitions
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act, platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     Store,
     VolumeMissing,
@@ -102,9 +90,7 @@ class Host:
             self.flags[uuid] = flags
             return f"<{uuid}/>"
 
-        return SimpleNamespace(
-            isActive=lambda: True, isPersistent=lambda: uuid != "job", XMLDesc=xml
-        )
+        return SimpleNamespace(isActive=lambda: True, isPersistent=lambda: uuid != "job", XMLDesc=xml)
 
 
 class World:
@@ -161,9 +147,7 @@ def test_a_definition_is_kept_with_its_secrets_and_the_record_has_none(world: Wo
     """A console's password is in the XML only if it is requested; the record is reported."""
     assert world.stop(world.run(), "job") == {}
     libvirt = definitions.libvirt
-    assert world.source.flags["job"] == (
-        libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
-    )
+    assert world.source.flags["job"] == (libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE)
     assert world.source.flags["web"] & libvirt.VIR_DOMAIN_XML_SECURE
     assert world.record.vms["job"].definition
     assert "<job/>" not in world.record.to_json()
@@ -179,9 +163,7 @@ def test_damaged_definitions_are_taken_from_a_peer(world: World) -> None:
 
 
 @pytest.mark.parametrize("left", [NOISE, b"", None], ids=["damaged", "empty", "deleted"])
-def test_a_new_drain_writes_them_again_as_the_peers_have_them(
-    world: World, left: bytes | None
-) -> None:
+def test_a_new_drain_writes_them_again_as_the_peers_have_them(world: World, left: bytes | None) -> None:
     world.job_is_off()
     world.damage()
     del world.source.files["definitions.1"]
@@ -193,9 +175,7 @@ def test_a_new_drain_writes_them_again_as_the_peers_have_them(
         assert found.get("definitions", found) == {"job": "<job/>", "web": "<web/>"}
 
 
-def test_damaged_definitions_that_no_peer_has_are_an_error_and_nothing_is_written_over(
-    world: World,
-) -> None:
+def test_damaged_definitions_that_no_peer_has_are_an_error_and_nothing_is_written_over(world: World) -> None:
     world.job_is_off()
     world.damage()
     del world.hosts["b"].files["copy.host-a.1"]
@@ -307,9 +287,7 @@ def test_a_copy_that_is_no_copy_is_left_aside(world: World, deep: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 10**5, "[]", "7", '{"job": 7}', '{"job": '])
-def test_definitions_that_are_whole_and_no_definitions_are_one_error(
-    world: World, text: str
-) -> None:
+def test_definitions_that_are_whole_and_no_definitions_are_one_error(world: World, text: str) -> None:
     world.job_is_off()
     world.source.files["definitions.1"] = pack(text.encode())
     before = world.written()
@@ -319,9 +297,7 @@ def test_definitions_that_are_whole_and_no_definitions_are_one_error(
     assert (world.written(), world.source.started) == (before, [])
 
 
-def test_definitions_removed_by_hand_are_not_written_without_what_a_silent_peer_may_have(
-    world: World,
-) -> None:
+def test_definitions_removed_by_hand_are_not_written_without_what_a_silent_peer_may_have(world: World) -> None:
     """The only copy of the transient VM is on a peer that is down: none may be replaced."""
     del world.hosts["c"], world.hosts["d"]
     world.job_is_off()
@@ -367,9 +343,7 @@ def test_what_cannot_be_written_down_is_reported_per_vm_and_nothing_is_asked(wor
     assert "no space left" in refused["web"].message
     assert "Nothing was done" in refused["job"].message
     assert world.asked == []
-    assert (
-        "definitions" not in refused["other"].message
-    )  # not held up, it failed for its own reason
+    assert "definitions" not in refused["other"].message  # not held up, it failed for its own reason
     world.source.store.full = False
     assert run.apply(actions[1:2], world.record) == {}
     assert world.asked == ["job"]
@@ -400,9 +374,7 @@ def test_a_transient_vm_is_not_stopped_while_no_peer_takes_a_copy(world: World) 
     ("peers", "gone", "copies"),
     [("bcd", "b", ""), ("bcd", "bc", "1 of 2"), ("b", "", ""), ("b", "b", "0 of 1"), ("", "", "")],
 )
-def test_how_many_copies_there_are_is_told(
-    world: World, peers: str, gone: str, copies: str
-) -> None:
+def test_how_many_copies_there_are_is_told(world: World, peers: str, gone: str, copies: str) -> None:
     for name in "bcd":
         world.hosts[name].gone = name in gone
         if name not in peers:

@@ -11,22 +11,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Job,
-    State,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    claims,
-    stale_claims,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import (
-    Claims,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import claims, stale_claims
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import Claims
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.records import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.records import (
     test_stale_claims as others,
 )
 
@@ -54,8 +44,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_what_nothing_uses_goes_at_once_with_its_slots(world: World) -> None:
     assert world.restore() == [
-        f"Removed the claim on b of {WHO}: a has no record of it, and nothing of the VM is under"
-        " way."
+        f"Removed the claim on b of {WHO}: a has no record of it, and nothing of the VM is under way."
     ]
     assert not world.stands
     assert world.slots == ""
@@ -71,9 +60,7 @@ IN_USE: dict[str, Callable[[World], object]] = {
     "its job runs": lambda w: w.hosts["a"].vm(State.RUNNING, Job(outgoing=True)),
     "it leaves by post-copy": lambda w: w.hosts["a"].vm(State.POSTCOPY_SOURCE),
     "it arrives": lambda w: w.hosts["b"].vm(State.INCOMING),
-    "a migration of its own has a record": lambda w: w.hosts["a"].volumes.update(
-        {f"single.{VM}.record.1": b""}
-    ),
+    "a migration of its own has a record": lambda w: w.hosts["a"].volumes.update({f"single.{VM}.record.1": b""}),
 }
 
 
@@ -91,9 +78,7 @@ def test_what_the_holder_works_on_stays(world: World) -> None:
 
 
 @pytest.mark.parametrize("host", ["a", "b"])
-def test_a_vm_that_could_not_be_read_may_be_under_way(
-    world: World, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
+def test_a_vm_that_could_not_be_read_may_be_under_way(world: World, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     read = world.hosts[host].read
 
     def in_part(what: Any) -> Any:

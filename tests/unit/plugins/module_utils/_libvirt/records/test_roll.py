@@ -11,24 +11,14 @@ from itertools import product
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
-    HostEntry,
-    Roll,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
-    HostUnreachable,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    roll as module,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
     RollUnreadable,
     RollVolumes,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    Generation,
-    VolumeTorn,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import Generation, VolumeTorn
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
 QUORUM = ("a", "b", "c")
@@ -213,9 +203,5 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     hosts.volumes["b"]["cordon"] = ""
     hosts.off = {"c"}
     fleet = volumes(hosts).fleet()
-    assert fleet.out == {
-        "a": "drained by another run",
-        "b": "cordoned by others",
-        "c": "does not answer",
-    }
+    assert fleet.out == {"a": "drained by another run", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}

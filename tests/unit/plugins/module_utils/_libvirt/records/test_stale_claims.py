@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.owners import (
-    DEAD_AFTER,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.owners import DEAD_AFTER
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Job,
     Observation,
@@ -27,26 +25,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import (
-    job as holder_job,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import (
-    ClaimGone,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import (
-    Job as HolderJob,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    DomainNow,
-    Host,
-    HostNow,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
-    stale_claims,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.stale_claims import (  # noqa: E501
-    StaleClaims,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import job as holder_job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import ClaimGone
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job as HolderJob
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import DomainNow, Host, HostNow
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import stale_claims
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.stale_claims import StaleClaims
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeMissing,
     VolumeTorn,
@@ -205,8 +189,7 @@ def test_whoever_only_looks_removes_nothing_and_says_so(world: World) -> None:
     other = world.new("c", acts=False)
     world.look(other)
     assert other.elsewhere == [
-        f"{WHO}: its drain is dead. The next drain that meets the claim removes it."
-        " It holds 96 MiB of b."
+        f"{WHO}: its drain is dead. The next drain that meets the claim removes it. It holds 96 MiB of b."
     ]
     assert world.stands
     assert world.slots == "abc"
@@ -223,9 +206,7 @@ def test_whoever_only_looks_removes_nothing_and_says_so(world: World) -> None:
         ("b", State.UNKNOWN, None),
     ],
 )
-def test_while_anything_of_it_may_move_the_claim_stands(
-    world: World, host: str, state: State, job: Job | None
-) -> None:
+def test_while_anything_of_it_may_move_the_claim_stands(world: World, host: str, state: State, job: Job | None) -> None:
     world.hosts[host].vm(state, job)
     for _again in range(4):
         world.look()
@@ -246,9 +227,7 @@ def test_a_holder_that_leaves_marks_is_alive_however_long_its_turn_takes(world: 
     assert not world.stands
 
 
-def test_a_host_that_cannot_be_read_keeps_its_claim_and_it_is_said_what_to_do(
-    world: World,
-) -> None:
+def test_a_host_that_cannot_be_read_keeps_its_claim_and_it_is_said_what_to_do(world: World) -> None:
     world.hosts["a"].up = False
     for _again in range(3):
         claim = world.look()
@@ -299,9 +278,7 @@ def test_a_vm_that_is_off_between_two_hosts_keeps_its_place(world: World) -> Non
 
 
 @pytest.mark.parametrize(("generations", "stands"), [([1], False), ([2], True)])
-def test_a_record_that_cannot_be_read_proves_nothing(
-    world: World, generations: list[int], stands: bool
-) -> None:
+def test_a_record_that_cannot_be_read_proves_nothing(world: World, generations: list[int], stands: bool) -> None:
     """But for a first one that was being written: nothing was done yet."""
     world.hosts["a"].torn = generations
     world.look()
@@ -326,9 +303,7 @@ class Dom:
         self.on = bool(on)
 
 
-def test_what_has_arrived_is_finished_before_its_claim_goes(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_arrived_is_finished_before_its_claim_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = Attempt(1, "b", "LiveMigration", 0.0, "boot", run_id="r1")
     world.record(autostart=True, attempts=[moved])
     world.hosts["a"].domains.clear()
@@ -336,9 +311,7 @@ def test_what_has_arrived_is_finished_before_its_claim_goes(
     dom = world.hosts["b"].doms[VM] = Dom()
     finished: list[bool] = []
     monkeypatch.setattr(
-        stale_claims,
-        "finish_arrival",
-        lambda _dom, on, _last: finished.append(on) or _dom.setAutostart(on),
+        stale_claims, "finish_arrival", lambda _dom, on, _last: finished.append(on) or _dom.setAutostart(on)
     )
     world.hosts["b"].at = lambda what: finished.append(True) if what == "delete resv" else None
     world.look()
@@ -495,9 +468,7 @@ def test_what_another_host_wrote_is_shown_as_plain_text(world: World) -> None:
         assert str(world.look(world.new())).startswith("web-3 from a: its drain does not answer")
 
 
-def test_the_holder_does_not_begin_without_its_claim(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_holder_does_not_begin_without_its_claim(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder_job, "Store", lambda host: host)
     HolderJob._ask_for_claim(holder(world))
     assert "alive.77" in world.hosts["a"].volumes  # first the mark, then the claim

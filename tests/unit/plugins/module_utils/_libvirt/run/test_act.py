@@ -13,16 +13,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    MigrationMethod,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
-    MigrationSettings,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
@@ -35,21 +28,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
     strategy_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import (
-    MoveOrder,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    HolderError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import MoveOrder
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import HolderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import (
-    Claims,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import Claims
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.act import Actor
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    StoreError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import StoreError
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -176,9 +161,7 @@ def test_a_save_is_withdrawn_by_the_holder_that_has_it(world: World) -> None:
 
 
 @pytest.mark.parametrize(("adopted", "run_id"), [(False, "run-0"), (True, "")])
-def test_an_abort_names_our_attempt_or_means_whatever_is_under_way(
-    world: World, adopted: bool, run_id: str
-) -> None:
+def test_an_abort_names_our_attempt_or_means_whatever_is_under_way(world: World, adopted: bool, run_id: str) -> None:
     attempt = Attempt(1, "host-b", "", 0.0, "boot", run_id="run-0", adopted=adopted)
     world.record.vms[VM].attempts.append(attempt)
     world.actor(world.domain("host-a"), None).apply(world.action(Do.ABORT, attempt=1), world.record)
@@ -209,9 +192,7 @@ def test_a_vm_with_an_owner_of_its_own_is_marked(world: World) -> None:
 def test_what_is_declared_in_one_place_only_stays_so(world: World, ends: Do) -> None:
     """The declaration that holds from the next start on survives an evacuation."""
     live = "<vm><evictionStrategy>LiveMigrate</evictionStrategy></vm>"
-    config = live.replace("LiveMigrate", "None").replace(
-        "</vm>", "<antiAffinityGroup>db</antiAffinityGroup></vm>"
-    )
+    config = live.replace("LiveMigrate", "None").replace("</vm>", "<antiAffinityGroup>db</antiAffinityGroup></vm>")
     domain = world.domain("host-a", metadata=live, config=config)
     actor = world.actor(domain, domain)
     for do in (Do.MARK, ends):
@@ -228,9 +209,7 @@ def test_without_a_mark_nothing_is_written(world: World) -> None:
 
 
 def test_arrival_is_finished_with_autostart_and_without_marks(world: World) -> None:
-    there = world.domain(
-        "host-b", metadata="<vm><evacuationNodeName>host-a</evacuationNodeName></vm>"
-    )
+    there = world.domain("host-b", metadata="<vm><evacuationNodeName>host-a</evacuationNodeName></vm>")
     assert world.actor(None, there).apply(world.action(Do.FINISH), world.record) is None
     assert "autostart 1 on host-b" in world.calls
     assert not is_marked(there.metadata(0, ""))
@@ -264,9 +243,7 @@ def test_what_runs_there_after_all_is_not_taken_back(world: World) -> None:
     assert world.calls == []
 
 
-def test_what_stays_transient_there_is_not_removed_here(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_stays_transient_there_is_not_removed_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     left, there = world.domain("host-a", active=False), world.domain("host-b", persistent=False)
     monkeypatch.setattr(FakeHost, "defineXML", lambda _host, _xml: there)
     finding = world.actor(left, there).apply(world.action(Do.CLEAN_SOURCE), world.record)
@@ -301,9 +278,7 @@ def test_undefining_takes_no_state_along(world: World, do: Do) -> None:
 
 
 @pytest.mark.parametrize("do", [Do.SHUTDOWN, Do.FORCE_OFF])
-def test_a_transient_vm_is_stopped_only_with_its_definition_written_down(
-    world: World, do: Do
-) -> None:
+def test_a_transient_vm_is_stopped_only_with_its_definition_written_down(world: World, do: Do) -> None:
     world.record.vms[VM].persistent = False
     actor = world.actor(world.domain("host-a"), None)
     finding = actor.apply(world.action(do), world.record)
@@ -345,12 +320,9 @@ def test_a_claim_that_no_record_remembers_is_given_back(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
-    [(HolderError("it is under way already"), "under way"), (StoreError("torn"), "torn")],
+    ("error", "words"), [(HolderError("it is under way already"), "under way"), (StoreError("torn"), "torn")]
 )
-def test_what_the_holder_or_the_store_refuses_is_a_finding(
-    world: World, error: Exception, words: str
-) -> None:
+def test_what_the_holder_or_the_store_refuses_is_a_finding(world: World, error: Exception, words: str) -> None:
     actor = world.actor(world.domain("host-a"), None)
 
     def refuse(_order: dict[str, Any]) -> None:

@@ -13,46 +13,26 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Observation,
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Hooks,
     Limits,
     PolicyError,
     Rule,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    Intent,
-    NodeRecord,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    RollRefused,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    PeerUnreachable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import (
-    check_mode,
-    service,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-    _slice,
-)
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import (
-    POLICY,
-    fleet,
-    vm,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import check_mode, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, _slice
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.fleet import Fleet
 from fleetsim.platform import ModelPlatform
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    State,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
@@ -22,19 +20,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
-    PeerUnreachable,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import (
-    Request,
-    _slice,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, _slice
 
 
 def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[str, Any]:
@@ -100,9 +93,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
 
     acts = [SimpleNamespace(do=do) for do in done]
     obs = SimpleNamespace(claims={}, held=())
-    outcome = SimpleNamespace(
-        ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs
-    )
+    outcome = SimpleNamespace(ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs)
     engine = SimpleNamespace(run=lambda _until: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
     monkeypatch.setattr(service, "start", lambda *_args, **_more: None)

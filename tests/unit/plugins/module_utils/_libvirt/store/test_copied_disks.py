@@ -16,17 +16,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Observation,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    DomainNow,
-    HostNow,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import DomainNow, HostNow
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
-    StoreError,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import StoreError
 
 UUID = "11111111-2222-3333-4444-555555555555"
 
@@ -92,16 +85,12 @@ def test_the_next_run_notes_the_time_of_what_stays(stamped: list[str], there: St
     ],
     ids=lambda case: "-".join(f"{k}-{v}".lower() for k, v in case.items()).replace(" ", "-"),
 )
-def test_no_time_is_noted_while_the_vm_may_use_the_files(
-    stamped: list[str], case: dict[str, Any]
-) -> None:
+def test_no_time_is_noted_while_the_vm_may_use_the_files(stamped: list[str], case: dict[str, Any]) -> None:
     host(**case).observe(None)
     assert stamped == []
 
 
-def test_a_store_that_does_not_write_hinders_no_drain(
-    stamped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_does_not_write_hinders_no_drain(stamped: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_args: object) -> None:
         raise StoreError("no space")
 

@@ -11,27 +11,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
-    Action,
-    Do,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
-    Node,
-    Observation,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node, Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import (
-    Observer,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.act import Actor
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.cordon import (
-    by_others,
-    is_ours,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.cordon import by_others, is_ours
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     VolumeMissing,
     pack,
@@ -120,7 +107,5 @@ def test_the_picture_tells_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         (False, None, record(), False),
     ],
 )
-def test_by_others(
-    cordoned: bool, ours: bool | None, kept: NodeRecord | None, answer: bool
-) -> None:
+def test_by_others(cordoned: bool, ours: bool | None, kept: NodeRecord | None, answer: bool) -> None:
     assert by_others(Node("host-a", cordoned=cordoned, our_cordon=ours), kept) is answer

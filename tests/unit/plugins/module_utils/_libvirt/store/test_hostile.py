@@ -19,22 +19,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     RecordError,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.untrusted import (
-    load_json,
-    parse_xml,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.untrusted import load_json, parse_xml
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
-    volumes as store,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import volumes as store
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     CHUNK,
     LARGEST,
@@ -46,7 +36,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store
     pack,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.records.test_definitions import (  # noqa: E501
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.records.test_definitions import (
     Volumes,
 )
 
@@ -83,9 +73,7 @@ def reader(stream: Any, names: list[str]) -> Store:
         storageVolLookupByName=lambda _name: volume,
         XMLDesc=lambda _flags: "<pool/>",
     )
-    conn = SimpleNamespace(
-        storagePoolLookupByName=lambda _name: pool, newStream=lambda _flags: stream
-    )
+    conn = SimpleNamespace(storagePoolLookupByName=lambda _name: pool, newStream=lambda _flags: stream)
     return Store(conn, sleep=lambda _seconds: None)
 
 
@@ -135,9 +123,7 @@ def test_of_thousands_of_generations_the_newest_are_tried() -> None:
 
 
 @pytest.mark.parametrize("number", [LAST, 10**18 - 1])
-def test_a_generation_that_no_run_reaches_does_not_make_a_writer_turn_for_ever(
-    number: int,
-) -> None:
+def test_a_generation_that_no_run_reaches_does_not_make_a_writer_turn_for_ever(number: int) -> None:
     volumes = Volumes()
     volumes.files = {f"record.{number}": pack(b"{}")}
     with pytest.raises(StoreError, match=rf"record\.{number} in pool virtops .* delete it"):
@@ -162,9 +148,7 @@ def test_json_that_is_none_is_one_error(text: str) -> None:
 BOMB = '<!DOCTYPE a [<!ENTITY x "ha"><!ENTITY y "&x;&x;">]><domain><name>&y;</name></domain>'
 
 
-@pytest.mark.parametrize(
-    "before", ["", " \n", "\ufeff", "<?xml version='1.0'?>", "<?a b?><!-- c\n --> <!-- d -->"]
-)
+@pytest.mark.parametrize("before", ["", " \n", "\ufeff", "<?xml version='1.0'?>", "<?a b?><!-- c\n --> <!-- d -->"])
 def test_xml_with_entities_of_its_own_is_refused(before: str) -> None:
     with pytest.raises(ET.ParseError):
         parse_xml(before + BOMB)

@@ -12,33 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
-    NodeRecord,
-    RecordError,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
-    Host,
-    HostConfig,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.copies import (
-    Copies,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.definitions import (  # noqa: E501
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.copies import Copies
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.definitions import (
     Definitions,
     Written,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import (
-    LibvirtPlatform,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
-    pool as pools,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import (
-    volumes as module,
-)
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
-    MadeName,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import pool as pools
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import volumes as module
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import MadeName
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import (
     OutcomeName,
     Reservation,
@@ -169,9 +153,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
 
 @pytest.fixture
 def store(pool: Pool) -> Store:
-    conn = SimpleNamespace(
-        storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream()
-    )
+    conn = SimpleNamespace(storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream())
     return Store(conn, sleep=lambda _seconds: None)
 
 
@@ -211,9 +193,7 @@ class Conflict(Refused):
 
 
 @pytest.mark.parametrize("refusals", [(), (Conflict(9), Conflict(9))])
-def test_the_records_of_a_pool_that_was_undefined_are_found(
-    pool: Pool, refusals: tuple[Exception, ...]
-) -> None:
+def test_the_records_of_a_pool_that_was_undefined_are_found(pool: Pool, refusals: tuple[Exception, ...]) -> None:
     """A restore that did not see them said that there was nothing to restore."""
     host = Undefined(pool, refusals)
     store = Store(host, sleep=lambda _seconds: None)
@@ -223,9 +203,7 @@ def test_the_records_of_a_pool_that_was_undefined_are_found(
 
 
 @pytest.mark.parametrize("refusals", [(), (Refused(38),)])
-def test_a_look_at_a_host_without_a_pool_makes_none(
-    pool: Pool, refusals: tuple[Exception, ...]
-) -> None:
+def test_a_look_at_a_host_without_a_pool_makes_none(pool: Pool, refusals: tuple[Exception, ...]) -> None:
     host = Undefined(pool, refusals)
     assert Store(host, sleep=lambda _seconds: None).names() == []
     assert not host.defined and host.looks == 0
@@ -315,9 +293,7 @@ def test_who_only_looks_starts_no_pool(pool: Pool) -> None:
 
 @pytest.mark.parametrize("acts", [True, False])
 @pytest.mark.parametrize("mode", ["0777", "0702", "01777"])
-def test_a_pool_that_any_user_may_write_to_is_not_believed(
-    pool: Pool, mode: str, acts: bool
-) -> None:
+def test_a_pool_that_any_user_may_write_to_is_not_believed(pool: Pool, mode: str, acts: bool) -> None:
     pool.mode = mode
     with pytest.raises(StoreError, match=rf"mode {mode}\).*chmod 0700"):
         Store(connection(pool), acts=acts).names()
@@ -394,9 +370,7 @@ def platform(store: Store, prefix: str = "") -> LibvirtPlatform:
 
 
 @pytest.mark.parametrize("prefix", ["", f"single.{VM}."])
-def test_a_run_that_was_killed_in_its_first_write_is_carried_on(
-    store: Store, pool: Pool, prefix: str
-) -> None:
+def test_a_run_that_was_killed_in_its_first_write_is_carried_on(store: Store, pool: Pool, prefix: str) -> None:
     pool.files[f"{prefix}record.1"] = pool.files[f"{prefix}definitions.1"] = b"\0" * 90
     run = platform(store, prefix)
     assert run.load() is None
@@ -411,9 +385,7 @@ def test_a_run_that_was_killed_in_its_first_write_is_carried_on(
 
 
 @pytest.mark.parametrize("torn", [["record.2"], ["record.1", "record.2"]])
-def test_a_later_torn_generation_is_never_no_record(
-    store: Store, pool: Pool, torn: list[str]
-) -> None:
+def test_a_later_torn_generation_is_never_no_record(store: Store, pool: Pool, torn: list[str]) -> None:
     pool.files.update(dict.fromkeys(torn, b"\0" * 90))
     pool.files["definitions.3"] = b"\0" * 90
     with pytest.raises(RecordError, match=r"record of host-a.*record\.2"):
