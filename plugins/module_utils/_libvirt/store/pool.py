@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import stat
 import time
-import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape  # xml.sax would bring urllib and http along
 from typing import Any
 
@@ -18,8 +18,6 @@ from ..host.connection import libvirt
 
 POOL = "virtops"
 POOL_PATH = "/var/lib/libvirt/virtops"
-# A pool with such a name is there for the time of a look.
-LOOK = "virtops-look-"
 # A reader may meet a writer half-way: how often and how long it looks again (seconds).
 RETRIES, PAUSE = 20, 0.05
 
@@ -27,7 +25,6 @@ _POOL_XML = (
     "<pool type='dir'><name>{name}</name><target><path>{path}</path>"
     "<permissions><mode>0700</mode></permissions></target></pool>"
 )
-_LOOK_XML = "<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>"
 
 
 class StoreError(Exception):
@@ -37,8 +34,7 @@ class StoreError(Exception):
 class RecordPool:
     """The pool of one host. libvirt's errors pass through as they are.
 
-    Looking makes nothing: where there is no pool, and nothing in its directory, there are no
-    volumes.
+    Looking makes nothing: where there is neither a pool nor its directory, there are no volumes.
 
     `conn`: an open virConnect. `path`: where a missing pool is made. `acts` False: it is only
     looked at, and a pool that is off is not started, but an error.
@@ -85,8 +81,7 @@ class RecordPool:
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise
-            xml = _POOL_XML.format(name=escape(self._name), path=escape(self._path))
-            pool = self._conn.storagePoolDefineXML(xml, 0)
+            pool = self._define()
         if not pool.isActive():
             pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
         if not pool.autostart():
@@ -127,22 +122,19 @@ class RecordPool:
         return self._handle
 
     def _left_behind(self) -> bool:
-        """Has somebody undefined the pool, whose files are still there: a record, it may be?
+        """Has somebody undefined the pool, whose directory is still there, with a record in it, it may be?
 
-        A pool is made for the look. That it ends removes no file.
+        Then it is a pool again. It is not built, so nothing is made where the directory is gone, too.
         """
-        name = LOOK + uuid.uuid4().hex
-        xml = _LOOK_XML.format(name=name, path=escape(self._path))
-        for left in reversed(range(RETRIES)):
-            try:
-                pool = self._conn.storagePoolCreateXML(xml, 0)
-                break
-            except libvirt.libvirtError as exc:
-                # Another one looks at this moment, or has just defined it: then it is there.
-                if "conflict" not in str(exc) or not left:
-                    return "conflict" in str(exc)
-                self._sleep(PAUSE)
+        pool = self._define()
         try:
-            return bool(pool.listVolumes())
-        finally:
-            pool.destroy()
+            pool.create(0)
+        except libvirt.libvirtError:
+            # Refused, too, while another run makes the pool. One that is active stays.
+            with suppress(libvirt.libvirtError):
+                pool.undefine()
+            return False
+        return True
+
+    def _define(self) -> Any:
+        return self._conn.storagePoolDefineXML(_POOL_XML.format(name=escape(self._name), path=escape(self._path)), 0)
