@@ -283,7 +283,7 @@ vms:
       type: str
     reason:
       description:
-        - Typed reason, empty if nothing is wrong. While it waits, what for, in the words of
+        - Reason code, empty if nothing is wrong. While it waits, what for, in the words of
           M(virtops.maintenance.kubevirt_migration_info).
       type: str
     plane:

@@ -117,7 +117,7 @@ migrations:
           description: V(migration), V(target pod), V(policy and limits) or V(quota, storage).
           type: str
         code:
-          description: Typed reason, see docs/reasons.md.
+          description: Reason code, see docs/reasons.md.
           type: str
           sample: WaitingForSlot
         plane:

@@ -114,7 +114,7 @@ pods:
           where it is, V(blocked) if it has to go and cannot.
       type: str
     reason:
-      description: Typed reason, empty if nothing is wrong.
+      description: Reason code, empty if nothing is wrong.
       type: str
     plane:
       description: V(control) or V(data).
@@ -189,15 +189,15 @@ vms:
       description: The effective eviction strategy.
       type: str
     decided_by:
-      description: Who decided it, a rule, the VM's declaration, or the default.
+      description: Who decided what is done with the VM, a rule, the VM's declaration, the default or V(asked
+        for).
       type: str
     way:
       description: What is done with it, for example V(migrate) or V(shutdown).
       type: str
     verdict:
-      description:
-        - How it is accounted for. V(pending), V(moved), V(stopped), V(cold_moved) (stopped here,
-          started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      description: How it is accounted for. V(pending), V(moved), V(stopped), V(cold_moved) (stopped here,
+        started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
       description: Phase of its last migration.
@@ -221,12 +221,11 @@ vms:
       description: Migrations that were tried.
       type: int
     start:
-      description:
-        - When its last migration was requested, UTC. Empty if someone else requested it.
+      description: When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
-      description: When that one was seen to have ended. Empty until then, or without a start.
+      description: When that migration was seen to have ended. Empty until then, or without a start.
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
@@ -234,20 +233,16 @@ vms:
       type: str
       sample: alice@ctl
     nudges:
-      description:
-        - How often it stood marked without a migration of it, and a write to the Node made KubeVirt
-          go on. Counted over all runs until the node is restored.
+      description: How often the VM was marked without a migration, and a write to the Node made KubeVirt
+        go on. Counted over all runs until the node is restored.
       type: int
     handed_off:
-      description:
-        - When the guest changed its node, as KubeVirt reports it. The migration object may stay
-          Running for longer.
+      description: When the guest changed its node, as KubeVirt reports it. The migration object may stay
+        Running for longer.
       type: str
     settings:
-      description:
-        - With which settings KubeVirt migrates it, from its own object and from the
-          MigrationPolicy that applies. They are KubeVirt's to choose; empty where they could not
-          be read.
+      description: The settings with which KubeVirt migrates the VM, from its own object and the MigrationPolicy
+        that applies. KubeVirt chooses them. Empty if they could not be read.
       type: dict
       contains:
         policy:
@@ -281,9 +276,8 @@ vms:
           description: Said where the bandwidth cannot suffice for the time; else empty.
           type: str
     unmet_settings:
-      description:
-        - What the VM's rule requires in C(migration) and KubeVirt migrates it without. Empty if
-          nothing, and for a VM that does not migrate.
+      description: What the VM's rule requires in C(migration) and KubeVirt does not apply. Empty if there
+        is nothing, and for a VM that does not migrate.
       type: list
       elements: dict
       contains:
@@ -309,7 +303,7 @@ vms:
       description: Seconds that the last migration took.
       type: float
     pause_ms:
-      description: Milliseconds that the guest stood still. None, since KubeVirt does not report it.
+      description: Milliseconds that the guest was paused. None, since KubeVirt does not report it.
       type: int
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
@@ -318,7 +312,7 @@ vms:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
       type: dict
     reason:
-      description: Typed reason, empty if nothing is wrong.
+      description: Reason code, empty if nothing is wrong.
       type: str
     plane:
       description: V(control) or V(data).

@@ -218,7 +218,7 @@ refusal:
       description: All of it in a sentence.
       type: str
     reason:
-      description: Typed reason.
+      description: Reason code.
       type: str
     detail:
       description: What each host lacks.
@@ -308,7 +308,7 @@ steps:
           description: Strategy and who decided it, and the reason if it is not simply migrated.
           type: str
         reason:
-          description: Typed reason, empty if it is simply migrated.
+          description: Reason code, empty if it is simply migrated.
           type: str
         source:
           description: From.

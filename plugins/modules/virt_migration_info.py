@@ -72,15 +72,15 @@ migrations:
       description: The effective eviction strategy.
       type: str
     decided_by:
-      description: Who decided it, a rule, the VM's declaration, or the default.
+      description: Who decided what is done with the VM, a rule, the VM's declaration, the default or V(asked
+        for).
       type: str
     way:
       description: What is done with it, for example V(migrate) or V(shutdown).
       type: str
     verdict:
-      description:
-        - How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved),
-          V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
+      description: How it is accounted for. V(pending), V(moved), V(stopped), V(saved), V(cold_moved), V(off),
+        V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
       description: Phase of its last migration, in KubeVirt's words.
@@ -104,12 +104,11 @@ migrations:
       description: Migrations that were tried.
       type: int
     start:
-      description:
-        - When its last migration was requested, UTC. Empty if someone else requested it.
+      description: When its last migration was requested, UTC. Empty if someone else requested it.
       type: str
       sample: '2026-03-01T02:10:00Z'
     end:
-      description: When that one was seen to have ended. Empty until then, or without a start.
+      description: When that migration was seen to have ended. Empty until then, or without a start.
       type: str
       sample: '2026-03-01T02:10:42Z'
     requested_by:
@@ -126,7 +125,7 @@ migrations:
       description: Seconds that the last migration took.
       type: float
     pause_ms:
-      description: Milliseconds that the guest stood still, as libvirt measured. None if unknown.
+      description: Milliseconds that the guest was paused, as libvirt measured. None if unknown.
       type: int
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.
@@ -135,7 +134,7 @@ migrations:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
       type: dict
     reason:
-      description: Typed reason, empty if nothing is wrong.
+      description: Reason code, empty if nothing is wrong.
       type: str
     plane:
       description: V(control) or V(data).

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, virtops.maintenance contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the documentation says of reasons and of the VM's document, taken from the code.
+"""What the documentation says of reasons, of the VM's document and of a VM's row in results.
 
-docs/reasons.md is made whole; in docs/policy.md the text between the two marks. A unit test
-finds out when they are not current.
+docs/reasons.md is made whole; in docs/policy.md the text between the two marks, from the code. In the
+RETURN of modules, the fields of a VM, from vm_row.yml. A unit test finds out when they are not current.
 
     make_reference.py          write them
 """
@@ -16,9 +16,12 @@ import importlib
 import pkgutil
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ansible_collections.virtops.maintenance.plugins import module_utils
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
@@ -42,6 +45,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+TOOLS = ROOT / "tests" / "tools"
+WITH_VM_ROW = (
+    "virt_drain",
+    "virt_host_info",
+    "virt_migration",
+    "virt_migration_info",
+    "kubevirt_drain",
+    "kubevirt_node_info",
+)
+ROW = re.compile(r"(^(?:vms|migrations):\n(?:  [^\n]+\n)*?  contains:\n)(?:    [^\n]*\n)+", re.M)
 MODULES = "ansible_collections.virtops.maintenance.plugins.modules."
 # By the first part of a module's name.
 PLATFORMS = {"virt": "libvirt", "kubevirt": "kubevirt", "maintenance": "plan"}
@@ -215,11 +228,38 @@ def policy(text: str) -> str:
     return f"{head}{BEGIN}\n{fields()}\n{END}{tail}"
 
 
+class _Indented(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def vm_row(module: str) -> str:
+    """The fields of a VM in the RETURN of `module`, a text of YAML."""
+    table = yaml.safe_load((TOOLS / "vm_row.yml").read_text(encoding="utf-8"))
+    fields = {}
+    for name, field in table.items():
+        words = field["description"]
+        if field.pop("only", "") in module:
+            text = words if isinstance(words, str) else words[module.partition("_")[0]]
+            fields[name] = {**field, "description": text}
+    return textwrap.indent(yaml.dump(fields, Dumper=_Indented, sort_keys=False, width=100), " " * 4)
+
+
+def with_vm_row(module: str, text: str) -> str:
+    """`text`, the source of `module`, with the row in its RETURN as it should be."""
+    head, documented = text.split('RETURN = r"""')
+    made = ROW.sub(lambda found: found[1] + vm_row(module), documented, count=1)
+    return f'{head}RETURN = r"""{made}'
+
+
 def main() -> int:
     (DOCS / "reasons.md").write_text(reasons(), encoding="utf-8")
     page = DOCS / "policy.md"
     page.write_text(policy(page.read_text(encoding="utf-8")), encoding="utf-8")
-    print("reference: docs/reasons.md, docs/policy.md")
+    for module in WITH_VM_ROW:
+        page = ROOT / "plugins" / "modules" / f"{module}.py"
+        page.write_text(with_vm_row(module, page.read_text(encoding="utf-8")), encoding="utf-8")
+    print("reference: docs/reasons.md, docs/policy.md, the VM's row in modules")
     return 0
 
 

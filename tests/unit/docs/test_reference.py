@@ -11,6 +11,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import CHECKED, TABLE, Reason
@@ -32,6 +33,12 @@ CURE = "run: make reference"
 
 def test_the_catalogue_of_reasons_is_current() -> None:
     assert (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8") == tool.reasons(), CURE
+
+
+@pytest.mark.parametrize("module", tool.WITH_VM_ROW)
+def test_the_row_of_a_vm_is_current(module: str) -> None:
+    text = (ROOT / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8")
+    assert text == tool.with_vm_row(module, text), CURE
 
 
 def test_every_reason_is_in_it() -> None:
