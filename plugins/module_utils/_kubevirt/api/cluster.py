@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..objects.facts import is_true, labels, status, version
+from ..objects.facts import status, version
 from ..objects.names import CORE, KUBEVIRT, SCHEDULABLE
+from ..objects.nodes import is_open
 from ..objects.tolerations import hard, shown, untolerated
 from .client import Client
 
@@ -64,18 +65,6 @@ def read_cluster(client: Client) -> Cluster:
         outbound=int(migrations.get("parallelOutboundMigrationsPerNode", 2)),
         upgrading=now.get("observedDeploymentID") != now.get("targetDeploymentID"),
         migrations=migrations,
-    )
-
-
-def is_open(node: Obj) -> bool:
-    """May VMs be put there, taints left aside?
-
-    One that is cordoned is not, also for a VM that tolerates that: somebody wants it to be empty.
-    """
-    return (
-        not (node.get("spec") or {}).get("unschedulable")
-        and labels(node).get(SCHEDULABLE) == "true"
-        and is_true(node, "Ready")
     )
 
 

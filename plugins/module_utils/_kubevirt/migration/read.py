@@ -14,10 +14,11 @@ from typing import Any
 from ..._core.reasons.reason import Finding, Reason
 from ..api.cache import Cache
 from ..api.client import Client
-from ..api.cluster import Cluster, can_cancel, is_open, read_cluster
+from ..api.cluster import Cluster, can_cancel, read_cluster
 from ..api.errors import KubeError
 from ..api.failures import MigrationRefused, VMNotHere
 from ..objects import facts, names, tolerations
+from ..objects.nodes import cordoned, why_closed
 from ..objects.requesters import two_loops
 from ..requests import migration_api
 from ..waiting.read import WaitReader
@@ -222,19 +223,13 @@ def target_refuses(client: Client, request: MigrationRequest, vmi: Obj) -> Findi
     taints = tolerations.untolerated(tolerations.hard(node), tolerations.of(vmi))
     if taints:
         taints = tolerations.untolerated(taints, tolerations.of(vmi, _launcher(client, vmi)))
-    if is_open(node) and not taints:
+    closed = why_closed(node)
+    if not closed and not taints:
         return None
-    spec = node.get("spec") or {}
-    why = []
-    if spec.get("unschedulable"):
-        why.append("it is cordoned")
+    if cordoned(node):  # the taint says the same
         taints = [t for t in taints if t.get("key") != "node.kubernetes.io/unschedulable"]
-    why += [f"it has the taint {tolerations.shown(t)}" for t in taints]
-    if facts.labels(node).get(names.SCHEDULABLE) != "true":
-        why.append(f"its label {names.SCHEDULABLE} is not true (virt-handler does not run there?)")
-    if not facts.is_true(node, "Ready"):
-        why.append("it is not Ready")
-    what = "does not take the VM" if is_open(node) else "takes no VMs"
+    why = closed + [f"it has the taint {tolerations.shown(t)}" for t in taints]
+    what = "takes no VMs" if closed else "does not take the VM"
     text = f"Node {request.target} {what}: {'; '.join(why)}."
     return Finding(Reason.TargetUnschedulable, text)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import facts, names
-from .quotas import matches
+from .selectors import selects
 
 Obj = dict[str, Any]
 
@@ -35,12 +35,7 @@ class Term:
     selector: Mapping[str, Any]
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        wanted = self.selector.get("matchLabels") or {}
-        return (
-            namespace in self.namespaces
-            and all(labels.get(key) == value for key, value in wanted.items())
-            and all(matches(e, labels) for e in self.selector.get("matchExpressions") or [])
-        )
+        return namespace in self.namespaces and selects(self.selector, labels)
 
     @property
     def text(self) -> str:

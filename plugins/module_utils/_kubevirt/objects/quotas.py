@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._core.preflight.facts import Budget, QuotaLeft
 from . import facts
+from .selectors import selects
 
 Obj = dict[str, Any]
 
@@ -152,41 +153,17 @@ def _looks_across(pod: Obj | None) -> bool:
 # Budgets
 
 
-def matches(expression: Obj, labels: Mapping[str, str]) -> bool:
-    """One requirement of a selector."""
-    key, values = expression["key"], expression.get("values") or []
-    has, value = key in labels, labels.get(key)
-    how = expression["operator"]
-    if how in ("Gt", "Lt"):
-        try:
-            left, right = int(value or ""), int(values[0])
-        except (ValueError, IndexError):
-            return False
-        return left > right if how == "Gt" else left < right
-    return {
-        "In": has and value in values,
-        "NotIn": not has or value not in values,
-        "Exists": has,
-        "DoesNotExist": not has,
-    }.get(how, False)
-
-
-def selects(budget: Obj, labels: Mapping[str, str]) -> bool:
-    """policy/v1: an empty selector selects every pod, none selects no pod."""
-    selector = (budget.get("spec") or {}).get("selector")
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(matches(e, labels) for e in selector.get("matchExpressions") or [])
-
-
 def budgets_of(budgets: Iterable[Obj], pod: Obj) -> tuple[Budget, ...]:
     """Those that select the pod. KubeVirt's own (up to 1.5) belong to its evacuation."""
     return tuple(
-        read_budget(budget) for budget in budgets if selects(budget, facts.labels(pod)) and not _kubevirts(budget)
+        read_budget(budget) for budget in budgets if _selects(budget, facts.labels(pod)) and not _kubevirts(budget)
     )
+
+
+def _selects(budget: Obj, labels: Mapping[str, str]) -> bool:
+    """policy/v1: an empty selector selects every pod, none selects no pod."""
+    selector = (budget.get("spec") or {}).get("selector")
+    return selector is not None and selects(selector, labels)
 
 
 def _kubevirts(budget: Obj) -> bool:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ..._core.model.constraints import Effect, Taint, Toleration
+
 Obj = dict[str, Any]
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -37,20 +39,22 @@ def key(tolerations: Sequence[Obj]) -> str:
 
 def untolerated(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> list[Obj]:
     """Those of the taints that keep it away."""
-    return [taint for taint in taints if not any(_tolerates(t, taint) for t in tolerations)]
+    known = [_read(toleration) for toleration in tolerations]
+    return [taint for taint in taints if not any(one is not None and one.tolerates(_taint(taint)) for one in known)]
 
 
 def shown(taint: Obj) -> str:
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+    return str(_taint(taint))
 
 
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("effect") not in (None, "", taint.get("effect")):
-        return False
-    if toleration.get("key") not in (None, "", taint.get("key")):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    same = (toleration.get("value") or "") == (taint.get("value") or "")
-    return bool(toleration.get("key")) and same
+def _taint(taint: Obj) -> Taint:
+    return Taint(taint.get("key") or "", taint.get("value") or "", Effect(taint["effect"]))
+
+
+def _read(toleration: Obj) -> Toleration | None:
+    """None: it tolerates nothing, since one without a key must have the operator Exists."""
+    key, effect = toleration.get("key") or "", toleration.get("effect")
+    value = None if toleration.get("operator") == "Exists" else toleration.get("value") or ""
+    if not key and value is not None:
+        return None
+    return Toleration(key, value, Effect(effect) if effect else None)

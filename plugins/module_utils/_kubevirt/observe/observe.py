@@ -23,6 +23,7 @@ from ..api.metrics import DirtyRates, Source
 from ..api.watches import Watches
 from ..objects import facts, names, requesters, tolerations
 from ..objects.document import vmi_document
+from ..objects.nodes import cordoned, not_ready
 from ..records import lease_notes
 from ..records.node_record import Instance
 from ..waiting.read import WaitReader
@@ -156,18 +157,14 @@ class Observer:
     def _node(self, node: Obj | None) -> Node:
         if node is None:
             return Node(self.node, reachable=False, message=lease_notes.message(self.node))
-        ready = facts.condition(node, "Ready") or {}
-        spec, notes = node.get("spec") or {}, facts.annotations(node)
-        info = facts.status(node).get("nodeInfo") or {}
-        up = ready.get("status") == "True"
-        text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
+        message = not_ready(node)
         return Node(
             self.node,
-            reachable=up,
-            message="" if up else text,
-            cordoned=bool(spec.get("unschedulable")),
-            our_cordon=names.CORDON in notes,
-            boot_id=info.get("bootID", ""),
+            reachable=not message,
+            message=message,
+            cordoned=cordoned(node),
+            our_cordon=names.CORDON in facts.annotations(node),
+            boot_id=(facts.status(node).get("nodeInfo") or {}).get("bootID", ""),
         )
 
     def _another_node_takes_one(self, vmis: Mapping[str, Obj]) -> bool:

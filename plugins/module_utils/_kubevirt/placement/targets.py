@@ -17,7 +17,9 @@ from typing import Any
 from ..._core.reasons.reason import Reason
 from ..objects import facts, names
 from ..objects.affinity import PlacedPod, placed_pod, repel
-from ..objects.quotas import amount, matches, pod_needs
+from ..objects.nodes import is_open
+from ..objects.quotas import amount, pod_needs
+from ..objects.selectors import matches
 from ..objects.tolerations import hard, untolerated
 from ..objects.tolerations import of as tolerations_of
 
@@ -62,9 +64,8 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
     """Nodes other than `but` that are up, not cordoned and have KubeVirt running."""
     found = {}
     for node in nodes:
-        name, spec = node["metadata"]["name"], node.get("spec") or {}
-        up = facts.is_true(node, "Ready") and not spec.get("unschedulable")
-        if name == but or not up or facts.labels(node).get(names.SCHEDULABLE) != "true":
+        name = node["metadata"]["name"]
+        if name == but or not is_open(node):
             continue
         free = {what: amount(value) for what, value in (facts.status(node).get("allocatable") or {}).items()}
         found[name] = Target(name, facts.labels(node), hard(node), free)

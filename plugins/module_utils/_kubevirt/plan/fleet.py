@@ -27,6 +27,7 @@ from ..api.cluster import read_cluster
 from ..api.metrics import DirtyRates, Source
 from ..objects import facts, names
 from ..objects.affinity import pod_affinity
+from ..objects.nodes import cordoned, not_ready, takes_vms
 from ..objects.quotas import amount, budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
 from ..placement.targets import MIB, PodRequirements, Target, refusal, requirements_of
@@ -129,13 +130,9 @@ def _up(what: str, value: float) -> int:
 
 def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
     """`others`: what pods request which the plan does not move."""
-    ready = facts.condition(node, "Ready") or {}
-    up = ready.get("status") == "True"
-    labels = facts.labels(node)
-    takes = labels.get(names.SCHEDULABLE) == "true"
+    message = not_ready(node)
     has = facts.status(node).get("allocatable") or {}
-    cordoned = bool((node.get("spec") or {}).get("unschedulable"))
-    text = f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
+    by_others = cordoned(node) and names.CORDON not in facts.annotations(node)
     return {
         "name": node["metadata"]["name"],
         "memory_mib": int(amount(has.get("memory")) / MIB),
@@ -143,9 +140,9 @@ def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
         "cpu_milli": round(amount(has["cpu"]) * 1000) if "cpu" in has else None,
         "committed_cpu_milli": _up("cpu", others["cpu"]),
         # One without a working virt-handler takes no VM either.
-        "cordoned": (cordoned and names.CORDON not in facts.annotations(node)) or not takes,
-        "reachable": up,
-        "message": "" if up else text,
+        "cordoned": by_others or not takes_vms(node),
+        "reachable": not message,
+        "message": message,
     }
 
 

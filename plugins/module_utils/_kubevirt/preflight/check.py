@@ -22,6 +22,7 @@ from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.failures import RunsTheMaintenance
 from ..api.metrics import DirtyRates
 from ..objects import facts, names, tolerations
+from ..objects.nodes import cordoned
 from ..observe.control_node import ControlNode, refuse_own_node
 from ..observe.migration_policies import MigrationPolicies, note_settings
 from ..placement.targets import MIB, Target, targets
@@ -183,7 +184,7 @@ def _vms_here(found: ClusterObjects, node: str) -> tuple[list[Obj], dict[str, Ob
 
 
 def _observation(name: str, node: Obj, vms: dict[str, VM], arriving: list[Reservation], takers: bool) -> Observation:
-    nodes = {name: Node(name, cordoned=bool((node.get("spec") or {}).get("unschedulable")))}
+    nodes = {name: Node(name, cordoned=cordoned(node))}
     if takers:
         nodes[_ANYWHERE] = Node(_ANYWHERE, capacity_mib=_HUGE)
     return Observation(nodes=nodes, vms=vms, inbound=arriving)

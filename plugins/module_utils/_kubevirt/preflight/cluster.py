@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..._core.preflight.facts import ClusterSeen, NodeSeen, StuckWork
 from ..api.cluster import no_slots
 from ..objects import facts, names
+from ..objects.nodes import cordoned
 from ..objects.requesters import from_descheduler
 from .read import ClusterObjects, Obj
 
@@ -50,7 +51,7 @@ def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str
         silent=_silent(node, nodes) if up else "",
         drain_taint=f"Taint {drain}." if drain in taints else "",
         other_maintenance=tuple(_others(taints, notes)),
-        cordoned_by_others=bool(spec.get("unschedulable")) and names.CORDON not in notes,
+        cordoned_by_others=cordoned(node) and names.CORDON not in notes,
         record=record,
         control_node=control_node,
     )

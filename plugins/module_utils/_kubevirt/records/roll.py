@@ -20,6 +20,7 @@ from ..._core.roll.run import Clock
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import facts, names
+from ..objects.nodes import cordoned, not_ready, takes_vms
 
 Obj = dict[str, Any]
 
@@ -80,12 +81,12 @@ class RollLease:
 
 def _out(node: Obj) -> str:
     """Why the node takes no VMs; '': it does."""
-    if not facts.is_true(node, "Ready"):
+    if not_ready(node):
         return "not Ready"
-    if (node.get("spec") or {}).get("unschedulable"):
+    if cordoned(node):
         by_run = names.RECORD in facts.annotations(node)
         return "drained by another run" if by_run else "cordoned by others"
-    return "" if facts.labels(node)[names.SCHEDULABLE] == "true" else "its virt-handler is silent"
+    return "" if takes_vms(node) else "its virt-handler is silent"
 
 
 def boot_id(client: Client, node: str) -> str:

@@ -18,6 +18,7 @@ from ..api.client import MERGE, Client, only
 from ..api.cluster import can_cancel
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
+from ..objects.nodes import cordoned
 from ..observe.observe import Observer
 from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
@@ -95,7 +96,7 @@ class Actor:
 
     def _cordon_as(self, node: Obj, record: NodeRecord) -> None:
         """Ours, with what was before; the version that was read, so that of two one wins."""
-        if (node.get("spec") or {}).get("unschedulable"):
+        if cordoned(node):
             self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)
             return

@@ -18,8 +18,9 @@ from ..._core.roll import run as roll
 from ..._core.run.report import record_row
 from ..._core.run.rows import accounted
 from ..api.cluster import Cluster
-from ..objects import facts, names
+from ..objects import facts
 from ..objects.migration_policy import DEFAULTS
+from ..objects.nodes import takes_vms
 from ..objects.quotas import amount
 from ..observe.control_node import refuse_own_node
 from ..records.roll import RollLease, system_clock
@@ -96,7 +97,7 @@ def read_node(request: Request) -> dict[str, Any]:
             "ready": obs.nodes[request.node].reachable,
             "cordoned": obs.nodes[request.node].cordoned,
             "cordoned_by_us": bool(obs.nodes[request.node].our_cordon),
-            "schedulable": facts.labels(node).get(names.SCHEDULABLE) == "true",
+            "schedulable": takes_vms(node),
             "heartbeat": facts.annotations(node).get("kubevirt.io/heartbeat", ""),
             "target_exists": platform.observer.another_node(),
             "inbound": [claim.owner for claim in obs.inbound],

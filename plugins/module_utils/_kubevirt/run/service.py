@@ -28,6 +28,7 @@ from ..api.client import Client
 from ..api.errors import LockHeld
 from ..api.metrics import Source
 from ..objects import names
+from ..objects.nodes import cordoned
 from ..observe.control_node import refuse_own_node
 from ..pods.evict import PodDrain, PodsResult
 from ..pods.filters import PodOptions
@@ -252,8 +253,7 @@ def _waits_for_lease(request: Request, held: LockHeld, waited: float) -> dict[st
 
 def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
-    foreign = bool((node.get("spec") or {}).get("unschedulable"))
-    found = replace(report.nothing(Platform.KUBEVIRT, request), cordoned_by_others=foreign)
+    found = replace(report.nothing(Platform.KUBEVIRT, request), cordoned_by_others=cordoned(node))
     return found.to_dict(nudges=0, pods=[])
 
 

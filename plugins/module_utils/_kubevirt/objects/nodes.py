@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Does a node take VMs, as far as the node itself says? Pure. Taints: tolerations.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .facts import condition, labels
+from .names import SCHEDULABLE
+
+Obj = dict[str, Any]
+
+
+def cordoned(node: Obj) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def takes_vms(node: Obj) -> bool:
+    """Does KubeVirt's label say that virt-handler works there?"""
+    return labels(node).get(SCHEDULABLE) == "true"
+
+
+def not_ready(node: Obj) -> str:
+    """What the kubelet's condition says, as a sentence without a full stop; '' for a node that is Ready."""
+    ready = condition(node, "Ready") or {}
+    if ready.get("status") == "True":
+        return ""
+    return f"the node is not Ready ({ready.get('reason', '')}: {ready.get('message', '')})"
+
+
+def why_closed(node: Obj) -> list[str]:
+    """What keeps every VM away, taints left aside; empty: the node is open.
+
+    A cordon does, also for a VM that tolerates it: somebody wants the node to be empty.
+    """
+    why = []
+    if cordoned(node):
+        why.append("it is cordoned")
+    if not takes_vms(node):
+        why.append(f"its label {SCHEDULABLE} is not true (virt-handler does not run there?)")
+    if not_ready(node):
+        why.append("it is not Ready")
+    return why
+
+
+def is_open(node: Obj) -> bool:
+    return not why_closed(node)
