@@ -44,7 +44,7 @@ options:
         type: float
       pause:
         description:
-          - Milliseconds for which a guest that writes nothing stands still at the end of a
+          - Milliseconds for which a guest that writes nothing is paused at the end of a
             migration. Default is V(40).
         type: float
       dirty_rates:

@@ -28,7 +28,7 @@ description:
     M(virtops.maintenance.kubevirt_drain) run.
   - Tells strategy and way for each VM, and who decided it. Whether another host takes the VM is
     not part of a document; RV(virtops.maintenance.virt_host_info#module:vms) and
-    RV(virtops.maintenance.kubevirt_node_info#module:vms) tell that.
+    RV(virtops.maintenance.kubevirt_node_info#module:vms) show it.
 requirements:
   - jmespath on the controller, if a rule has a C(when)
 positional: rules

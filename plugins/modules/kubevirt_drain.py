@@ -24,7 +24,7 @@ description:
     elsewhere. virt-handler stays.
   - A pod that C(kubectl drain) would refuse (without a controller, with an emptyDir) is reported
     before anything is requested. See O(pods).
-  - Who asks, when and why stands on each VM and its migrations as the annotation
+  - Who asks, when and why is stored on each VM and its migrations as the annotation
     C(virtops.maintenance/request), and as an Event.
   - The module works in slices. The action plugin of the same name calls it until the state is
     final and prints a line for each change.
@@ -202,7 +202,7 @@ node:
   type: str
   sample: node-1
 run_id:
-  description: The run's id, as it stands in annotations.
+  description: The run's id, as stored in annotations.
   returned: success
   type: str
   sample: 1790000000-a1b2c3

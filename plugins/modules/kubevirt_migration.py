@@ -17,7 +17,7 @@ description:
     or KubeVirt would make a new migration; then the migration is deleted. In post-copy, or once
     the VM runs on the target, the abort is refused and the result says that the VM moves. Where
     the VM runs is read afterwards, twice.
-  - Who asked, when and why stands as annotation C(virtops.maintenance/request) on the instance and
+  - Who asked, when and why is stored as annotation C(virtops.maintenance/request) on the instance and
     on the migration before anything is requested. A call that was killed is continued by the
     next.
   - The module works in slices. The action plugin of the same name calls it until the state is
@@ -174,7 +174,7 @@ run_id:
   returned: success
   type: str
 findings:
-  description: Why an abort was refused or came too late; all else stands in RV(vms).
+  description: Why an abort was refused or came too late; all else is in RV(vms).
   returned: success
   type: list
   elements: dict

@@ -138,7 +138,7 @@ documents:
   type: list
   elements: dict
 record:
-  description: The maintenance that stands on the node. None when there is none.
+  description: The maintenance of the node. None if there is none.
   returned: success
   type: dict
   contains:

@@ -145,7 +145,7 @@ node:
   type: str
   sample: host-a
 run_id:
-  description: The run's id, as it stands in records and metadata.
+  description: The run's id, as stored in records and metadata.
   returned: success
   type: str
   sample: 1790000000-a1b2c3

@@ -10,7 +10,7 @@ PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
 
 
 def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the controller, as its firmware tells it; mostly only root may read it."""
+    """Of the controller, as its firmware reports it; mostly only root may read it."""
     try:
         with open(path, encoding="ascii") as stream:
             return stream.read().strip()

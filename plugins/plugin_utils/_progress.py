@@ -201,7 +201,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
 
 
 def _measured(vm: Mapping[str, Any]) -> bool:
-    """Is it known how far its migration is? KubeVirt does not tell."""
+    """Is it known how far its migration is? KubeVirt does not report it."""
     progress = vm.get("progress")
     return bool(progress and progress["total_mib"])
 

@@ -19,7 +19,7 @@ from ._progress import Progress, duration, plain, plain_diff, predicted_lines, s
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
-# the host goes on meanwhile, and the record there tells the next slice how far it is. Together
+# the host goes on meanwhile, and the record there shows the next slice how far it is. Together
 # two minutes: an sshd that gets no processor is back by then, and so is a switch that was reset.
 PAUSES = (1.0, 5.0, 15.0, 30.0, 60.0)
 

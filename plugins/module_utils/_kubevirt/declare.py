@@ -139,7 +139,7 @@ class _Declaring:
                 chosen.append((vm, vmi))
         if untold:
             raise DeclareError(
-                f"when: it cannot be told for {'; '.join(sorted(untold))}: what is in brackets is "
+                f"when: not known for {'; '.join(sorted(untold))}: what is in brackets is "
                 "not known. Nothing was changed; give it a default with not_null()."
             )
         return chosen

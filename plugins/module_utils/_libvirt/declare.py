@@ -114,7 +114,7 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
             chosen.append(domain)
     if untold:
         raise DeclareError(
-            f"when: it cannot be told for {'; '.join(sorted(untold))}: what is in brackets is not "
+            f"when: not known for {'; '.join(sorted(untold))}: what is in brackets is not "
             "known. Nothing was changed; give it a default with not_null()."
         )
     return chosen

@@ -31,7 +31,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}")
 
 @dataclass(frozen=True)
 class MigrationRequest(Request):
-    """`name`: name or UUID of the VM. `check`: only tell what would be done."""
+    """`name`: name or UUID of the VM. `check`: only report what would be done."""
 
     name: str = ""
     check: bool = False

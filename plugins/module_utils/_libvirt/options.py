@@ -120,7 +120,7 @@ POLICY_SPEC: dict[str, Any] = {
 
 
 def params_of(module: Any) -> Mapping[str, Any]:
-    """The options. A password in a URI is refused later; what says so (`-vvv` tells all options)
+    """The options. A password in a URI is refused later; what says so (`-vvv` prints all options)
     does not show it."""
     params: Mapping[str, Any] = module.params
     peers = params.get("peers") or []

@@ -45,7 +45,7 @@ class Expression:
     tree: Node
 
     def answer(self, marked: Any) -> bool | None:
-        """On a document that went through `mark`. None: cannot be told."""
+        """On a document that went through `mark`. None: not known."""
         return truth(_EVALUATOR.value(self.tree, marked))
 
     def lacks(self, marked: Any) -> list[str]:

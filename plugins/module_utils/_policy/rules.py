@@ -17,7 +17,7 @@ from .._core.model.record import Hook
 from .expression import Expression, ExpressionError, compile_expression, mark
 from .settings import ALIASES, BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migration_settings
 
-# What to do where the expression cannot be told: stop here, apply the rule, ask the next one.
+# What to do where the expression is not known: stop here, apply the rule, ask the next one.
 UNKNOWN_ANSWERS: dict[str, bool | None] = {"block": None, "match": True, "next": False}
 KEYS = ("name", "when", "strategy", "on_not_migratable", "allow_stop", "priority", "migration", "hooks", "unknown")
 HOOKS = tuple(hook.value for hook in Hook)

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""JMESPath with three answers: yes, no, and cannot be told.
+"""JMESPath with three answers: yes, no, and not known.
 
 Works on jmespath's syntax tree. A value that is not known stays `Unknown` on its way through
 the expression, until something decides without it: `a || b` is true where b is true, whatever a
 is. In JMESPath itself null is simply false, and so is every comparison with it.
 
-What is told is sound: whatever the unknown values turn out to be, JMESPath would answer the same.
+The answer is sound: whatever the unknown values turn out to be, JMESPath would answer the same.
 The one function that names a default, not_null(), uses it instead.
 """
 
@@ -80,7 +80,7 @@ def names_of(value: Any) -> frozenset[str]:
 
 
 def truth(value: Any) -> bool | None:
-    """JMESPath's truth; None: cannot be told."""
+    """JMESPath's truth; None: not known."""
     if isinstance(value, Unknown):
         return value.truth
     if isinstance(value, Partial):

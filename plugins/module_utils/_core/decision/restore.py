@@ -148,7 +148,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.known:
         entry.is_read()
-    elif vm is not None and _touched(entry, vm):  # what there is to undo cannot be told
+    elif vm is not None and _touched(entry, vm):  # what there is to undo is not known
         step.unread(entry, vm)
         return entry.ending == Ending.NONE.value
     if vm is not None and vm.marked:

@@ -162,7 +162,7 @@ def _pick(first: bool | None, second: bool) -> bool:
 
 
 def _first_rule(vm: VM, policy: Policy) -> tuple[Rule | None, Rule | None]:
-    """(the first rule that is true, None) or (None, the first one that cannot be told)."""
+    """(the first rule that is true, None) or (None, the first one that is not known)."""
     for rule in policy.rules:
         answer = rule.when(vm.document)
         if answer is None:

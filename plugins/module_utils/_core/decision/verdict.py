@@ -187,7 +187,7 @@ ROWS: tuple[Row, ...] = (
 
 
 def judge(source: State, target: State, job: JobStage, record: Recorded) -> tuple[Situation, str]:
-    """The situation of a VM and the name of the row that told it.
+    """The situation of a VM and the name of the row that decided it.
 
     `target` is the most telling state among the other nodes (see `most_significant`).
     """

@@ -71,7 +71,7 @@ class AbortStatus(str, Enum):
 
 
 class State(str, Enum):
-    """State of a VM as one host tells it."""
+    """State of a VM as one host reports it."""
 
     ABSENT = "absent"
     SHUTOFF = "shutoff"
@@ -100,7 +100,7 @@ def is_active(state: State) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A migration job as the source's hypervisor tells it. Sizes in bytes, rates in bytes/s.
+    """A migration job as the source's hypervisor reports it. Sizes in bytes, rates in bytes/s.
 
     Where the platform has a work object for it: `work` is its id, `phase` the platform's word
     for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
@@ -204,7 +204,7 @@ class Node:
     counted.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
-    `our_cordon`: is a cordon of ours among what keeps VMs away? None: cannot be told apart.
+    `our_cordon`: is a cordon of ours among what keeps VMs away? None: not known.
     `version`: of its hypervisor. A VM never migrates to an older one. Empty: not known.
     """
 

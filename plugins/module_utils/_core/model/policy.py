@@ -80,7 +80,7 @@ class MigrationSettings:
     tls: memory and disks go through the hypervisor's own TLS, not in the clear.
     completion_timeout_per_gib: seconds per GiB of memory and copied disk (KubeVirt's default 150).
     progress_timeout: seconds without progress (KubeVirt's default 150).
-    max_downtime_ms: how long the guest may stand still at the end, 0 = the hypervisor's default.
+    max_downtime_ms: how long the guest may be paused at the end, 0 = the hypervisor's default.
     on_timeout: abort, post_copy or pause: what the holder does when one of them is reached.
     """
 
@@ -125,7 +125,7 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `when` is a compiled predicate: True, False, or None (cannot be told).
+    """One rule. `when` is a compiled predicate: True, False, or None (not known).
 
     Fields that are None leave the decision to the next in line. `explain` tells which values
     of the document it would have to know. `asked`: the migration settings that it names itself, in

@@ -210,7 +210,7 @@ class VMRecord:
 
 @dataclass
 class NodeRecord:
-    """Everything that stands about one node's maintenance."""
+    """Everything that is recorded of one node's maintenance."""
 
     node: str
     run_id: str
@@ -307,6 +307,6 @@ def _check(record: NodeRecord) -> None:
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
                 raise ValueError(f"{about.name} is {type(value).__name__}, expected {about.type}")
     if any(uuid != entry.uuid for uuid, entry in record.vms.items()):
-        raise ValueError("a VM stands under the UUID of another one")
+        raise ValueError("a VM is stored under the UUID of another one")
     if not all(isinstance(run, str) for run in record.runs):
         raise ValueError("runs has what is no id")

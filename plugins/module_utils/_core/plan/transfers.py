@@ -30,7 +30,7 @@ class Speeds:
     """What the model knows of the fleet. `links`: host -> MiB/s, else `default`. `setup`: seconds
     before the first byte, `switch`: from the last byte to the end of the migration, `overhead`:
     what a drain takes beside its migrations, for reads, marks and the certificate. `pause`: ms for
-    which a guest stands still at the end of each migration at least."""
+    which a guest is paused at the end of each migration at least."""
 
     links: Mapping[str, float] = field(default_factory=dict)
     default: float = DEFAULT_LINK
@@ -75,7 +75,7 @@ class Transfer:
 
     @property
     def pause_limit(self) -> float:
-        """Seconds for which the guest may stand still at the end."""
+        """Seconds for which the guest may be paused at the end."""
         return (self.settings.max_downtime_ms or DOWNTIME_MS) / 1000
 
 

@@ -52,7 +52,7 @@ def check(facts: Facts, policy: Policy) -> list[Found]:
 
 
 def record_text(record: NodeRecord | None) -> str:
-    """A maintenance that stands on a node, in words."""
+    """A maintenance that is recorded on a node, in words."""
     if record is None:
         return ""
     who = f" of {record.requester}" if record.requester else ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a platform tells the preflight, as plain data. The core's Observation, and more.
+"""What a platform reports to the preflight, as plain data. The core's Observation, and more.
 
 An empty text, tuple or mapping: nothing is wrong. Sizes in MiB, times in seconds.
 """
@@ -46,7 +46,7 @@ class VMSeen:
     starts it again. local_disks: copied by a migration. local_media: images in its drives that
     are here only. refused: node -> why not to that one, in the platform's own words. tries: what
     the platform answered to its eviction as a dry run. foreign: a migration that is not ours.
-    unchecked: what it asks of a target and cannot be told beforehand. unsupported: settings of its
+    unchecked: what it asks of a target and is not known beforehand. unsupported: settings of its
     rule that the platform migrates it without, in words.
     """
 
@@ -111,7 +111,7 @@ class HostSeen:
 
 @dataclass(frozen=True)
 class NodeSeen:
-    """The node itself. `record`: the maintenance of ours that stands on it, in words."""
+    """The node itself. `record`: our maintenance that is recorded on it, in words."""
 
     not_ready: str = ""
     silent: str = ""

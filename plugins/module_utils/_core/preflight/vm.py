@@ -100,7 +100,7 @@ def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Foun
     for finding in choice.findings:
         if finding.reason is Reason.RunsTheMaintenance:
             continue  # said of the node
-        # KubeVirt tells a moment after the start, and the drain waits for it.
+        # KubeVirt reports it a moment after the start, and the drain waits for it.
         waits = finding.reason is Reason.MigratableNotKnown and facts.platform is Platform.KUBEVIRT
         soft = (answered or waits) and finding.reason is not Reason.SkippedByPolicy
         yield report(finding.reason, finding.message, soft)

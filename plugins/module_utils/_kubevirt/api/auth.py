@@ -211,7 +211,7 @@ def auth_of(module: Any) -> dict[str, Any]:
     """How the API is reached: the options, else K8S_AUTH_* of the environment.
 
     A kubeconfig given as a dictionary holds secrets that no option names, and the address of a
-    proxy may: the module's output (`-vvv`) tells all options, so they are hidden there. What came
+    proxy may: the module's output (`-vvv`) prints all options, so they are hidden there. What came
     from the environment may still be in the text of an error.
     """
     kubeconfig = module.params["kubeconfig"]

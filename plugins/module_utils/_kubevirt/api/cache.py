@@ -21,7 +21,7 @@ from .errors import AccessDenied, KubeError
 Obj = dict[str, Any]
 
 
-# A server that takes the request and then does not tell all is listed.
+# A server that takes the request and then does not report everything is listed.
 _FIRST_LIST_TIMEOUT = 10.0
 
 
@@ -139,7 +139,7 @@ class Cache:
             self._sleep(0.05)
 
     def _forget(self) -> None:
-        """What a watch told that broke off before it had told all."""
+        """What a watch reported that broke off before the end."""
         with self._lock:
             if not self._version:
                 self._items = {}

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What guests write to their memory, as KubeVirt's metrics tell it, read from Prometheus.
+"""What guests write to their memory, as KubeVirt's metrics report it, read from Prometheus.
 
 The API has no dirty rate, so a server that is not the cluster's own is asked. Nothing but the
-document depends on it: what it does not tell is not known, and the reason is a warning.
+document depends on it: what it does not report is not known, and the reason is a warning.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class DirtyRates:
     def refresh(self, now: float) -> None:
         """Ask, unless that was done a short time ago. `now`: seconds, of any one clock.
 
-        What was told once holds until something newer is told: KubeVirt does not measure a VM
+        A rate holds until a newer one is reported: KubeVirt does not measure a VM
         while it migrates (from 1.9 on), and one answer that is lost must not undecide a rule.
         """
         if self._source is None or 0 <= now - self._asked < self._pause:

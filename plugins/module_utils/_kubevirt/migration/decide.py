@@ -142,7 +142,7 @@ def _arrived(view: View, asked: RequestNote) -> bool:
 
 
 def _close(view: View, asked: RequestNote) -> Step:
-    """It has moved. The migration object may be kept open; that is told, not waited for."""
+    """It has moved. The migration object may be kept open; that is reported, not waited for."""
     open_ = [m for m in view.unfinished if facts.switched(view.vmi, m)]
     work = open_[-1] if open_ else view.by_uid(asked.work)
     if not open_:

@@ -4,7 +4,7 @@
 
 """What one run wants of one VM, what it sees of it, and what our note on the VMI says. Pure.
 
-The note is the run's memory: it stands on the VMI before anything is asked, so that a run that
+The note is the run's memory: it is stored on the VMI before anything is asked, so that a run that
 was killed is carried on by the next call, wherever that runs.
 """
 

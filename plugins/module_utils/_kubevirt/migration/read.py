@@ -192,7 +192,7 @@ class Reader:
         return found or two_loops(view.vmi, current)
 
     def _event(self, migration: Obj | None) -> str:
-        """Why it failed: before the hand-off only an event tells."""
+        """Why it failed: before the hand-off only an event says."""
         if migration is None or facts.phase(migration) != "Failed":
             return ""
         uid = migration["metadata"]["uid"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What kubevirt_migration_info tells: what each migration waits for. Only reads.
+"""What kubevirt_migration_info reports: what each migration waits for. Only reads.
 
 The answer is that of `waiting`, which a drain goes by as well.
 """

@@ -244,7 +244,7 @@ def switched(vmi: Obj | None, migration: Obj) -> bool:
 
 
 def handed_off(vmi: Obj | None, migration: Obj | None) -> str:
-    """When the guest changed its node; empty when it has not, or nobody tells."""
+    """When the guest changed its node; empty when it has not, or nobody reports it."""
     if migration is None:
         return ""
     state = state_of(vmi, migration) if vmi is not None else {}
@@ -321,6 +321,6 @@ def run_strategy(spec: Obj) -> str:
 
 
 def version(text: str) -> tuple[int, int]:
-    """(major, minor) of v1.9.0-rc.2; (0, 0) when it cannot be told."""
+    """(major, minor) of v1.9.0-rc.2; (0, 0) when it is not known."""
     found = re.match(r"^v?(\d+)\.(\d+)", text or "")
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)

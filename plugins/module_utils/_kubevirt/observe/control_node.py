@@ -42,7 +42,7 @@ class ControlNode:
 
 
 def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the machine, as its firmware tells it; only root may read it."""
+    """Of the machine, as its firmware reports it; only root may read it."""
     try:
         with open(path, encoding="ascii") as stream:
             return stream.read().strip().lower()

@@ -41,7 +41,7 @@ def stopped_finding(vm: Obj) -> Finding:
 
 
 def _who_switched(vm: Obj) -> str:
-    """Field manager and time of the last change of its runStrategy; empty: not told."""
+    """Field manager and time of the last change of its runStrategy; empty: not reported."""
     found = [
         (str(entry.get("time", "")), str(entry.get("manager", "")))
         for entry in vm["metadata"].get("managedFields") or []

@@ -92,7 +92,7 @@ class DepartedVMs:
         return vmi is not None and facts.phase(vmi) == "Running"
 
     def _due(self, uuid: str) -> bool:
-        """Asked for once in a while: no watch tells of it."""
+        """Asked for once in a while: no watch reports it."""
         now = time.monotonic()
         if now - self._asked.get(uuid, -1e9) < _ASK_AGAIN:
             return False
@@ -106,9 +106,9 @@ class DepartedVMs:
         return {facts.key(vmi): vmi for vmi in found}
 
     def _vmi_from_migration(self, found: Instance, entry: VMRecord, now: float) -> Obj | None:
-        """The VMI as the migration of this run tells it; it left our watch with the switch-over.
+        """The VMI as the migration of this run reports it; it left our watch with the switch-over.
 
-        Never as one from before tells it: since then the VM may have been stopped.
+        Never as one from before reports it: since then the VM may have been stopped.
         """
         moves = self._watches.migrations_of(found.namespace, found.name)
         if not moves or facts.phase(moves[-1]) in ("", "Pending", "Failed"):

@@ -54,7 +54,7 @@ class MigrationPolicies:
 def note_settings(
     policies: MigrationPolicies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
 ) -> None:
-    """Put it with each VM that has not been told yet. It stands in the record, so once a run.
+    """Put it with each VM that has not been told yet. It is stored in the record, so once a run.
 
     KubeVirt takes the policy as it hands a migration over, so what it took then replaces that.
     """

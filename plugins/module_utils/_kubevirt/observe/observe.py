@@ -5,7 +5,7 @@
 """Observe: what the cluster says about one node, put together for the core.
 
 Where a VM runs is read of its VMI. Which pods live on the node is read of the pods, so that a
-migration that arrives, or one whose source has not ended, is seen even where no VMI tells it.
+migration that arrives, or one whose source has not ended, is seen even where no VMI reports it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Observer:
         controller_uuid: str = "",
         metrics: Source | None = None,
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell, so they are read.
-        `metrics`: who tells dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
+        """`machines`: rules ask for what only the VirtualMachines say, so they are read.
+        `metrics`: the source of dirty rates. `controller_uuid`: of the machine that Ansible runs on."""
         self._client = client
         self.node = node
         self._control_node = ControlNode(client.server, controller_uuid)
@@ -139,7 +139,7 @@ class Observer:
         return Reservation(uuid, self.node, vm, 0, text, starts=True)
 
     def _remember(self, vmis: Mapping[str, Obj]) -> None:
-        """Whose mark it is stands on the VMI itself: a run that was killed may not have told."""
+        """The owner of the mark is stored on the VMI itself: a run that was killed may not have reported it."""
         known, self._restarted = self._instances(), set()
         for uuid, vmi in vmis.items():
             uid = vmi["metadata"]["uid"]

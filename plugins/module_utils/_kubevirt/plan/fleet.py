@@ -44,7 +44,7 @@ _PASSING = "node.kubernetes.io/"
 
 
 def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[str, Any]:
-    """Lists only. `metrics`: who tells dirty rates. Raises KubeError for what a plan cannot do
+    """Lists only. `metrics`: the source of dirty rates. Raises KubeError for what a plan cannot do
     without."""
     client = Client(dict(auth))
     try:

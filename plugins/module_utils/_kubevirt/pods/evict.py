@@ -187,7 +187,7 @@ class PodDrain:
             self._ask(j, stage)
 
     def _enter(self, due: list[JudgedPod], record: NodeRecord) -> None:
-        """What is asked to go stands on the Node before it is asked."""
+        """What is asked to go is recorded on the Node before it is asked."""
         known = self._platform.records.pods
         new = [j for j in due if j.name not in known]
         for j in new:

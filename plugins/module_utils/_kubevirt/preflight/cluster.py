@@ -70,7 +70,7 @@ def _silent(node: Obj, nodes: Sequence[Obj]) -> str:
 
 
 def now_of(nodes: Iterable[Obj]) -> float:
-    """The cluster's time, as its nodes tell it: the newest heartbeat."""
+    """The cluster's time, as its nodes report it: the newest heartbeat."""
     stamps = [facts.annotations(node).get("kubevirt.io/heartbeat") for node in nodes]
     return max((facts.seconds(stamp) for stamp in stamps), default=0.0)
 

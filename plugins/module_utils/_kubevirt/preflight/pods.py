@@ -34,7 +34,7 @@ class OtherPods:
 
 
 def other_pods(client: Client, pods: Sequence[Obj], node: str, options: PodOptions, begun: bool) -> OtherPods:
-    """`pods`: of the cluster. `begun`: a maintenance of ours stands on the node, so what is
+    """`pods`: of the cluster. `begun`: a maintenance of ours is recorded on the node, so what is
     refused keeps the VMs no more. Raises KubeError for a selector that the server refuses."""
     here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == node]
     try:
@@ -86,7 +86,7 @@ def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> Oth
 
 
 def _try(client: Client, found: JudgedPod) -> PodSeen | str | None:
-    """What holds it back, or why that cannot be told now. None: it would go."""
+    """What holds it back, or why that is not known now. None: it would go."""
     try:
         answer, finding = evict(client, found.pod, dry=True)
     except AccessDenied as exc:

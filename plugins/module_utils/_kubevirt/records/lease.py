@@ -65,7 +65,7 @@ class Lock:
         self._client = client
         self._path = leases(namespace)
         self.name = f"{LEASE}{one(node)}"
-        # What stands on it as annotations, made anew when it is taken.
+        # What it holds as annotations, made anew when it is taken.
         self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict
         self.namespace = namespace
         self._drains = drains
@@ -140,7 +140,7 @@ class Lock:
 
     @property
     def reported(self) -> str:
-        """What stands there for other drains; empty: nothing."""
+        """What it says to other drains; empty: nothing."""
         return annotations(self.held).get(WAITING, "") if self.held else ""
 
     def report(self, waiting: int) -> None:

@@ -33,7 +33,7 @@ class Instance:
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
-    handed_off: str = ""  # when the guest changed its node, as KubeVirt tells it
+    handed_off: str = ""  # when the guest changed its node, as KubeVirt reports it
     settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
     nudges: int = 0  # how often it stood marked without a migration, and we ended that
     wanted: dict[str, Any] = field(default_factory=dict)  # settings that its rule asks for
@@ -78,7 +78,7 @@ class Records:
         return self._note(self.notes(record))
 
     def notes(self, record: NodeRecord) -> dict[str, str]:
-        """The annotations in which all of it stands."""
+        """The annotations in which all of it is stored."""
         notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._instances_json()}
         if self.pods:
             notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))

@@ -4,7 +4,7 @@
 
 """Evicting a pod, and what KubeVirt's webhook means by its answers.
 
-Every refusal of the webhook is 429 without a reason; its text tells them apart. 429 "Eviction
+Every refusal of the webhook is 429 without a reason; its text distinguishes them. 429 "Eviction
 triggered evacuation" is not a failure: it says that the migration has begun.
 """
 

@@ -4,7 +4,7 @@
 
 """Who asks for what, when and why: on the VMI, on its migrations, and as an Event.
 
-It stands there before anything is asked.
+It is stored there before anything is asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Signature:
         self._wall = wall
 
     def request(self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True) -> Obj:
-        """As it stands in an annotation. `marks`: the VMI is to be marked for it."""
+        """As stored in an annotation. `marks`: the VMI is to be marked for it."""
         found: Obj = {
             "run": record.run_id,
             "by": record.requester,
@@ -144,7 +144,7 @@ class Signature:
 
 
 def shortened(text: str) -> str:
-    """As an Event may hold it. The whole reason stands in the annotation."""
+    """As an Event may hold it. The whole reason is in the annotation."""
     raw = text.encode()
     if len(raw) <= _MESSAGE_BYTES:
         return text

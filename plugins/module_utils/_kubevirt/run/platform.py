@@ -60,7 +60,7 @@ class KubeVirtPlatform:
         metrics: Source | None = None,
         policy: Policy | None = None,
     ) -> None:
-        """`machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells
+        """`machines`: rules ask for what only the VirtualMachines say. `metrics`: who tells
         dirty rates. `controller_uuid`: of the machine that Ansible runs on. `policy`: of whose
         rules it is told what KubeVirt's own settings do not give."""
         self.client = client
@@ -99,7 +99,7 @@ class KubeVirtPlatform:
         return datetime.fromtimestamp(self._clock(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Until a watch tells a change, or for that time.
+        """Until a watch reports a change, or for that time.
 
         After a failed migration nothing wakes KubeVirt's evacuation controller but a change of
         the Node: where a marked VM stands without a migration, one is made.
@@ -153,7 +153,7 @@ class KubeVirtPlatform:
         return lease_notes.record_from_lease(lease, self.records, self._uid, run_id)
 
     def lease_annotations(self, notes: dict[str, str], run_id: str) -> dict[str, str]:
-        """What stands on the Lease, and this run."""
+        """What the Lease holds, and this run."""
         return lease_notes.with_run(notes, self._uid, run_id)
 
     def _node_gone(self, record: NodeRecord) -> None:

@@ -62,7 +62,7 @@ def nudges(vms: Sequence[Mapping[str, Any]]) -> int:
 
 
 def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]:
-    """Hooks that have to be answered. The name is the plain one, its namespace stands beside it."""
+    """Hooks that have to be answered. The name is the plain one, its namespace is beside it."""
     found = hooks.pending_rows(outcome.decision, outcome.record)
     for need in found:
         one = known.get(need["uuid"])

@@ -51,7 +51,7 @@ SAVE_EVERY = 60.0
 class Request:
     """Who wants what of which node. `begun`: an earlier slice has written the record.
 
-    `machines`: rules ask for what only the VirtualMachines tell. `metrics`: who tells dirty rates.
+    `machines`: rules ask for what only the VirtualMachines say. `metrics`: the source of dirty rates.
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
     nothing over. `hooks_done`: answers, as `needs` asked.
     `controller_uuid`: of the machine that Ansible runs on, if that is not this one. `roll_run`: the

@@ -4,7 +4,7 @@
 
 """Which other nodes are drained by us at this moment, and how many VMs are left there.
 
-It stands on their Leases. Nothing depends on it: who may not read them drains as if he were alone.
+It is stored on their Leases. Nothing depends on it: who may not read them drains as if he were alone.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def may_begin(
 ) -> int:
     """How many of `wanted` migrations may be asked for now.
 
-    `vms_left`: the nodes that are drained too, and how many VMs are left there (None: not told, so
+    `vms_left`: the nodes that are drained too, and how many VMs are left there (None: not reported, so
     as many as here); None: they could not be read. It is only called where it matters. `idle`:
     the node has had free places, and nothing in the queue, for a while.
     """

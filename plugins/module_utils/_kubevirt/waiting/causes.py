@@ -158,7 +158,7 @@ def _preparation(vmi: Obj, migration: Obj) -> Finding:
 
 
 def queued(known: Known) -> bool:
-    """Has KubeVirt not begun with it, for nothing that it tells?"""
+    """Has KubeVirt not begun with it, for nothing that it reports?"""
     current = known.waits
     if current is None or facts.phase(current) not in ("", "Pending"):
         return False
@@ -348,7 +348,7 @@ def _quota_lines(quota: Obj) -> list[str]:
 
 
 def _full(quota: Obj) -> bool:
-    """Has it no room for one more pod, as far as whole numbers tell?"""
+    """Has it no room for one more pod, as far as whole numbers show?"""
     status = facts.status(quota)
     hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
     used = status.get("used") or {}

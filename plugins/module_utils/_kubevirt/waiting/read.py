@@ -200,7 +200,7 @@ class WaitReader:
     def free(self, cluster: Cluster) -> float | None:
         """When the cluster was seen to have a free slot, though one waited whose node has places.
 
-        What waits there waits for something else, that nobody tells. None: not seen lately.
+        What waits there waits for something else, which nobody reports. None: not seen lately.
         """
         read, found = self._cluster
         late = self._mono() - read >= _CLUSTER

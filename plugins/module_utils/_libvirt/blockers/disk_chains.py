@@ -7,7 +7,7 @@
 libvirt lists the chain of a running domain. That of one that is off ends where its definition
 ends, and a data file is unknown to libvirt before 10.10: both stand in the image's header
 (QEMU's docs/interop/qcow2.txt), which this host can read. Disks that are not files are left
-as libvirt tells them.
+as libvirt reports them.
 """
 
 from __future__ import annotations

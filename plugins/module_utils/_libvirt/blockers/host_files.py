@@ -4,7 +4,7 @@
 
 """Files of the host that a VM needs beside its disks, and which of them a target lacks.
 
-libvirt tells only of files in a directory that is a storage pool. Of all others nothing is known
+libvirt knows only of files in a directory that is a storage pool. Of all others nothing is known
 before its QEMU opens them: then libvirt refuses the migration, and the VM stays. So a file that is
 missing is a reason, and one that is not known is none. Devices and sockets are in no pool.
 """

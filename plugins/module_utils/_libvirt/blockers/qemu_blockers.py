@@ -4,7 +4,7 @@
 
 """What QEMU itself says against a migration.
 
-QEMU names its blockers in query-migrate, and only its monitor tells it. A command to the monitor
+QEMU names its blockers in query-migrate, and only its monitor reports it. A command to the monitor
 taints the domain for as long as it runs, so it is asked only where somebody else has done that
 already. For all others libvirt asks QEMU when the migration begins, before anything moves.
 """
@@ -43,7 +43,7 @@ def qemu_blockers(dom: Any) -> tuple[str, ...]:
 
 
 def _monitor_was_used(dom: Any) -> bool:
-    """Is it tainted that way? libvirt tells since 7.1."""
+    """Is it tainted that way? libvirt reports it since 7.1."""
     messages = getattr(dom, "messages", None)
     if messages is None:
         return False

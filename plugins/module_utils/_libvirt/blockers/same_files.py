@@ -43,7 +43,7 @@ class Shown(NamedTuple):
 
 
 class FileSeen(NamedTuple):
-    """size: None: not told."""
+    """size: None: not reported."""
 
     size: int | None
     ctime: str
@@ -55,7 +55,7 @@ class FileSeen(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """This host's files, as the system tells them."""
+    """This host's files, as the system reports them."""
 
     real: Callable[[str], str] = os.path.realpath
     now: Callable[[], float] = time.time

@@ -281,7 +281,7 @@ def _other_size(conn: Any, disk: DiskSpec, view: DiskView) -> bool:
 
 
 def path_on_target(conn: Any, target: HostFacts, path: str) -> bool | None:
-    """Does the target have this path? True or False where libvirt can tell, else None.
+    """Does the target have this path? True or False where libvirt knows, else None.
 
     A volume that was made behind libvirt's back is found only after a refresh of its pool
     (virStoragePoolRefresh), so before the answer "no" the pool is refreshed once.

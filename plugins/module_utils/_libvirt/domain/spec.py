@@ -274,7 +274,7 @@ class DomainSpec:
     secrets: tuple[SecretRef, ...] = ()
     graphics: tuple[GraphicsSpec, ...] = ()
     qemu_extras: tuple[str, ...] = ()  # given to QEMU past libvirt, each in a word
-    agent_connected: bool | None = None  # None: cannot be told, it does not run
+    agent_connected: bool | None = None  # None: not known, it does not run
     declared: Declared = field(default_factory=Declared)
 
     def disk(self, dev: str) -> DiskSpec:

@@ -360,7 +360,7 @@ def agent_connected(xml: str) -> bool:
 
 
 def _agent_connected(root: ET.Element, devices: ET.Element) -> bool | None:
-    """libvirt tells a channel's state in the XML of a running domain, which has an id."""
+    """libvirt reports a channel's state in the XML of a running domain, which has an id."""
     if root.get("id") is None:
         return None
     found = devices.findall("channel/target[@name='org.qemu.guest_agent.0']")

@@ -10,7 +10,7 @@ from a stranger's file, and never writes over that. See store/copied_disks.py.
 
 The source keeps its copies, as libvirt does. They are noted in its own store, so that the VM
 can come back: then they are replaced, if nothing there uses them (uses.py). What
-cannot be told from a stranger's file is left, and the VM is told to stay.
+cannot be distinguished from a stranger's file is left, and the VM is told to stay.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 """Who uses a file on a host: before it is replaced, nobody does.
 
 A use is a domain, on or off, whose disk it is, or stands on it however deep; what a snapshot or a
-saved state of a domain names; a volume of any pool that stands on it. libvirt tells what an image
+saved state of a domain names; a volume of any pool that stands on it. libvirt reports what an image
 stands on for volumes of a pool only, so the directory of an image outside of all pools becomes one
-for the moment. What cannot be told is a use.
+for the moment. What is not known is a use.
 """
 
 from __future__ import annotations
@@ -162,4 +162,4 @@ def _names(conn: Any, source: ET.Element, path: str) -> bool:
     try:
         return conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path() == path
     except libvirt.libvirtError:
-        return True  # of that name, and where it is cannot be told
+        return True  # of that name, and where it is, is not known

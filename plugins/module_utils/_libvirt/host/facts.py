@@ -60,7 +60,7 @@ class SecretFacts:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """A host. None in a field: its libvirt could not tell.
+    """A host. None in a field: its libvirt did not say.
 
     machines: (domain type, arch) -> machine types and their aliases.
     emulators: paths of those that libvirt found by itself.

@@ -5,7 +5,7 @@
 """The document that rules see: one VM as plain JSON-like data. Pure.
 
 Keys are the same on both platforms, those of _policy/schema.py. What is not known is null (None),
-never left out, so that a rule that compares it is told from a rule that is false.
+never left out, so that a rule that compares it is not taken for one that is false.
 """
 
 from __future__ import annotations

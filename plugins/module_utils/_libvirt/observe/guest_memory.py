@@ -4,9 +4,9 @@
 
 """How much of its memory a guest has ever touched, which is what a migration sends.
 
-libvirt tells the resident memory of the whole QEMU process. Beside the guest's memory this has
+libvirt reports the resident memory of the whole QEMU process. Beside the guest's memory this has
 QEMU itself and, without KVM, the code that it generates: 90 MiB and more, seen with a guest of
-384. The kernel tells it for each mapping; the guest's is as large as its memory. It walks the
+384. The kernel reports it for each mapping; the guest's is as large as its memory. It walks the
 page tables for that, so it is asked for plans only, and only of VMs on this host.
 """
 

@@ -56,7 +56,7 @@ class HostConfig:
 
 @dataclass
 class DomainNow:
-    """A domain as one read tells it. Memory in MiB. number: its id, another one with each start.
+    """A domain as one read reports it. Memory in MiB. number: its id, another one with each start.
 
     memory_mib: while it is active the most that it may ever have, as a claim on it says.
     """
@@ -177,7 +177,7 @@ class Host:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the hypervisor; empty: libvirt cannot tell."""
+        """Of the hypervisor; empty: libvirt does not know."""
         if self._version is None:
             try:
                 number = self.conn.getVersion()

@@ -5,7 +5,7 @@
 """What a VM that runs starts with next: its persistent definition, where it says another thing.
 
 A cold move starts it from that. After a live one the next start does, on another host, and nothing
-tells it then that its disk there is another VM's.
+shows then that its disk there is another VM's.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Preflight: what a libvirt host tells of its kernel and its QEMU. Only reads."""
+"""Preflight: what a libvirt host reports of its kernel and its QEMU. Only reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def own_userfaultfd(path: str = USERFAULTFD) -> int:
 
 
 def qemu_is_root(capabilities: str) -> bool | None:
-    """Does QEMU run as root there? From the base label of the DAC driver; None: not told."""
+    """Does QEMU run as root there? From the base label of the DAC driver; None: not reported."""
     for model in parse_xml(capabilities).findall("host/secmodel"):
         if model.findtext("model") != "dac":
             continue

@@ -31,7 +31,7 @@ def _plain(text: str) -> str:
 
 
 def owner_text(claim: Reservation, owner_note: Mapping[str, str], name: str) -> str:
-    """`name`: of the VM, as a host tells it now; empty: none does."""
+    """`name`: of the VM, as a host reports it now; empty: none does."""
     text = f"{owner_note.get('name') or name or claim.vm} from {claim.source}"
     parts = [f"run {owner_note['run']}"] if owner_note.get("run") else []
     parts += [f"of {owner_note['by']}"] if owner_note.get("by") else []

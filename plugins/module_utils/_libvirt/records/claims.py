@@ -4,7 +4,7 @@
 
 """Admission: a reservation on the target and a slot on the quorum, before anything moves.
 
-The protocol stands in the core (keep): create, read afresh, keep or give back. Here it
+The protocol is in the core (keep): create, read afresh, keep or give back. Here it
 is done with volumes, for all that one step wants at once: few round trips to each host.
 """
 

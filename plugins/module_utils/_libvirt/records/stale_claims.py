@@ -33,7 +33,7 @@ _STUCK = frozenset({ClaimState.UNREADABLE, ClaimState.WITHOUT_ID, ClaimState.HAL
 
 
 class StaleClaims:
-    """Looks at the claims of others at each observation. `acts` False: it only tells.
+    """Looks at the claims of others at each observation. `acts` False: it only reports.
 
     `told`: what a person should know. `elsewhere`: claims on other hosts of whose owners nothing
     was heard at the last look.

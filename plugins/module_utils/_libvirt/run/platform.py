@@ -54,7 +54,7 @@ class LibvirtPlatform:
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
     `acts` False: it is only observed, and StoreError is raised for what cannot be looked at so.
     `controller_uuid`: of the machine that Ansible runs on, which may be a VM of this host.
-    `owner_note`: run and requester, as claims on other hosts tell them.
+    `owner_note`: run and requester, as claims on other hosts report them.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class LibvirtPlatform:
         return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Until the holder tells the end of a migration, or another run wants the host, or for that
+        """Until the holder reports the end of a migration, or another run wants the host, or for that
         time."""
         until = time.monotonic() + seconds
         while not is_wanted():

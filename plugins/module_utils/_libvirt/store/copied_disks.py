@@ -117,7 +117,7 @@ def stamp_copies_left(conn: Any, uuid: str, watched: bool = False) -> None:
 
 
 def _mark(path: str) -> str | None:
-    """Mark the file, and tell how. None: it cannot be marked."""
+    """Mark the file, and report how. None: it cannot be marked."""
     token = secrets.token_hex(8)
     try:
         os.setxattr(path, ATTRIBUTE, token.encode())

@@ -9,7 +9,7 @@ agent. Creating a volume is exclusive (libvirt refuses a second one of that name
 of twelve, tried), so a name is a claim. Names carry the facts: one list call tells them all.
 
 Content is uploaded by stream behind a header of length and SHA-256, so that a volume whose
-writer died is told from a whole one. A volume made without content is of length 0 and whole.
+writer died is not taken for a whole one. A volume made without content is of length 0 and whole.
 
 The header keeps out accidents, not liars: whoever can write a volume can write a header. So a
 reader takes no more than a record can have, and what is read says nothing that is carried out
