@@ -39,7 +39,7 @@ options:
         listed; C(cpu_milli), thousandths of a CPU that may be requested (without it CPU is not
         counted), and C(committed_cpu_milli) that others request; C(link_mib_s) of its network;
         C(version) of its hypervisor; C(labels), C(taints); C(cordoned), C(reachable) and
-        C(message).
+        C(message). Without C(memory_mib), or with a key that is not one of these, it is an error.
     type: list
     elements: dict
     required: true
@@ -54,6 +54,7 @@ options:
         false for one that could not be read;
         C(dirty_rate) in MiB/s; C(working_set_mib), which it writes over and over and which is the
         most that is sent again; C(sent_mib), what a migration sends if it is less than the memory.
+      - One that is active needs C(memory_mib), and one with C(migratable=false) needs C(reasons).
     type: list
     elements: dict
     required: true
@@ -69,7 +70,9 @@ options:
     type: str
     default: '1'
   budgets:
-    description: How many VMs of a set may be disturbed in one step.
+    description:
+      - How many VMs of a set may be disturbed in one step.
+      - If more of them are on one host of the roll from the beginning, it does not fit.
     type: list
     elements: dict
     default: []
@@ -84,7 +87,7 @@ options:
         elements: str
         required: true
       at_once:
-        description: So many of them.
+        description: So many of them, 1 or more.
         type: int
         default: 1
       stops_only:
@@ -351,6 +354,10 @@ moves_per_vm:
   description: Moves of each of them on average.
   returned: success
   type: float
+stops:
+  description: VMs that are stopped and stay where they are.
+  returned: success
+  type: int
 duration:
   description: Seconds of transfers and stops in all steps. The work on the hosts is not in it.
   returned: success
@@ -385,7 +392,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of, strange_names
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
     SPEEDS,
@@ -454,6 +461,7 @@ def main() -> None:
     except (PolicyError, JMESPathMissing) as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     plan = plan_roll(request).to_dict()
+    plan["warnings"] += strange_names(request, params["speeds"])
     if params["platform"] == "kubevirt":
         plan["warnings"] += plan_options.warnings(policy)
     plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"

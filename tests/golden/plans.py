@@ -67,10 +67,16 @@ def mib(text: str) -> int:
     return int(found[1]) * (1024 if found[2] == "GiB" else 1)
 
 
+def _row(written: dict[str, Any]) -> dict[str, Any]:
+    """As the plan has it: memory with a unit, and the link's short name, are for readers."""
+    row = {**written, "memory_mib": mib(written["memory"]), "link_mib_s": written.get("link")}
+    return {key: value for key, value in row.items() if value is not None and key not in ("memory", "link")}
+
+
 def request(raw: dict[str, Any]) -> Any:
     """The cluster in the core's words."""
-    hosts = [{**h, "memory_mib": mib(h["memory"]), "link_mib_s": h.get("link")} for h in raw["hosts"]]
-    vms = [{**v, "memory_mib": mib(v["memory"])} for v in raw["vms"]]
+    hosts = [_row(host) for host in raw["hosts"]]
+    vms = [_row(vm) for vm in raw["vms"]]
     policy = Policy(
         on_not_migratable=OnNotMigratable(raw.get("on_not_migratable", "block")),
         allow_stop=raw.get("allow_stop", False),

@@ -14,7 +14,7 @@ vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +22,10 @@ from ..model import constraints_text
 from ..model.observation import VM, Node, State
 from ..model.policy import Policy, PolicyError
 from ..reasons.reason import Finding, Platform, Reason
+from . import fields
+from .fields import number
 from .model import Budget, Quota, RollRequest
 from .observed import measured
-from .speeds import number
 from .transfers import Speeds
 
 
@@ -49,30 +50,32 @@ def request_of(
     nodes: dict[str, Node] = {}
     links: dict[str, float] = {}
     for raw in hosts:
-        node = _node(raw)
+        given = fields.checked("a host", raw, fields.HOST)
+        node = _node(given)
         if node.name in nodes:
             raise PolicyError(f"hosts names {node.name} twice")
         nodes[node.name] = node
-        if raw.get("link_mib_s"):
-            links[node.name] = number(f"link_mib_s of {node.name}", raw["link_mib_s"])
+        if given.get("link_mib_s"):
+            links[node.name] = given["link_mib_s"]
     found: dict[str, VM] = {}
     dirty: dict[str, float] = {}
     sizes: dict[str, float] = {}
     hot: dict[str, float] = {}
     for raw in vms:
-        vm = _vm(raw, nodes)
+        given = fields.checked("a VM", raw, fields.VM)
+        vm = _vm(given, nodes)
         if vm.uuid in found:
             raise PolicyError(
                 f"the VM {vm.name} ({vm.uuid}) is on {found[vm.uuid].node} and on {vm.node}: it is "
                 "being migrated, or the two were not read at the same time. Read them again."
             )
         found[vm.uuid] = vm
-        rate = measured(raw, "dirty_rates", "dirty_rate", known)
+        rate = measured(given, "dirty_rates", "dirty_rate", known)
         if rate:
             dirty[vm.uuid] = rate
-        if raw.get("sent_mib"):
-            sizes[vm.uuid] = number(f"sent_mib of {vm.name}", raw["sent_mib"])
-        again = measured(raw, "working_sets", "working_set_mib", known)
+        if given.get("sent_mib"):
+            sizes[vm.uuid] = given["sent_mib"]
+        again = measured(given, "working_sets", "working_set_mib", known)
         if again:
             hot[vm.uuid] = again
         _count(nodes[vm.node], vm)
@@ -95,7 +98,20 @@ def request_of(
     )
 
 
+def strange_names(request: RollRequest, known: Mapping[str, Any]) -> list[str]:
+    """Warnings: what the option `speeds` says of hosts and VMs that are not there."""
+    names = {vm.name for vm in request.vms.values()}
+    asked = (("links", "host", set(request.nodes)), ("dirty_rates", "VM", names), ("working_sets", "VM", names))
+    return [
+        f"speeds.{key} names {name}, which is no {what} of the fleet."
+        for key, what, there in asked
+        for name in sorted(set(known.get(key) or ()) - there)
+    ]
+
+
 def _roll(roll: Sequence[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    if not roll:
+        raise PolicyError("roll is empty: the hosts to be emptied are expected")
     unknown = sorted(set(roll) - set(nodes))
     if unknown:
         raise PolicyError(
@@ -107,23 +123,24 @@ def _roll(roll: Sequence[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
     return tuple(roll)
 
 
-def _node(raw: Mapping[str, Any]) -> Node:
-    name = raw.get("name")
-    if not name:
-        raise PolicyError("a host without a name: every entry of hosts needs one")
+def _node(given: Mapping[str, Any]) -> Node:
+    name = given["name"]
+    version = _version(name, given.get("version"))
+    if "memory_mib" not in given:
+        raise PolicyError(f"the host {name} has no memory_mib: MiB that its VMs may take are expected")
     return Node(
-        name=str(name),
-        reachable=bool(raw.get("reachable", True)),
-        cordoned=bool(raw.get("cordoned", False)),
-        capacity_mib=int(number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
-        reserve_mib=int(number(f"reserve_mib of {name}", raw.get("reserve_mib", 0))),
-        committed_mib=int(number(f"committed_mib of {name}", raw.get("committed_mib", 0))),
-        message=str(raw.get("message") or ""),
-        labels=constraints_text.labels(f"labels of {name}", raw.get("labels")),
-        taints=constraints_text.taints(f"taints of {name}", raw.get("taints")),
-        version=_version(str(name), raw.get("version")),
-        cpu_milli=None if raw.get("cpu_milli") is None else int(number(f"cpu_milli of {name}", raw["cpu_milli"])),
-        committed_cpu_milli=int(number(f"committed_cpu_milli of {name}", raw.get("committed_cpu_milli", 0))),
+        name=name,
+        reachable=given.get("reachable", True),
+        cordoned=given.get("cordoned", False),
+        capacity_mib=given["memory_mib"],
+        reserve_mib=given.get("reserve_mib", 0),
+        committed_mib=given.get("committed_mib", 0),
+        message=given.get("message", ""),
+        labels=constraints_text.labels(f"labels of {name}", given.get("labels")),
+        taints=constraints_text.taints(f"taints of {name}", given.get("taints")),
+        version=version,
+        cpu_milli=given.get("cpu_milli"),
+        committed_cpu_milli=given.get("committed_cpu_milli", 0),
     )
 
 
@@ -134,39 +151,48 @@ def _version(name: str, raw: Any) -> tuple[int, ...]:
         raise PolicyError(f"version of {name} is {raw!r}: for example 9.1.0 is expected") from exc
 
 
-def _vm(raw: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
-    name, host = str(raw.get("name") or ""), str(raw.get("host") or "")
-    if not name:
-        raise PolicyError("a VM without a name: every entry of vms needs one")
+def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
+    name, host = given["name"], given.get("host", "")
     if host not in nodes:
         raise PolicyError(f"the VM {name} is on {host or 'no host'}, which hosts does not name")
-    found = _from_rows(f"reasons of {name}", raw.get("reasons"))
-    migratable: bool | None = raw.get("migratable", not found)
-    return VM(
-        uuid=str(raw.get("uuid") or name),
+    found = _from_rows(f"reasons of {name}", given.get("reasons", ()))
+    uuid = given.get("uuid") or name
+    vm = VM(
+        uuid=uuid,
         name=name,
         node=host,
-        state=_state(name, raw.get("state")),
-        memory_mib=int(number(f"memory_mib of {name}", raw.get("memory_mib", 0))),
-        cpu_milli=int(number(f"cpu_milli of {name}", raw.get("cpu_milli", 0))),
-        declared_strategy=raw.get("strategy") or None,
-        group=raw.get("group") or None,
-        persistent=bool(raw.get("persistent", True)),
-        autostart=bool(raw.get("autostart", False)),
-        migratable=migratable,
+        state=_state(name, given.get("state")),
+        memory_mib=given.get("memory_mib", 0),
+        cpu_milli=given.get("cpu_milli", 0),
+        declared_strategy=given.get("strategy") or None,
+        group=given.get("group") or None,
+        persistent=given.get("persistent", True),
+        autostart=given.get("autostart", False),
+        migratable=given.get("migratable", not found),
         findings=found,
-        cold_findings=_from_rows(f"cold of {name}", raw.get("cold")),
-        refused_by=_refusals(name, "refused_by", raw),
-        cold_refused_by=None if raw.get("cold_refused_by") is None else _refusals(name, "cold_refused_by", raw),
-        document=raw.get("document") or {"name": name, "uuid": str(raw.get("uuid") or name)},
-        constraints=constraints_text.parse_constraints(f"needs of {name}", raw.get("needs") or {}),
-        known=bool(raw.get("known", True)),
+        cold_findings=_from_rows(f"cold of {name}", given.get("cold", ())),
+        refused_by=_refusals(name, "refused_by", given),
+        cold_refused_by=_refusals(name, "cold_refused_by", given) if "cold_refused_by" in given else None,
+        document=given.get("document") or {"name": name, "uuid": uuid},
+        constraints=constraints_text.parse_constraints(
+            f"needs of {name}", fields.checked(f"needs of {name}", given.get("needs", {}), fields.NEEDS)
+        ),
+        known=given.get("known", True),
     )
+    if vm.known and vm.active and not vm.memory_mib:
+        raise PolicyError(f"the VM {name} has no memory_mib: MiB that it takes are expected, more than 0")
+    if vm.migratable is False and not vm.findings:
+        raise PolicyError(f"migratable of {name} is false, and reasons has none: why it is not is expected there")
+    return vm
 
 
-def _refusals(name: str, key: str, raw: Mapping[str, Any]) -> dict[str, tuple[Finding, ...]]:
-    rows = raw.get(key) or {}
-    return {str(host): _from_rows(f"{key} of {name}", why) for host, why in rows.items() if why}
+def _refusals(name: str, key: str, given: Mapping[str, Any]) -> dict[str, tuple[Finding, ...]]:
+    found = {}
+    for host, why in given.get(key, {}).items():
+        where = f"{key} of {name}, {host},"
+        if why:
+            found[str(host)] = _from_rows(where, fields.rows(where, why))
+    return found
 
 
 def _state(name: str, raw: Any) -> State:
@@ -177,16 +203,16 @@ def _state(name: str, raw: Any) -> State:
         raise PolicyError(f"state of {name} is {raw!r}: one of {known} is expected") from exc
 
 
-def _from_rows(where: str, raw: Any) -> tuple[Finding, ...]:
+def _from_rows(where: str, raw: Iterable[Any]) -> tuple[Finding, ...]:
     """From reasons by their code, or with a message."""
     found = []
-    for row in raw or ():
+    for row in raw:
         code = row.get("reason") if isinstance(row, Mapping) else row
         try:
             reason = Reason(code)
         except ValueError as exc:
             raise PolicyError(f"{where} has {code!r}, which is no reason (docs/reasons.md)") from exc
-        found.append(Finding(reason, row.get("message", "") if isinstance(row, Mapping) else ""))
+        found.append(Finding(reason, str(row.get("message") or "") if isinstance(row, Mapping) else ""))
     return tuple(found)
 
 
@@ -203,10 +229,13 @@ def _count(node: Node, vm: VM) -> None:
 def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
     name = str(raw.get("name") or "")
     left = raw.get("left")
+    at_once = int(number(f"at_once of {name}", raw.get("at_once", 1)))
+    if not at_once:
+        raise PolicyError(f"at_once of {name} is 0: 1 or more is expected; never says why no VM may ever be stopped")
     return Budget(
         name,
         _members(f"the budget {name}", raw, vms),
-        int(number(f"at_once of {name}", raw.get("at_once", 1))),
+        at_once,
         stops_only=bool(raw.get("stops_only", False)),
         never=str(raw.get("never") or ""),
         left=None if left is None else int(number(f"left of {name}", left)),

@@ -143,7 +143,8 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole roll. `refusal` None: every step was played through on the model and fits."""
+    """The whole roll. `refusal` None: every step was played through on the model and fits. `stops`: of VMs that
+    stay where they are."""
 
     steps: tuple[PlanStep, ...]
     refusal: Refusal | None
@@ -152,6 +153,7 @@ class Plan:
     vms_moved: int
     duration: float
     warnings: tuple[str, ...] = ()
+    stops: int = 0
 
     @property
     def fits(self) -> bool:
@@ -171,6 +173,7 @@ class Plan:
             "moves": self.moves,
             "vms_moved": self.vms_moved,
             "moves_per_vm": self.moves_per_vm,
+            "stops": self.stops,
             "duration": round(self.duration, 1),
             "warnings": list(self.warnings),
         }

@@ -12,7 +12,7 @@ from typing import Any
 from ..model import constraints_text
 from ..model.observation import VM, Observation
 from ..reasons.reason import Finding
-from .speeds import number
+from .fields import number
 
 
 def fleet_of(obs: Observation, name: str) -> dict[str, Any]:

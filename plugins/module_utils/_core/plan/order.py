@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..decision.strategy import Way
+from ..model.policy import Profile
+from ..reasons.reason import Platform
 from .model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
 from .placed import Placed, size_of
 from .refusal import refuse
@@ -36,18 +38,48 @@ QUOTA_NAMES = 5
 
 
 def plan_roll(request: RollRequest) -> Plan:
-    """The plan, or as much of it as fits and a refusal."""
-    return _Roll(request).plan()
+    """The plan, or as much of it as fits and a refusal.
+
+    Where the best first step leaves places unused, filling them costs second moves. It is done if
+    that saves a step: the work on the hosts takes longer than moving a few VMs twice.
+    """
+    narrow = _Roll(request).plan()
+    if narrow.fits and request.max_unavailable > 1 and any(_unused(request, step) for step in narrow.steps):
+        wide = _Roll(request, wide=True).plan()
+        if wide.fits and len(wide.steps) < len(narrow.steps):
+            return wide
+    return narrow
+
+
+def _unused(request: RollRequest, step: PlanStep) -> bool:
+    """Had it room for another host, but for VMs that would have to move again?"""
+    return bool(step.second_moves) and len(step.hosts) < request.max_unavailable
+
+
+def _fits_otherwise(request: RollRequest) -> str:
+    """A placement profile with which it would fit; on KubeVirt the scheduler has its own."""
+    policy = request.policy
+    if request.platform is not Platform.LIBVIRT or policy.placement_policy.profile is Profile.HIGH:
+        return ""
+    packed = replace(policy.placement_policy, profile=Profile.HIGH)
+    other = _Roll(replace(request, policy=replace(policy, placement_policy=packed)), hint=False).plan()
+    return Profile.HIGH.value if other.fits else ""
 
 
 class _Roll:
-    def __init__(self, request: RollRequest) -> None:
+    """`wide`: a step is filled up with hosts whose VMs will move again. `hint`: a refusal says whether
+    another placement profile would fit."""
+
+    def __init__(self, request: RollRequest, wide: bool = False, hint: bool = True) -> None:
         self._request = request
+        self._wide = wide
+        self._hint = hint
         self._fleet = Fleet(request)
         self._todo = sorted(request.todo, key=self._rank)
         self._steps: list[PlanStep] = []
         self._clock = 0.0
         self._moves = 0
+        self._stops = 0
         self._moved: set[str] = set()
         self._warnings: dict[str, None] = {}
         self._waiting: dict[Quota, dict[str, None]] = {}  # quota -> VMs that will wait for it
@@ -57,7 +89,8 @@ class _Roll:
         while self._todo:
             trial = self._next()
             if trial is None:
-                refusal = refuse(self._fleet, self._todo, len(self._steps) + 1)
+                profile = _fits_otherwise(self._request) if self._hint else ""
+                refusal = refuse(self._fleet, self._todo, len(self._steps) + 1, profile)
                 break
             self._take(trial)
         return Plan(
@@ -67,6 +100,7 @@ class _Roll:
             moves=self._moves,
             vms_moved=len(self._moved),
             duration=self._clock,
+            stops=self._stops,
             warnings=(*self._warnings, *map(_waits, self._waiting, self._waiting.values())),
         )
 
@@ -109,7 +143,7 @@ class _Roll:
             if len(trial.hosts) >= most:
                 break
             more = try_step(self._fleet, [*trial.hosts, host])
-            if more.clean:
+            if more.clean or (trial.second and more.fits and not more.over_budget):
                 trial = more
         return trial
 
@@ -123,7 +157,7 @@ class _Roll:
             if best is not None and self._todo.index(host) >= SECOND_BEST:
                 break
         if best is not None:
-            return best
+            return self._fill_up(best, self._request.max_unavailable) if self._wide else best
         for host in self._todo:
             swapped = swaps(self._fleet, host)
             if swapped is not None:
@@ -159,6 +193,8 @@ class _Roll:
             if placed.moves and placed.way != Way.EXTERNAL.value:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
+            self._stops += placed.stops and not placed.moves
+        self._check_at_once(trial)
         self._fleet.apply(trial)
         spare, largest, where, cpu = self._fleet.spare(trial.hosts)
         self._steps.append(
@@ -187,6 +223,19 @@ class _Roll:
                 text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "
                 text += f"{placed.vm.node} is stopped only once it does."
                 self._warnings[text] = None
+
+    def _check_at_once(self, trial: Trial) -> None:
+        """More VMs of a budget on one host than may go at once, where that is no refusal."""
+        for budget in self._request.budgets:
+            counted = [p for p in trial.placed if p.vm.uuid in budget.vms and (p.stops or not budget.stops_only)]
+            for host in trial.hosts:
+                names = sorted(p.vm.name for p in counted if p.vm.node == host and p.vm.active)
+                if len(names) > budget.at_once:
+                    what = (
+                        f"{', '.join(names[:QUOTA_NAMES])} of {host}, of which {budget.name} lets {budget.at_once} go"
+                    )
+                    how = "are stopped one after the other" if budget.stops_only else "go in one step"
+                    self._warnings[f"{what} at once, {how}."] = None
 
     def _check_quotas(self, placed: Placed) -> None:
         """Both pods of a VM count while it migrates."""

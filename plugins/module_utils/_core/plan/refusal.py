@@ -6,32 +6,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..decision.placement import cpus
+from ..decision.placement import Placement, cpus
 from ..model.observation import VM, Node, OnNotMigratable
-from ..reasons.reason import TABLE, Finding, Reason
+from ..reasons.reason import TABLE, Finding, Platform, Reason
 from .model import Refusal
-from .trial import Fleet, Trial, try_step
+from .trial import NOT_FOR_ROOM, Fleet, Trial, try_step
 
 GIB = 1024
+NAMED = 4  # hosts, and VMs, that are named
 
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a host has too little of for a VM. `whole`: not even an empty one has the CPU."""
+    """What a host has too little of for a VM. `whole`: not even an empty one has room for it."""
 
     mib: int = 0
     cpu_milli: int = 0
     whole: bool = False
 
     @property
-    def free(self) -> str:
-        """What would have to be freed; empty: nothing, or it would not help."""
+    def amount(self) -> str:
         parts = [_gib(self.mib)] if self.mib else []
         parts += [cpus(self.cpu_milli)] if self.cpu_milli else []
-        return "" if self.whole else " and ".join(parts)
+        return " and ".join(parts)
 
     def asked(self, vm: VM) -> str:
         """Of what the VM asks for, that which is missing."""
@@ -41,28 +41,46 @@ class _Lack:
         return f"{_gib(vm.memory_mib)}, {cpu}" if self.mib else cpu
 
 
-def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
-    """Of the hosts that are left the one that lacks least, and its largest VM that has no place."""
+@dataclass(frozen=True)
+class _Host:
+    """One other host, and why it does not take the VM: `shut` (silent or cordoned), `refused`, or lack of room.
+
+    `remedy`: what would make it take the VM, all else as it is; empty: nothing that is known.
+    """
+
+    name: str
+    lack: _Lack
+    shut: str = ""
+    refused: str = ""
+    remedy: str = ""
+    cold: bool = False
+
+    @property
+    def why(self) -> str:
+        return self.shut or self.refused or ("too small even when empty" if self.lack.whole else "")
+
+
+def refuse(fleet: Fleet, todo: Sequence[str], step: int, other_profile: str = "") -> Refusal:
+    """Of the hosts that are left the one that lacks least, and its largest VM that has no place.
+
+    `other_profile`: a placement profile with which the whole roll would fit.
+    """
     trials = [try_step(fleet, [host]) for host in todo]
     size = fleet.placement([]).size
     trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.unplaced), t.hosts[0]))
     host = trial.hosts[0]
     vm, finding = max(trial.unplaced, key=lambda m: (size(m[0]), m[0].name))
-    if finding.reason in (Reason.NodeUnreadable, Reason.DisruptionBudget):
-        return _because(fleet, step, host, vm, finding)
-    lack, cold = _lacks(fleet, vm, host, trial)
+    others = sorted({one.name for one, _f in trial.unplaced} - {vm.name})
+    if finding.reason in NOT_FOR_ROOM:
+        return _because(fleet, step, host, vm, finding, others)
+    hosts = _hosts(fleet, vm, host, trial)
     if finding.reason is not Reason.NoTargetWithCapacity and not _all_for_room(fleet, vm, host):
-        return _because(fleet, step, host, vm, finding)
-    ways = []
-    if lack is not None and lack.free:
-        ways.append(f"free {lack.free}")
-    if cold and fleet.request.policy.on_not_migratable is not OnNotMigratable.COLD_MIGRATE:
-        ways.append("allow cold_migrate")
-    if not ways:
-        ways.append("add a host that takes it, or allow a stop")
+        return _because(fleet, step, host, vm, finding, others)
+    ways = _ways(fleet, vm, hosts, other_profile)
+    lack = _least(fleet.placement([host]), [one for one in hosts if not (one.shut or one.refused)])
     sentence = (
         f"step {step} does not fit: {vm.name} ({(lack or _Lack()).asked(vm)}) has no target once "
-        f"{host} is out; {' or '.join(ways)}"
+        f"{host} is out{_also(others)}{_why(hosts)}; {' or '.join(ways)}"
     )
     return Refusal(
         step,
@@ -79,13 +97,52 @@ def refuse(fleet: Fleet, todo: Sequence[str], step: int) -> Refusal:
     )
 
 
+def _ways(fleet: Fleet, vm: VM, hosts: Sequence[_Host], other_profile: str) -> list[str]:
+    """What would help, each by itself; never empty."""
+    open_ones = [one for one in hosts if not (one.shut or one.refused)]
+    least = _least(fleet.placement([]), [one for one in open_ones if not one.lack.whole])
+    ways = [f"free {least.amount}"] if least is not None and least.amount else []
+    ways += list(dict.fromkeys(one.remedy for one in hosts if one.remedy))[:NAMED]
+    if other_profile:
+        ways.append(f"set the placement profile {other_profile}")
+    cold = any(one.cold for one in hosts) and not vm.cold_findings
+    if cold and fleet.request.policy.on_not_migratable is not OnNotMigratable.COLD_MIGRATE:
+        ways.append("allow cold_migrate")
+    return ways or ["add a host that takes it, or allow a stop"]
+
+
+def _why(hosts: Sequence[_Host]) -> str:
+    """The hosts for which room is not what is missing; that of which it is stands in the remedy."""
+    by_reason: dict[str, list[str]] = {}
+    for one in hosts:
+        if one.why:
+            by_reason.setdefault(one.why, []).append(one.name)
+    named = [f"{why}: {_names(names)}" for why, names in by_reason.items()]
+    return f" ({'; '.join(named[:NAMED])}{'; and others' if len(named) > NAMED else ''})" if named else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _also(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f", nor {'has' if len(names) == 1 else 'have'} {_names(names)}"
+
+
 def _all_for_room(fleet: Fleet, vm: VM, host: str) -> bool:
     """Does the VM itself move, and is it only that no host takes it?"""
     return vm.migratable is True and not vm.findings and bool(fleet.placement([host]).refusals(vm))
 
 
-def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[_Lack | None, bool]:
-    """(of the host that lacks least, would another one take it cold?)"""
+def _least(placement: Placement, hosts: Iterable[_Host]) -> _Lack | None:
+    lacks = (one.lack for one in hosts)
+    return min(lacks, key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)), default=None)
+
+
+def _hosts(fleet: Fleet, vm: VM, host: str, trial: Trial) -> list[_Host]:
+    """Every other host, in the order of the request."""
     placement = fleet.placement([host])
     mib: dict[str, int] = {}
     cpu: dict[str, int] = {}
@@ -93,18 +150,36 @@ def _lacks(fleet: Fleet, vm: VM, host: str, trial: Trial) -> tuple[_Lack | None,
         if placed.moves:
             mib[placed.target] = mib.get(placed.target, 0) + placed.vm.memory_mib
             cpu[placed.target] = cpu.get(placed.target, 0) + placed.vm.cpu_milli
-    lacks: list[_Lack] = []
-    cold = False
-    for node in fleet.nodes.values():
-        if node.name == host or not node.reachable or node.cordoned:
-            continue
-        lack = _lack(vm, node, mib.get(node.name, 0), cpu.get(node.name, 0))
-        if not placement.refuses(vm, node):
-            lacks.append(lack)
-        elif not placement.refuses(vm, node, cold=True) and lack == _Lack():
-            cold = cold or not vm.cold_findings
-    least = min(lacks, key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)), default=None)
-    return least, cold
+    return [
+        _host(fleet, placement, vm, node, _lack(vm, node, mib.get(node.name, 0), cpu.get(node.name, 0)))
+        for node in fleet.nodes.values()
+        if node.name != host
+    ]
+
+
+def _host(fleet: Fleet, placement: Placement, vm: VM, node: Node, lack: _Lack) -> _Host:
+    refused = placement.refuses(vm, node)
+    fits = lack == _Lack()
+    if not node.reachable:
+        may = not refused and (fits or not node.capacity_mib)  # of one that is silent little may be known
+        return _Host(node.name, lack, "cannot be read", remedy=f"bring {node.name} back" if may else "")
+    if node.cordoned:
+        return _Host(node.name, lack, "cordoned", remedy=f"uncordon {node.name}" if fits and not refused else "")
+    if not refused:
+        return _Host(node.name, lack)
+    text = refused[0].message.rstrip(".")
+    text = text[len(node.name) :].lstrip(": ") if text.startswith(node.name) else text
+    remedy = _mend(fleet, vm, text) if fits else ""
+    return _Host(node.name, lack, refused=text, remedy=remedy, cold=fits and not placement.refuses(vm, node, cold=True))
+
+
+def _mend(fleet: Fleet, vm: VM, text: str) -> str:
+    """What somebody could change so that the host takes it. `text`: the words of the refusal."""
+    if text.startswith("has the taint "):
+        return f"let {vm.name} tolerate {text[len('has the taint ') :]}"
+    if vm.group and fleet.request.platform is Platform.LIBVIRT and text.startswith("runs a VM of the group "):
+        return "set anti_affinity to preferred"
+    return ""
 
 
 def _lack(vm: VM, node: Node, mib: int, cpu_milli: int) -> _Lack:
@@ -114,16 +189,21 @@ def _lack(vm: VM, node: Node, mib: int, cpu_milli: int) -> _Lack:
     else:
         lack_cpu = int(vm.cpu_milli - node.cpu_room + cpu_milli)
     whole = node.cpu_milli is not None and vm.cpu_milli > node.cpu_milli
+    whole = whole or vm.memory_mib > node.capacity_mib - node.reserve_mib
     return _Lack(max(0, vm.memory_mib - node.room_mib + mib), lack_cpu, whole)
 
 
-def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding) -> Refusal:
+def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding, others: Sequence[str]) -> Refusal:
     """It is not room that is missing."""
     platform = fleet.request.platform
     text = finding.text(platform)
     who = f"{vm.name} ({_gib(vm.memory_mib)}) cannot leave {host}" if vm.uuid else host
     remedy = TABLE[finding.reason].words(platform).remedy
-    sentence = f"step {step} does not fit: {who}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
+    if finding.reason is Reason.DisruptionBudget and any(
+        vm.uuid in budget.vms and not budget.stops_only for budget in fleet.request.budgets
+    ):
+        remedy = "Move one of them to another host first, or raise at_once of the budget."
+    sentence = f"step {step} does not fit: {who}{_also(others)}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
     sentence = sentence.rstrip(".")
     return Refusal(
         step, host, vm.uuid, vm.name, vm.memory_mib, None, sentence, finding.reason.value, text, vm.cpu_milli

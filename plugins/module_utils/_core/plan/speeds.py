@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..model.policy import PolicyError
+from .fields import number
 from .transfers import Speeds
 
 # What stands in place of what nobody measured. On KubeVirt a target pod is made first.
@@ -46,13 +47,3 @@ def _width(where: str, raw: Any) -> float:
     if not found:
         raise PolicyError(f"{where} is 0: MiB/s are expected, more than 0")
     return found
-
-
-def number(where: str, raw: Any) -> float:
-    try:
-        value = float(raw or 0)
-    except (TypeError, ValueError) as exc:
-        raise PolicyError(f"{where} is {raw!r}: a number is expected") from exc
-    if value < 0:
-        raise PolicyError(f"{where} is {raw}: 0 or more is expected")
-    return value

@@ -4,8 +4,8 @@
 
 """Swap moves: a VM is moved out of the way of one that fits nowhere else. Pure.
 
-Only where nothing else makes a host fit. The smallest VM that makes enough room goes, to a host
-that takes it by the drain's own decision for one VM.
+Only where nothing else makes a host fit. The smallest VM that makes enough room goes, or as few as
+do together, each to a host that takes it by the drain's own decision for one VM.
 """
 
 from __future__ import annotations
@@ -16,52 +16,74 @@ from ..model.observation import VM, Node
 from .placed import Placed
 from .trial import Fleet, Trial, try_one, try_step
 
-MOST_SWAPS = 4  # for one step
+MOST_SWAPS = 6  # for one step
 
 
 def swaps(fleet: Fleet, host: str) -> Trial | None:
     """A step for `host` with moves that make room first; None: none does."""
     model = fleet.copy()
     before: list[Placed] = []
-    for _turn in range(MOST_SWAPS):
+    while True:
         trial = try_step(model, [host])
         if trial.fits:
             trial.before = before
             return trial
-        moved = _make_room(model, host, trial)
-        if moved is None:
+        moved = _make_room(model, host, trial) if trial.for_room else []
+        if not moved or len(before) + len(moved) > MOST_SWAPS:
             return None
-        model.move(moved)
-        before.append(moved)
-    trial = try_step(model, [host])
-    trial.before = before
-    return trial if trial.fits else None
+        for one in moved:
+            model.move(one)
+        before += moved
 
 
-def _make_room(model: Fleet, host: str, trial: Trial) -> Placed | None:
-    """For the largest VM that has no place: the smallest VM that is in its way, moved."""
+def _make_room(model: Fleet, host: str, trial: Trial) -> list[Placed]:
+    """For the largest VM that has no place: the fewest and smallest VMs that are in its way, moved."""
     placement = model.placement([host])
     vm, _finding = max(trial.unplaced, key=lambda m: (placement.size(m[0]), m[0].uuid))
-    best: tuple[int, str, Placed] | None = None
+    best: list[Placed] = []
     for node in model.nodes.values():
         if node.name == host or not node.reachable or node.cordoned or placement.refuses(vm, node):
             continue
         found = _out_of_the_way(model, vm, node, host)
-        if found is not None:
-            key = (found.vm.memory_mib, found.vm.uuid)
-            if best is None or key < best[:2]:
-                best = (*key, found)
-    return None if best is None else replace(best[2], swap_for=vm.name)
+        if found and (not best or _cost(found) < _cost(best)):
+            best = found
+    return [replace(one, swap_for=vm.name) for one in best]
 
 
-def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> Placed | None:
+def _cost(moved: list[Placed]) -> tuple[int, int, str]:
+    return len(moved), sum(one.vm.memory_mib for one in moved), moved[0].vm.uuid
+
+
+def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> list[Placed]:
+    """One VM of the node that makes enough room, the smallest; or else several, the largest first."""
     missing = vm.memory_mib - node.room_mib
     cpu = vm.cpu_milli - node.cpu_room if vm.cpu_milli else 0
     if missing <= 0 and cpu <= 0:
-        return None  # there is room: others took it first, in the same step
-    for other in sorted(model.on(node.name), key=lambda v: (v.memory_mib, v.uuid)):
-        if other.active and other.memory_mib >= missing and other.cpu_milli >= cpu:
+        return []  # there is room: others took it first, in the same step
+    if node.capacity_mib - node.reserve_mib < vm.memory_mib:
+        return []  # nor would there be if it were empty
+    there = sorted((v for v in model.on(node.name) if v.active), key=lambda v: (v.memory_mib, v.uuid))
+    for other in there:
+        if other.memory_mib >= missing and other.cpu_milli >= cpu:
             placed = try_one(model, other, [host])
             if placed is not None:
-                return placed
-    return None
+                return [placed]
+    return _several(model, there, missing, cpu, host)
+
+
+def _several(model: Fleet, there: list[VM], missing: int, cpu: float, host: str) -> list[Placed]:
+    after = model.copy()
+    moved: list[Placed] = []
+    for other in reversed(there):
+        if len(moved) == MOST_SWAPS:
+            break
+        placed = try_one(after, other, [host])
+        if placed is None:
+            continue
+        after.move(placed)
+        moved.append(placed)
+        missing -= other.memory_mib
+        cpu -= other.cpu_milli
+        if missing <= 0 and cpu <= 0:
+            return moved
+    return []

@@ -53,11 +53,23 @@ def summary(plan: Mapping[str, Any]) -> str:
     hosts = sum(len(step["hosts"]) for step in plan["steps"])
     return (
         f"It fits{_if(plan['fits_if'])}: {_count(hosts, 'host')} in "
-        f"{_count(len(plan['steps']), 'step')}, "
-        f"{_count(plan['moves'], 'move')} of {_count(plan['vms_moved'], 'VM')} "
-        f"({plan['moves_per_vm']:.2f} each), "
-        f"{_time(plan['duration'])} for the transfers."
+        f"{_count(len(plan['steps']), 'step')}, {_work(plan)}."
     )
+
+
+def _work(plan: Mapping[str, Any]) -> str:
+    """What happens to VMs, and how long that takes. A plan of before stops were counted has none."""
+    moves, stops = plan["moves"], plan.get("stops", 0)
+    parts, what = [], []
+    if moves:
+        parts.append(f"{_count(moves, 'move')} of {_count(plan['vms_moved'], 'VM')} ({plan['moves_per_vm']:.2f} each)")
+        what.append("transfers")
+    if stops:
+        parts.append(_count(stops, "stop"))
+        what.append("stops")
+    if not parts:
+        return "no VM moves"
+    return f"{', '.join(parts)}, {_time(plan['duration'])} for the {' and '.join(what)}"
 
 
 def _spare_cpu(step: Mapping[str, Any]) -> str:

@@ -21,12 +21,14 @@ from ..model.policy import Limits
 from ..model.record import Ending, Intent, NodeRecord
 from ..reasons.reason import Finding, Reason
 from ..run.start import begin
-from .model import RollRequest
+from .model import Budget, RollRequest
 from .placed import Placed, placed_by, placed_one, transfer_of
 from .transfers import converges, width
 
 _NO_LIMITS = Limits(10**9, 10**9, 10**9)
 OFF = "off"
+# Why a VM cannot leave, whatever room there is elsewhere.
+NOT_FOR_ROOM = (Reason.NodeUnreadable, Reason.DisruptionBudget)
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Trial:
     """The answer for the hosts of one step. `before`: VMs that make room first.
 
     second: VMs that land on a host that is still to come, and so move twice. unplaced: VMs that
-    cannot leave, each with the reason.
+    cannot leave, each with the reason. over_budget: hosts that would break a budget.
     """
 
     hosts: list[str]
@@ -42,11 +44,17 @@ class Trial:
     unplaced: list[tuple[VM, Finding]]
     second: int
     blocking_hosts: set[str]
+    over_budget: set[str] = field(default_factory=set)
     before: list[Placed] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
         return not self.unplaced
+
+    @property
+    def for_room(self) -> bool:
+        """Is it for want of a place that it does not fit, and not because of a budget or a silent host?"""
+        return not any(finding.reason in NOT_FOR_ROOM for _vm, finding in self.unplaced)
 
     @property
     def clean(self) -> bool:
@@ -140,7 +148,8 @@ def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
         if placed.moves and _is_to_come(fleet, placed.target, hosts):
             trial.second += 1
             trial.blocking_hosts.add(placed.vm.node)
-    trial.blocking_hosts |= _over_budget(fleet, trial)
+    trial.over_budget = _over_budget(fleet, trial)
+    trial.blocking_hosts |= trial.over_budget
     return trial
 
 
@@ -210,7 +219,7 @@ def _left(trial: Trial, fleet: Fleet, record: NodeRecord, acts: set[str]) -> lis
     their owners move."""
     owned = []
     for vm in fleet.on(record.node):
-        if vm.uuid in acts:
+        if vm.uuid in acts or vm.uuid not in record.vms:  # of a silent host no VM is decided on
             continue
         entry = record.vms[vm.uuid]
         if entry.ending == Ending.OFF.value:
@@ -264,19 +273,36 @@ def _is_to_come(fleet: Fleet, target: str, hosts: Sequence[str]) -> bool:
 
 
 def _over_budget(fleet: Fleet, trial: Trial) -> set[str]:
-    """Hosts whose VMs would break a budget together with hosts before them."""
-    if len(trial.hosts) < 2:
-        return set()
+    """Hosts whose VMs would break a budget, alone or together with hosts before them.
+
+    A host that did alone from the first can be emptied in no step. Where the plan's own moves brought them
+    together, or stops keep to it one after the other, the plan warns.
+    """
     over: set[str] = set()
     stopped = {placed.vm.uuid for placed in trial.placed if placed.stops}
     for budget in fleet.request.budgets:
         counted = budget.vms & stopped if budget.stops_only else budget.vms
         used = 0
         for host in trial.hosts:
-            used += sum(vm.uuid in counted for vm in fleet.on(host))
-            if used > budget.at_once and host != trial.hosts[0]:
+            here = [vm for vm in fleet.on(host) if vm.uuid in counted and vm.active]
+            used += len(here)
+            if len(here) > budget.at_once and not budget.stops_only and _began_together(fleet, budget, host):
+                trial.unplaced += [(vm, _at_once(budget, here)) for vm in here[:1]]
+                over.add(host)
+            elif used > budget.at_once and host != trial.hosts[0]:
                 over.add(host)
     return over
+
+
+def _began_together(fleet: Fleet, budget: Budget, host: str) -> bool:
+    vms = fleet.request.vms
+    return sum(vms[uuid].node == host and vms[uuid].active for uuid in budget.vms) > budget.at_once
+
+
+def _at_once(budget: Budget, here: Sequence[VM]) -> Finding:
+    names = ", ".join(sorted(vm.name for vm in here))
+    text = f"the budget {budget.name} lets {budget.at_once} of its VMs go in one step, and {names} are all on it"
+    return Finding(Reason.DisruptionBudget, f"{text}.")
 
 
 def try_one(fleet: Fleet, vm: VM, out: Sequence[str]) -> Placed | None:

@@ -70,7 +70,7 @@ def test_what_is_short_of_both_says_both() -> None:
 def test_a_host_that_is_too_small_is_not_to_be_freed() -> None:
     found = plan([host("a", 32), host("b", 16)], [guest("db", "a", 20)], "a")
     assert found.refusal is not None
-    text = "db (20 CPUs requested) has no target once a is out; add a host that takes it"
+    text = "db (20 CPUs requested) has no target once a is out (too small even when empty: b); add a host"
     assert text in found.refusal.sentence
     # Of two hosts the one that could ever take it is named.
     both = plan([host("a", 32), host("b", 16), host("c", 32)], [guest("db", "a", 20), guest("there", "c", 18)], "a")

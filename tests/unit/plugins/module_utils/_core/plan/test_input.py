@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan's input: what is wrong in it is named, and nothing is taken for something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of, strange_names
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import LIBVIRT, speeds_of
+
+HOST = {"name": "a", "memory_mib": 65536}
+VM = {"name": "x", "host": "a", "memory_mib": 8192}
+
+
+def given(host: dict[str, Any] | None = None, vm: Any = None, **more: Any) -> Any:
+    hosts = [{**HOST, **(host or {})}, {"name": "b", "memory_mib": 65536}]
+    vms = [{**VM, **(vm or {})}]
+    return request_of(hosts, vms, ["a"], Policy(), **more)
+
+
+@pytest.mark.parametrize("text", ["false", "no", False, 0, "OFF"])
+def test_a_text_that_says_no_is_no(text: Any) -> None:
+    asked = given({"reachable": text, "cordoned": text}, {"migratable": text, "reasons": ["NameTaken"]})
+    assert (asked.nodes["a"].reachable, asked.nodes["a"].cordoned) == (False, False)
+    assert asked.vms["x"].migratable is False
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    assert given(vm={"migratable": None}).vms["x"].migratable is None
+    assert given({"cpu_milli": None}).nodes["a"].cpu_milli is None
+    assert given(vm={"cold_refused_by": None}).vms["x"].cold_refused_by is None
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"reachable": "maybe"}, "reachable of a is 'maybe': true or false is expected"),
+        ({"memory_mib": None}, "the host a has no memory_mib"),
+        ({"link_mib_s": float("inf")}, "link_mib_s of a is inf: a number is expected"),
+        ({"taints": {"a": "b"}}, "taints of a is .*: a list is expected"),
+        ({"cordonned": True}, "cordonned of a is not known: did you mean cordoned"),
+        ({"name": ""}, "a host without a name"),
+        ({"name": ["a"]}, "a host without a name"),
+        ({"version": [9, 1]}, "version of a is .*: a text is expected"),
+    ],
+)
+def test_a_wrong_host(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(PolicyError, match=told):
+        given(host=row)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"memory_mib": None}, "the VM x has no memory_mib"),
+        ({"memory_mib": float("nan")}, "memory_mib of x is nan: a number is expected"),
+        ({"memory_mib": True}, "memory_mib of x is True: a number is expected"),
+        ({"memory_mib": "12g"}, "memory_mib of x is '12g': a number is expected"),
+        ({"migratable": "maybe"}, "migratable of x is 'maybe': true or false is expected"),
+        ({"migratable": False}, "migratable of x is false, and reasons has none"),
+        ({"refused_by": ["b"]}, "refused_by of x is .*: a dict is expected"),
+        ({"refused_by": {"b": "NameTaken"}}, "refused_by of x, b, is 'NameTaken': a list is expected"),
+        ({"reasons": "HostDevice"}, "reasons of x is 'HostDevice': a list is expected"),
+        ({"needs": "zone=a"}, "needs of x is 'zone=a': a dict is expected"),
+        ({"needs": {"nodeSelector": {}}}, "nodeSelector of needs of x is not known: did you mean selector"),
+        ({"needs": {"affinity": [{}]}}, "an entry of affinity of needs of x is {}: a text is expected"),
+        ({"group": ["g"]}, "group of x is .*: a text is expected"),
+        ({"document": "x"}, "document of x is 'x': a dict is expected"),
+        ({"need": {}}, "need of x is not known: did you mean needs"),
+    ],
+)
+def test_a_wrong_vm(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(PolicyError, match=told):
+        given(vm=row)
+
+
+def test_a_row_is_a_dict() -> None:
+    with pytest.raises(PolicyError, match="a host is 'a': a dict is expected"):
+        request_of(["a"], [], ["a"], Policy())  # type: ignore[list-item]
+    with pytest.raises(PolicyError, match="a VM is 'x': a dict is expected"):
+        request_of([HOST], ["x"], ["a"], Policy())  # type: ignore[list-item]
+
+
+def test_a_vm_that_could_not_be_read_needs_no_memory() -> None:
+    assert given(vm={"memory_mib": 0, "known": False}).vms["x"].memory_mib == 0
+
+
+def test_an_empty_roll_and_a_budget_of_none() -> None:
+    with pytest.raises(PolicyError, match="roll is empty"):
+        request_of([HOST], [], [], Policy())
+    with pytest.raises(PolicyError, match="at_once of w is 0: 1 or more is expected"):
+        given(budgets=[{"name": "w", "vms": ["x"], "at_once": 0}])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "fast", True])
+def test_a_speed_is_a_number(value: Any) -> None:
+    with pytest.raises(PolicyError, match=r"speeds.setup is .*: a number is expected"):
+        speeds_of({"setup": value}, LIBVIRT)
+
+
+def test_speeds_of_strangers_are_named() -> None:
+    known = {"links": {"a": 110, "c": 110}, "dirty_rates": {"x": 1, "y": 1}, "working_sets": None}
+    assert strange_names(given(), known) == [
+        "speeds.links names c, which is no host of the fleet.",
+        "speeds.dirty_rates names y, which is no VM of the fleet.",
+    ]
