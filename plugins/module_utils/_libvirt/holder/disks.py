@@ -5,8 +5,8 @@
 """Target volumes of a BlockMigration: made before, removed again if it fails.
 
 They are made through the target's storage API in the pool that has the same path. What was
-made is noted in the target's store, so that the next attempt knows a leftover of a killed one
-from a stranger's file, and never writes over that. See store/copied_disks.py.
+made is noted in the target's store, so that the next attempt knows the leftover of one that was
+killed or cut off from a stranger's file, and never writes over that. See store/copied_disks.py.
 
 The source keeps its copies, as libvirt does. They are noted in its own store, so that the VM
 can come back: then they are replaced, if nothing there uses them (uses.py). What
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,11 +125,11 @@ class TargetVolumes:
         try:
             for disk, pool in zip(files, pools):
                 made.append((disk.path, pool.createXML(_volume_xml(disk), 0)))
-                notes[disk.path] = copied_disks.stamp_of(made[-1][1])
+                notes[disk.path] = copied_disks.half_copy(made[-1][1])
                 copied_disks.write(self._store, self._uuid, notes)
         except (libvirt.libvirtError, StoreError) as exc:
             # First the note: what libvirt refused to make is a stranger's.
-            notes = {path: copied_disks.stamp_of(volume) for path, volume in made}
+            notes = {path: copied_disks.half_copy(volume) for path, volume in made}
             copied_disks.write(self._store, self._uuid, notes)
             for _path, volume in made:
                 volume.delete(0)
@@ -175,6 +175,9 @@ class TargetVolumes:
         if notes[path] == copied_disks.NEW:
             if not copied_disks.just_made(self._store, self._uuid, volume, disk.capacity):
                 raise DisksError(f"{path} exists on the target, and may be another VM's disk")
+        elif copied_disks.is_half(notes[path]):
+            if not copied_disks.is_unfinished(self._store, self._uuid, volume, notes[path]):
+                raise DisksError(f"{path} exists on the target. {_not_proven(path)}")
         elif not isinstance(notes[path], int) or copied_disks.stamp_of(volume) != notes[path]:
             raise DisksError(
                 f"{path} exists on the target. A copy of this VM's disk was left there, and this"
@@ -192,39 +195,79 @@ class TargetVolumes:
                 raise
             return ""
 
-    def _pool_for(self, disk: CopyDisk) -> Any:
-        folder = os.path.dirname(disk.path)
+    def _pool_at(self, folder: str) -> Any:
         for pool in self._conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
             root = parse_xml(pool.XMLDesc(0))
             if (root.findtext("target/path") or "").rstrip("/") == folder:
                 return pool
+        return None
+
+    def _pool_for(self, disk: CopyDisk) -> Any:
+        folder = os.path.dirname(disk.path)
+        pool = self._pool_at(folder)
+        if pool is not None:
+            return pool
         raise DisksError(f"the target has no active storage pool at {folder} for {disk.device}")
 
     def remove(self) -> None:
         """The attempt failed just now: remove what it made. What somebody uses stays, noted.
 
-        No stamp is asked for: the copy has changed the files, and until now they were in its use.
+        No times are compared: the copy has changed the files, and until now they were in its use.
         """
-        used = False
-        for path, value in copied_disks.read(self._store, self._uuid).items():
-            if isinstance(value, str):
-                continue  # not of a file that this attempt made
-            try:
-                volume = self._conn.storageVolLookupByPath(path)
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
-                    raise
+        self._remove(lambda _volume, _value: True)
+
+    def remove_unfinished(self) -> list[str]:
+        """The same of an attempt that ended some time ago: only what is surely its half copy.
+
+        What was left, a sentence each.
+        """
+        return self._remove(lambda volume, value: copied_disks.is_unfinished(self._store, self._uuid, volume, value))
+
+    def _remove(self, ours: Callable[[Any, object], bool]) -> list[str]:
+        notes = copied_disks.read(self._store, self._uuid)
+        left, stays = {}, []
+        for path, value in notes.items():
+            if not copied_disks.is_half(value):
+                left[path] = value  # not of a file that such an attempt made
                 continue
-            if user_of(self._conn, path, self._uuid):
-                used = True
+            pool = self._pool_at(os.path.dirname(path))
+            volume = None if pool is None else _there(pool, path)
+            if pool is None:
+                left[path] = value  # its storage is not there now
+            elif volume is None:
+                continue
+            elif not ours(volume, value):
+                left[path] = value
+                stays.append(_not_proven(path))
+            elif user_of(self._conn, path, self._uuid):
+                left[path] = value
             else:
                 volume.delete(0)
-        if not used:
-            self.keep()
+        if left != notes:
+            copied_disks.write(self._store, self._uuid, left)
+        return stays
+
+    def go_on(self) -> None:
+        """A sign that the copy goes on."""
+        copied_disks.goes_on(self._store, self._uuid)
 
     def keep(self) -> None:
         """The VM runs on them now, or they are gone: nothing of it is left to be replaced."""
         copied_disks.forget(self._store, self._uuid)
+
+    def finish(self) -> None:
+        """`keep`, some time later: what else is noted meanwhile stays."""
+        notes = copied_disks.read(self._store, self._uuid)
+        left = {path: value for path, value in notes.items() if not copied_disks.is_half(value)}
+        if left != notes:
+            copied_disks.write(self._store, self._uuid, left)
+
+
+def _not_proven(path: str) -> str:
+    return (
+        f"A copy of this VM's disk was begun there and did not end, and {path} was changed since: if it is"
+        f" that copy, delete it there (virsh vol-delete {path})."
+    )
 
 
 def _volume(pool: Any, path: str) -> Any:

@@ -20,6 +20,7 @@ from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
+from .copy_signs import copy_signs
 from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
 from .links import Links
 from .migrate import flags_of, outgoing_job, params_of
@@ -188,7 +189,8 @@ class Job:
         first = self.bandwidth_mib
         self.probe.start(first)
         devices = [disk.device for disk in disks]
-        dom.migrateToURI3(self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order))
+        with copy_signs(self._links, self.order):
+            dom.migrateToURI3(self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order))
 
     def _ask_for_claim(self) -> None:
         """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).
@@ -228,7 +230,8 @@ class Job:
         """Look after a migration that nobody of ours waits for."""
         self._start()
         self.probe.start(None)
-        settled = wait_for_final_place(self._links, self.local, self.order)
+        with copy_signs(self._links, self.order):
+            settled = wait_for_final_place(self._links, self.local, self.order)
         # It was seen under way, so what is noted of its disks was in its use until now.
         copied = self.order.method is MigrationMethod.BLOCK and not self.order.foreign
         self._prepared = copied and self.probe.seen
@@ -290,4 +293,4 @@ class Job:
                 elif settled.at == order.node:
                     volumes.remove()
         except (libvirt.libvirtError, LibvirtProblem, StoreError):
-            return  # the notes stay, and with them what may and may not be replaced
+            return  # the notes stay: the next look of a drain or restore goes by them (records/disk_copies.py)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.decision.actions import Action, Do
-from ..._core.model.observation import Mode, Observation, Outcome, State
+from ..._core.model.observation import Mode, Observation, Outcome
 from ..._core.model.policy import Limits
 from ..._core.model.record import NodeRecord, RecordError
 from ..._core.reasons.reason import Finding, Reason
@@ -34,9 +34,9 @@ from ..records import history
 from ..records.claims import Claims
 from ..records.copies import Copies
 from ..records.definitions import Definitions, Written
+from ..records.disk_copies import DiskCopies
 from ..records.stale_claims import StaleClaims
-from ..store import copied_disks
-from ..store.names import MadeName, OutcomeName, alive_of, parse_name
+from ..store.names import OutcomeName, alive_of, parse_name
 from ..store.volumes import StoreError, VolumeMissing, VolumeTorn
 from .act import ENDS, Actor, reason_of
 
@@ -88,6 +88,7 @@ class LibvirtPlatform:
         self.few = ReadOfFew(self.observer, self.peers, self.quorum_hosts)
         self._written = Written(self.source, self._prefix)
         self._copies = Copies(own.name, self.peers, self._prefix)
+        self.disk_copies = DiskCopies(self.source, self.peers)
         self._definitions = Definitions(self.source, self._written, self._copies)
         self._actor = Actor(
             self.source,
@@ -100,7 +101,6 @@ class LibvirtPlatform:
         )
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
-        self._stamped: set[str] = set()
 
     def close(self) -> None:
         if self._holder is not None:
@@ -157,7 +157,8 @@ class LibvirtPlatform:
     @property
     def warnings(self) -> list[str]:
         """What a person should know, and nothing waits for."""
-        return [text for text in (self._copies.warning, *self.stale_claims.reported) if text]
+        found = (self._copies.warning, *self.stale_claims.reported, *self.disk_copies.warnings)
+        return [text for text in found if text]
 
     def forget(self, record: NodeRecord) -> None:
         """Remove the record, its copies and its outcomes: the maintenance is over."""
@@ -223,7 +224,7 @@ class LibvirtPlatform:
         if silent:
             note_silence(obs, self.source.name, silent)
         elif self._acts:
-            self._stamp_copies(held)
+            self.disk_copies.check(self.observer.reads, held)
             self._forget_dead_holder()
         if not obs.not_asked:  # else whose claims they are is not known
             self.stale_claims.check(self.observer.reads, obs)
@@ -236,6 +237,7 @@ class LibvirtPlatform:
         if silent or reads[self.source.name].error:
             return
         self.stale_claims.release_own(reads, held, self._claims.release)
+        self.disk_copies.check(reads, held)
         self.stale_claims.check(reads, Observation({}, {}))
         self._forget_dead_holder()
 
@@ -245,30 +247,6 @@ class LibvirtPlatform:
         if self._holder is None and not mine.error and alive_of(mine.names):
             with suppress(HostUnreachable, StoreError, libvirt.libvirtError):
                 delete_heartbeats(self.source.store)
-
-    def _stamp_copies(self, held: Collection[str]) -> None:
-        """Of VMs that moved away and whose holder died before it could. Only what was read counts.
-
-        Nothing waits for it: what fails is done at the next look.
-        """
-        mine = self.observer.reads[self.source.name]
-        others = [r for r in self.observer.reads.values() if r is not mine and not r.error]
-        for name in () if mine.error else mine.names:
-            parsed = parse_name(name)
-            if not isinstance(parsed, MadeName):
-                continue
-            uuid = parsed.vm
-            if uuid in mine.domains or uuid in mine.unread or uuid in held:
-                self._stamped.discard(name)
-                continue
-            found = [read.domains[uuid].state for read in others if uuid in read.domains]
-            if name in self._stamped or not {State.RUNNING, State.PAUSED}.intersection(found):
-                continue
-            try:
-                copied_disks.stamp_copies_left(self.source.conn, uuid)
-            except (HostUnreachable, StoreError, libvirt.libvirtError):
-                continue
-            self._stamped.add(name)
 
     def _held(self) -> tuple[frozenset[str], str]:
         """What the holder does; and why that is not known, when it is there and does not answer."""

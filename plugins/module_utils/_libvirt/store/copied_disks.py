@@ -14,6 +14,10 @@ of each path one of these is noted:
   and inode would not do: a file made anew gets the number of the one that was deleted.
 - that a file is about to be made there. One that was made just then, is as large as it was to
   be and has nothing in it, is that file.
+- that a copy into it has begun, its mtime before that and its size. While the copy goes on the
+  record is written again and again, so its newest generation tells, by this host's own clock, until
+  when. A file of that size whose content was last changed in between is that half copy. Not its
+  ctime: libvirtd gives the file back to its owner when it ends what was arriving, hours later too.
 """
 
 from __future__ import annotations
@@ -30,9 +34,12 @@ from .volumes import Store, VolumeTorn
 NEW = "new"
 EMPTY = 1 << 20  # bytes: an image with nothing in it has its own tables (qcow2: 192 KiB)
 AT_ONCE = 60 * 10**9  # ns: a file is made right after it was noted
+HALF = "half"
+SIGN_EVERY = 5.0  # seconds between two signs that a copy goes on
+LAST_WRITE = 15 * 10**9  # ns: after the last sign the copy ends with the connection, or the host
 ATTRIBUTE = "trusted.virtops.left"  # only root may set it, as those of libvirt itself
 
-Notes = dict[str, Optional[Union[int, str]]]  # path -> ctime, "mark <token>", NEW; None: no idea
+Notes = dict[str, Optional[Union[int, str]]]  # path -> ctime, "mark <token>", NEW, "half <mtime> <size>"; None: no idea
 
 
 def prefix_of(uuid: str) -> str:
@@ -65,9 +72,9 @@ def forget(store: Store, uuid: str) -> None:
     store.delete_record(prefix_of(uuid))
 
 
-def stamp_of(volume: Any) -> int | None:
-    """The ctime of the volume's file in ns. libvirt reads it afresh for each XMLDesc."""
-    text = parse_xml(volume.XMLDesc(0)).findtext("target/timestamps/ctime") or ""
+def stamp_of(volume: Any, which: str = "ctime") -> int | None:
+    """The ctime (or mtime) of the volume's file in ns. libvirt reads it afresh for each XMLDesc."""
+    text = parse_xml(volume.XMLDesc(0)).findtext(f"target/timestamps/{which}") or ""
     seconds, _dot, rest = text.partition(".")
     if not seconds.isdigit() or (rest and not rest.isdigit()):
         return None
@@ -85,6 +92,36 @@ def just_made(store: Store, uuid: str, volume: Any, capacity: int) -> bool:
         return False
     _kind, has, filled = volume.info()
     return bool(has == capacity and filled <= EMPTY)
+
+
+def half_copy(volume: Any) -> str:
+    """What is noted of a file that was just made, before anything is copied into it."""
+    since = stamp_of(volume, "mtime")
+    return f"{HALF} {'unknown' if since is None else since} {volume.info()[1]}"
+
+
+def is_half(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(f"{HALF} ")
+
+
+def goes_on(store: Store, uuid: str) -> None:
+    """A sign that the copy goes on. Nothing, if it is over."""
+    notes = read(store, uuid)
+    if any(map(is_half, notes.values())):
+        write(store, uuid, notes)
+
+
+def is_unfinished(store: Store, uuid: str, volume: Any, value: object) -> bool:
+    """Is that the file that a copy was begun into, and has nobody written to it since?"""
+    found, changed = store.read_generation(prefix_of(uuid)), stamp_of(volume, "mtime")
+    words = str(value).split()[1:]
+    if found is None or changed is None or len(words) != 2 or not all(map(str.isdigit, words)):
+        return False
+    since, size = map(int, words)
+    until = stamp_of(store.volume(f"{prefix_of(uuid)}.{found.number}"))
+    if until is None or not since <= changed <= until + LAST_WRITE:
+        return False
+    return bool(volume.info()[1] == size)
 
 
 # On the source, where the module and the holder run
@@ -106,7 +143,7 @@ def stamp_copies_left(conn: Any, uuid: str, watched: bool = False) -> None:
     notes = read(store, uuid)
     stamped: Notes = {}
     for path, value in notes.items():
-        waits = (value is None and watched) or (isinstance(value, str) and value != NEW)
+        waits = (value is None and watched) or (isinstance(value, str) and value.startswith("mark "))
         seen = _read_mark(path) if waits else None
         if seen is None:  # as it is; or no file to be seen there: its storage may be mounted later
             stamped[path] = value

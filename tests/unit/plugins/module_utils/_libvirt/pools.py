@@ -21,11 +21,11 @@ TORN = "torn"
 
 
 class Volume:
-    """A file in a pool. `ctime`: when it was last changed; `base`: what it stands on; `filled`:
-    bytes on the disk."""
+    """A file in a pool. `ctime`: when it was last changed, `mtime`: its content; `base`: what it
+    stands on; `filled`: bytes on the disk."""
 
     def __init__(self, pool: Pool, name: str, ctime: int, base: str = "", filled: int = 196_608) -> None:
-        self.pool, self._name, self.ctime, self.base = pool, name, ctime, base
+        self.pool, self._name, self.ctime, self.mtime, self.base = pool, name, ctime, ctime, base
         self.filled, self.capacity = filled, CAPACITY
 
     def name(self) -> str:
@@ -37,10 +37,10 @@ class Volume:
     def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
         if self._name in self.pool.gone:
             raise fakes.LibvirtError(self._name, self.pool.host.binding.VIR_ERR_NO_STORAGE_VOL)
-        ctime = f"{self.ctime // 10**9}.{self.ctime % 10**9:09d}"
+        ctime, mtime = (f"{time // 10**9}.{time % 10**9:09d}" for time in (self.ctime, self.mtime))
         below = f"<backingStore><path>{self.base}</path></backingStore>" if self.base else ""
         return (
-            f"<volume><name>{self._name}</name><target><timestamps><ctime>{ctime}</ctime>"
+            f"<volume><name>{self._name}</name><target><timestamps><mtime>{mtime}</mtime><ctime>{ctime}</ctime>"
             f"</timestamps></target>{below}</volume>"
         )
 

@@ -95,7 +95,7 @@ def test_what_was_deleted_behind_libvirts_back_is_no_hindrance(host: FakeHost) -
     come_back(host)
     host.pool.gone = {"other.qcow2"}
     TargetVolumes(host, VM).remove()
-    assert list(host.pool.volumes) == ["other.qcow2"]
+    assert "web.qcow2" not in host.pool.volumes
 
 
 def test_a_file_made_anew_on_the_old_path_is_a_strangers(host: FakeHost) -> None:
@@ -232,12 +232,88 @@ def test_what_a_failed_copy_wrote_to_is_removed_unless_somebody_uses_it(host: Fa
     assert host.notes == {}
 
 
-def test_the_rest_of_an_attempt_that_was_killed_is_replaced_if_nothing_came(host: FakeHost) -> None:
+def half_copied(host: FakeHost) -> Volume:
+    """An attempt copied, gave a sign, wrote on, and everything died: holder, host, libvirtd."""
     TargetVolumes(host, VM).prepare([disk(host)])
+    half = host.pool.volumes["web.qcow2"]
+    TargetVolumes(host, VM).go_on()
+    half.mtime = half.ctime = next(CLOCK)
+    return half
+
+
+def test_half_a_copy_is_replaced_by_the_next_attempt(host: FakeHost) -> None:
+    half = half_copied(host)
+    half.ctime += 3600 * 10**9  # libvirtd came back after an hour, and gave it to its owner
+    assert TargetVolumes(host, VM).in_the_way(disk(host)) == ""
+    come_back(host)
+    assert host.pool.volumes["web.qcow2"] is not half
+
+
+def test_a_sign_tells_how_long_the_copy_went_on(host: FakeHost) -> None:
     TargetVolumes(host, VM).prepare([disk(host)])
-    host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
-    with pytest.raises(DisksError, match="changed since"):
-        TargetVolumes(host, VM).prepare([disk(host)])
+    half = host.pool.volumes["web.qcow2"]
+    for _minute in range(60):
+        next(CLOCK)
+    half.mtime = next(CLOCK)
+    assert TargetVolumes(host, VM).in_the_way(disk(host)) != ""
+    TargetVolumes(host, VM).go_on()
+    assert TargetVolumes(host, VM).in_the_way(disk(host)) == ""
+
+
+def test_half_a_copy_is_removed_by_whoever_looks(host: FakeHost) -> None:
+    half_copied(host)
+    assert TargetVolumes(host, VM).remove_unfinished() == []
+    assert (host.pool.volumes, host.notes) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [{"mtime": 1_600_000_000 * 10**9}, {"mtime": 2_000_000_000 * 10**9}, {"capacity": 1 << 20}],
+    ids=["older", "written later", "of another size"],
+)
+def test_what_is_not_surely_that_half_copy_stays(host: FakeHost, strange: dict[str, int]) -> None:
+    there = half_copied(host)
+    for name, value in strange.items():
+        setattr(there, name, value)
+    with pytest.raises(DisksError, match="was begun there and did not end"):
+        come_back(host)
+    (told,) = TargetVolumes(host, VM).remove_unfinished()
+    assert there.path() in told
+    assert host.pool.volumes["web.qcow2"] is there
+    assert host.notes
+
+
+def test_half_a_copy_that_somebody_took_into_use_stays(host: FakeHost) -> None:
+    half = half_copied(host)
+    host.domains[OTHER] = domain(OTHER, f"<source file='{half.path()}'/>")
+    TargetVolumes(host, VM).remove_unfinished()
+    assert host.pool.volumes["web.qcow2"] is half
+    with pytest.raises(DisksError, match="the VM stranger uses it"):
+        come_back(host)
+
+
+def test_half_a_copy_on_storage_that_is_not_there_now_is_not_forgotten(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_copied(host)
+    with monkeypatch.context() as away:
+        away.setattr(host, "listAllStoragePools", lambda _flags: [])
+        TargetVolumes(host, VM).remove_unfinished()
+    TargetVolumes(host, VM).remove_unfinished()
+    assert (host.pool.volumes, host.notes) == ({}, {})
+
+
+def test_of_a_copy_that_ended_well_nothing_is_half(host: FakeHost) -> None:
+    half = half_copied(host)
+    TargetVolumes(host, VM).finish()
+    assert host.notes == {}
+    TargetVolumes(host, VM).go_on()  # a sign that came late
+    assert TargetVolumes(host, VM).remove_unfinished() == []
+    assert host.pool.volumes["web.qcow2"] is half
+    leave(host)
+    before = dict(host.notes)
+    TargetVolumes(host, VM).finish()
+    assert host.notes == before
 
 
 def killed_as_it_made_a_volume(host: FakeHost, torn: bool = False) -> Volume:

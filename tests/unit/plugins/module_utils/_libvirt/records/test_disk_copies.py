@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The disks that stay on a host when their VM moves away and its holder dies just then."""
+"""What stays of copied disks when something dies just then: the source's own, and half copies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
     Node,
     Observation,
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import DomainNow, HostNow
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import disk_copies
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.disk_copies import DiskCopies
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import StoreError
 
@@ -33,7 +35,7 @@ def stamped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whose files got their time."""
     found: list[str] = []
     notes = SimpleNamespace(stamp_copies_left=lambda _conn, uuid: found.append(uuid))
-    monkeypatch.setattr(platform, "copied_disks", notes)
+    monkeypatch.setattr(disk_copies, "copied_disks", notes)
     return found
 
 
@@ -52,10 +54,12 @@ def host(
     reads = {"a": mine, "b": HostNow("b", seen(there) if there else {})}
     nodes = {n: Node(n, capacity_mib=9999) for n in "ab"}
     made: Any = LibvirtPlatform.__new__(LibvirtPlatform)
+    peers: Any = {"b": SimpleNamespace(name="b", conn="b", store=None)}
     made.source = SimpleNamespace(name="a", conn=None, store=SimpleNamespace(names=lambda: names))
     made.observer = SimpleNamespace(observe=lambda *_args: Observation(nodes, {}), reads=reads)
     made._held = lambda: (frozenset({UUID} if held else ()), "")
-    made._holder, made._outcomes, made._acts, made._stamped = None, {}, acts, set()
+    made._holder, made._outcomes, made._acts = None, {}, acts
+    made.disk_copies = DiskCopies(made.source, peers)
     made.stale_claims = SimpleNamespace(check=lambda *_args: None)
     return made
 
@@ -94,12 +98,12 @@ def test_a_store_that_does_not_write_hinders_no_drain(stamped: list[str], monkey
     def full(*_args: object) -> None:
         raise StoreError("no space")
 
-    monkeypatch.setattr(platform, "libvirt", SimpleNamespace(libvirtError=RuntimeError))
-    monkeypatch.setattr(platform, "copied_disks", SimpleNamespace(stamp_copies_left=full))
+    monkeypatch.setattr(disk_copies, "libvirt", SimpleNamespace(libvirtError=RuntimeError))
+    monkeypatch.setattr(disk_copies, "copied_disks", SimpleNamespace(stamp_copies_left=full))
     it = host()
     it.observe(None)
     later = SimpleNamespace(stamp_copies_left=lambda _conn, uuid: stamped.append(uuid))
-    monkeypatch.setattr(platform, "copied_disks", later)
+    monkeypatch.setattr(disk_copies, "copied_disks", later)
     it.observe(None)
     assert stamped == [UUID]
 
@@ -112,3 +116,73 @@ def test_a_vm_that_came_back_and_left_again_is_noted_again(stamped: list[str]) -
     it.observer.reads["a"].domains = {}
     it.observe(None)
     assert stamped == [UUID, UUID]
+
+
+@pytest.fixture
+def cleared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done about the notes in the peer's store."""
+    found: list[str] = []
+
+    def stays() -> list[str]:
+        found.append("remove")
+        return ["it was changed since"]
+
+    volumes = SimpleNamespace(finish=lambda: found.append("finish"), remove_unfinished=stays)
+    monkeypatch.setattr(disk_copies, "TargetVolumes", lambda *_args: volumes)
+    return found
+
+
+def half(here: State | None, there: State | None, third: State | None = None, **more: Any) -> Any:
+    """The note of a half copy is in the store of b. c: another peer."""
+    it = host(here=here, there=there, **more)
+    it.observer.reads["a"].names = []
+    it.observer.reads["b"].names = [f"made.{UUID}.7"]
+    it.observer.reads["c"] = HostNow("c", seen(third) if third else {})
+    return it
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "done"),
+    [
+        (State.RUNNING, None, ["remove"]),
+        (State.PAUSED, None, ["remove"]),
+        (State.SHUTOFF, None, ["remove"]),
+        (None, State.RUNNING, ["finish"]),
+        (None, State.INCOMING, []),
+        (None, None, []),
+        (State.RUNNING, State.INCOMING, []),
+        (State.RUNNING, State.SHUTOFF, []),
+    ],
+)
+def test_a_half_copy_of_a_vm_that_stayed_goes(
+    cleared: list[str], here: State | None, there: State | None, done: list[str]
+) -> None:
+    it = half(here, there)
+    it.observe(None)
+    it.observe(None)
+    assert cleared == done
+    told = ["On b: it was changed since"] if done == ["remove"] else []
+    assert it.disk_copies.warnings == told
+
+
+@pytest.mark.parametrize(
+    "case",
+    [{"held": True}, {"unread": True}, {"error": "libvirt does not answer"}, {"acts": False}],
+    ids=lambda case: next(iter(case)),
+)
+def test_a_copy_that_may_go_on_is_not_touched(cleared: list[str], case: dict[str, Any]) -> None:
+    half(State.RUNNING, None, **case).observe(None)
+    assert cleared == []
+
+
+@pytest.mark.parametrize("third", [State.RUNNING, State.SHUTOFF])
+def test_of_a_vm_that_is_off_here_and_elsewhere_somebody_else_may_copy(cleared: list[str], third: State) -> None:
+    half(State.SHUTOFF, None, third).observe(None)
+    assert cleared == []
+
+
+def test_a_copy_of_an_outgoing_job_is_not_touched(cleared: list[str]) -> None:
+    it = half(State.RUNNING, None)
+    it.observer.reads["a"].domains[UUID].job = Job(outgoing=True)
+    it.observe(None)
+    assert cleared == []
