@@ -57,7 +57,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_preflight_fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"]},
     "maintenance_preflight_severity": {"type": "dict"},
     "maintenance_reason": {"type": "str"},
-    "maintenance_reboot": {"type": "bool"},
+    "maintenance_reboot": {"type": "reboot"},
     "maintenance_reboot_timeout": {"type": "int", "positive": True},
     "maintenance_requester": {"type": "str"},
     "maintenance_reserve": {"type": "int"},
@@ -86,6 +86,7 @@ INTERNAL = frozenset(
         "maintenance_hook",
         "maintenance_not_restored",
         "maintenance_preflight",
+        "maintenance_reboot_asked",
         "maintenance_rebooted",
         "maintenance_restored",
         "maintenance_roll",
@@ -108,6 +109,7 @@ INTERNAL = frozenset(
 )
 SECRET = ("_metrics",)  # has a token
 # What the filter `bool` understands as the roles do. It takes anything else for false.
+REBOOTS = ("auto", "always", "never")
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
@@ -280,6 +282,10 @@ def _bool(value: Any) -> str:
     return "" if good else "true or false"
 
 
+def _reboot(value: Any) -> str:
+    return "" if not _bool(value) or value in REBOOTS else f"one of {', '.join(REBOOTS)}, true, false"
+
+
 def _int(value: Any) -> str:
     try:
         good = not isinstance(value, bool) and float(int(value)) == float(value)
@@ -324,6 +330,7 @@ _KINDS = {
     "int": _int,
     "list": _list,
     "path": _str,
+    "reboot": _reboot,
     "share": _share,
     "str": _str,
 }

@@ -107,6 +107,10 @@ class Roll:
             shutil.copytree(ROOT / name, here / name)
         shutil.copy(ROOT / "galaxy.yml", here)
         (here / "plugins" / "action").mkdir()
+        (here / "plugins" / "modules").mkdir()
+        for kind in ("action", "modules"):
+            name = f"plugins/{kind}/maintenance_reboot_info.py"
+            shutil.copy(ROOT / name, here / name)
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
         (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
@@ -137,6 +141,7 @@ class Roll:
             "FAULT": fault,
             "HOOKS": hooks,
             "STEPS": str(self.steps_file),
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         done = subprocess.run(argv, cwd=self.folder, env=clean | mine, capture_output=True, text=True, check=False)
         return done.returncode, " ".join((done.stdout + done.stderr).split())

@@ -256,3 +256,16 @@ def test_one_name_among_others_that_the_inventory_has_not_is_an_error(roll: Roll
     assert code != 0
     assert "No host of the inventory matches maintenance_hosts: host-x" in text
     assert not roll.steps_file.exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("status", "goes_on"), [("1", True), ("3", False)])
+def test_a_host_is_rebooted_if_it_says_that_it_needs_it(roll: Roll, status: str, goes_on: bool) -> None:
+    """Of a local connection the reboot is refused, by Ansible: so one sees that it was tried."""
+    roll.write("needrestart", f"#!/bin/sh\necho 'NEEDRESTART-KSTA: {status}'\n")
+    (roll.folder / "needrestart").chmod(0o755)
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+    assert (code == 0) is goes_on, text
+    assert ("host-a is not rebooted, for it needs none: needrestart says no" in text) is goes_on
+    assert ("host-a needs a reboot: needrestart says yes, for the kernel" in text) is not goes_on
+    assert ("would reboot the control node" in text) is not goes_on

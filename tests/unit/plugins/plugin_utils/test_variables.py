@@ -22,7 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables imp
 )
 
 ROOT = Path(__file__).resolve().parents[4]
-TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "share")
+TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "reboot", "share")
 
 
 def told(**given: Any) -> list[str]:
@@ -42,9 +42,10 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "wanted"),
     [
-        ("maintenance_reboot", "true ", "true or false"),
-        ("maintenance_reboot", "maybe", "true or false"),
-        ("maintenance_reboot", 2, "true or false"),
+        ("maintenance_reboot", "true ", "one of auto, always, never, true, false"),
+        ("maintenance_reboot", "maybe", "one of auto, always, never, true, false"),
+        ("maintenance_reboot", 2, "one of auto, always, never, true, false"),
+        ("maintenance_reboot", "Auto", "one of auto, always, never, true, false"),
         ("maintenance_reboot_timeout", "15m", "a whole number, without a unit"),
         ("maintenance_reboot_timeout", 0, "a number above 0"),
         ("maintenance_health_retries", "many", "a whole number, without a unit"),
@@ -132,7 +133,7 @@ def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
     used = {name for name in re.findall(r"\b[a-z]+_[a-z_]+\b", text) if OURS.match(name)}
     assert {name for name in set_here if OURS.match(name)} <= INTERNAL
     shared = {name for name in used if name.startswith("maintenance_")}
-    modules = {"maintenance_plan", "maintenance_show"}
+    modules = {"maintenance_plan", "maintenance_reboot_info", "maintenance_show"}
     assert shared - INTERNAL - modules - {"maintenance_own_variables"} == (set(SHARED) - {"maintenance_own_variables"})
     for spec in known().values():
         assert spec["type"] in TYPES

@@ -1,0 +1,29 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+
+MODULE = "virtops.maintenance.maintenance_reboot_info"
+
+
+class ActionModule(ActionBase):
+    """Calls maintenance_reboot_info and prints its line. Decides nothing."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+        result = self._execute_module(module_name=MODULE, module_args=given(self._task.args), task_vars=task_vars)
+        line = plain(str(result.get("message") or ""))
+        if line:
+            Display().display(line) if result.get("known") else Display().warning(line)
+        return {**base, **result}

@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Does a host need a reboot? From what its own tools answer. Pure.
+
+A host on which nothing can answer is rebooted: a maintenance without it would claim what nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FILE = "/run/reboot-required"
+PACKAGES = FILE + ".pkgs"
+# What writes that file when a reboot is needed: where one of these is, its absence says something.
+WRITERS = (
+    "/usr/share/update-notifier/notify-reboot-required",
+    "/etc/kernel/postinst.d/unattended-upgrades",
+    "/etc/kernel/postinst.d/reboot-notifier",
+)
+NEEDRESTART = ("needrestart", "-b", "-k", "-r", "l")
+DNF = ("dnf", "-q", "needs-restarting", "-r")
+_NAMED = 3  # packages
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one of them says. `needed` None: it could not tell, and `why` has the reason."""
+
+    who: str
+    needed: bool | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Need:
+    """`reboot`: do it. `known`: somebody answered. `message`: a line for people."""
+
+    reboot: bool
+    known: bool
+    message: str
+
+
+def need(host: str, told: Sequence[Told]) -> Need:
+    """One that says yes is enough."""
+    yes = [one for one in told if one.needed]
+    no = [one for one in told if one.needed is False]
+    if yes:
+        return Need(True, True, f"{host} needs a reboot: {_all(yes)}")
+    if no:
+        return Need(False, True, f"{host} is not rebooted, for it needs none: {_all(no)}")
+    asked = f" ({_all(told)})" if told else f" (no {FILE}, needrestart or dnf needs-restarting)"
+    return Need(True, False, f"{host} is rebooted, since nothing there tells whether it needs it{asked}")
+
+
+def _all(told: Sequence[Told]) -> str:
+    return "; ".join(f"{one.who} says {one.why}" for one in told)
+
+
+def of_file(exists: bool, packages: str, written: bool) -> Told | None:
+    """`packages`: the text beside it. `written`: something on the host would write the file. None: no answer."""
+    if exists:
+        names = sorted(set(packages.split()))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return Told(FILE, True, f"yes, for {', '.join(names[:_NAMED])}{more}" if names else "yes")
+    return Told(FILE, False, "no") if written else None
+
+
+def of_needrestart(rc: int, out: str, err: str) -> Told:
+    """Its batch mode: 1 for the running kernel or microcode is good, more is an upgrade that is pending."""
+    found = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
+    kernel, microcode = found.get("NEEDRESTART-KSTA", "0"), found.get("NEEDRESTART-UCSTA", "0")
+    if kernel in ("2", "3"):
+        running, newer = found.get("NEEDRESTART-KCUR", "?"), found.get("NEEDRESTART-KEXP", "?")
+        return Told("needrestart", True, f"yes, for the kernel {newer} ({running} runs)")
+    if microcode == "2":
+        return Told("needrestart", True, "yes, for the CPU's microcode")
+    if kernel == "1":
+        return Told("needrestart", False, "no")
+    return Told("needrestart", None, f"nothing of the kernel ({_last(err) or f'exit code {rc}'})")
+
+
+def of_dnf(rc: int, out: str, err: str) -> Told:
+    """Exit code 1 is an answer only with its words: without the plugin dnf ends with 1 too."""
+    if "reboot is required" in out.lower():
+        return Told("dnf needs-restarting", True, "yes")
+    if rc == 0:
+        return Told("dnf needs-restarting", False, "no")
+    return Told("dnf needs-restarting", None, f"nothing ({_last(err) or _last(out) or f'exit code {rc}'})")
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else ""

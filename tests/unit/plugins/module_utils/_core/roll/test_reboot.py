@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a host needs a reboot, from what its tools answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import (
+    Told,
+    need,
+    of_dnf,
+    of_file,
+    of_needrestart,
+)
+
+KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.1.0-2\n"
+
+
+def test_one_that_says_yes_is_enough() -> None:
+    found = need("a", [Told("x", False, "no"), Told("y", True, "yes, for linux")])
+    assert (found.reboot, found.known) == (True, True)
+    assert found.message == "a needs a reboot: y says yes, for linux"
+
+
+def test_one_that_says_no_is_believed_beside_one_that_cannot_tell() -> None:
+    found = need("a", [Told("x", None, "nothing"), Told("y", False, "no")])
+    assert (found.reboot, found.message) == (False, "a is not rebooted, for it needs none: y says no")
+
+
+@pytest.mark.parametrize("told", [[], [Told("x", None, "nothing")]])
+def test_a_host_on_which_nothing_can_tell_is_rebooted(told: list[Told]) -> None:
+    found = need("a", told)
+    assert (found.reboot, found.known) == (True, False)
+    assert found.message.startswith("a is rebooted, since nothing there tells whether it needs it (")
+
+
+def test_a_file_that_is_missing_says_no_only_where_something_writes_it() -> None:
+    assert of_file(True, "linux-image\nlibc6\nlinux-image\n", False) == Told(
+        "/run/reboot-required", True, "yes, for libc6, linux-image"
+    )
+    assert of_file(True, "a b c d e", True).why == "yes, for a, b, c and 2 more"
+    assert of_file(False, "", True) == Told("/run/reboot-required", False, "no")
+    assert of_file(False, "", False) is None
+
+
+@pytest.mark.parametrize(
+    ("out", "needed", "why"),
+    [
+        (KERNELS + "NEEDRESTART-KSTA: 1\n", False, "no"),
+        (KERNELS + "NEEDRESTART-KSTA: 2\n", True, "yes, for the kernel 6.1.0-2 (6.1.0-1 runs)"),
+        (KERNELS + "NEEDRESTART-KSTA: 3\n", True, "yes, for the kernel 6.1.0-2 (6.1.0-1 runs)"),
+        ("NEEDRESTART-KSTA: 1\nNEEDRESTART-UCSTA: 2\n", True, "yes, for the CPU's microcode"),
+        ("NEEDRESTART-KSTA: 0\n", None, "nothing of the kernel (it has failed)"),
+        ("", None, "nothing of the kernel (it has failed)"),
+    ],
+)
+def test_needrestart(out: str, needed: bool, why: str) -> None:
+    assert of_needrestart(0, out, "it has failed.\n") == Told("needrestart", needed, why)
+
+
+@pytest.mark.parametrize(
+    ("rc", "out", "err", "needed"),
+    [
+        (0, "No core libraries or services have been updated since boot-up.", "", False),
+        (1, "Core libraries ...\nReboot is required to fully utilize these updates.", "", True),
+        (1, "", "No such command: needs-restarting.", None),
+        (1, "", "Error: failed to load metadata", None),
+    ],
+)
+def test_dnf_without_its_plugin_is_no_yes(rc: int, out: str, err: str, needed: bool) -> None:
+    found = of_dnf(rc, out, err)
+    assert found.needed is needed
+    assert needed is not None or err.rstrip(".") in found.why
