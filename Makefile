@@ -271,6 +271,12 @@ dist: venv ## the collection's tarball, in build/dist
 	@tree=$$($(PY) $(TOOLS)/export_tree.py $(BUILD)/pack); rm -rf $(BUILD)/dist; \
 	ansible-galaxy collection build --output-path $(BUILD)/dist "$$tree"
 
+release: venv ## VERSION=0.1.0: changelog, version, importer, commit and tag; pushes nothing
+	$(TOOLS)/release "$(VERSION)"
+
+test-release: dist ## install the tarball where this clone is not, read its docs, run its playbooks
+	$(RUN) tests/release/run.py
+
 clean: ## remove everything that was made (ends the lab first)
 	@if [ -e tests/lab/__main__.py ] && [ -x $(PY) ]; then $(MAKE) --no-print-directory lab-down; fi
 	rm -rf $(BUILD)
@@ -279,4 +285,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-abort bench-kubevirt integration-kubevirt golden dist clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help
