@@ -123,3 +123,37 @@ def test_a_record_whose_pool_somebody_undefined_is_found(lab: Lab) -> None:
     lab.wait_ticking(["off"])
     assert traces.running(host) == ["off"] and traces.volumes(host) == []
     lab.destroy_guest("host-a", "off")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("end", ["moves", "aborted"])
+def test_a_vm_that_its_owner_suspends_on_its_way_stays_suspended(lab: Lab, end: str) -> None:
+    """libvirt lets it run on, wherever it ends up."""
+    source, name = lab.host("host-a"), f"napping-{end.rsplit(maxsplit=1)[-1]}"
+    lab.run("host-a", GuestSpec(name, fill_mib=32))
+    lab.wait_ticking([name])
+    with held(lab, "host-a", [name], lambda: plays.Play(lab, "drain", HERE)) as drain:
+        source.virsh("suspend", name)
+        # Who looks at it sees it stand, and asks QEMU whether that is the switch-over.
+        assert wait_for(lambda: "custom monitor" in source.virsh("dominfo", name, check=False))
+        if end == "moves":
+            lab.let_go("host-a")
+        else:
+            source.virsh("domjobabort", name)
+        ended = drain.wait()
+    row = ended.vm(name)
+    if end == "moves":
+        assert ended.code == 0, ended.text
+        assert (row["verdict"], row["at"], row["reason"]) == ("moved", "host-b", "ArrivedPaused"), row
+    else:
+        assert (row["verdict"], row["reason"]) == ("blocked", "StateNotLiveMigratable"), row
+        assert "someone suspended it" in row["message"]
+    host = lab.host("host-b" if end == "moves" else "host-a")
+    assert lab.where(name) == {name: [(host.name, "paused")]}
+    assert host.virsh("domstate", "--reason", name).strip() == "paused (user)"
+    restored = plays.run(lab, "restore", HERE)
+    assert restored.code == 0, restored.text
+    assert lab.where(name) == {name: [(host.name, "paused")]}
+    host.virsh("resume", name)
+    lab.wait_ticking([name])
+    lab.remove_guest(name)

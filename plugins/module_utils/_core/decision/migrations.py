@@ -239,7 +239,7 @@ def arrived(step: Step, uuid: str) -> None:
             return
     elif uuid not in step.obs.claims:
         cold = entry.cold_target or seen.restarted
-        why = _restarted_by_others(entry, seen)
+        why = _restarted_by_others(entry, seen) or _arrived_paused(entry, seen)
         entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node, why)
         return
     # Last of all: while the claim stands, the target knows that the VM is not finished, and
@@ -254,6 +254,18 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
         return None
     text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
     return Finding(Reason.RestartedByOthers, text)
+
+
+def _arrived_paused(entry: VMRecord, seen: Sighting) -> Finding | None:
+    """What was paused is not migrated by us: its owner, or an error, paused it on its way or since."""
+    if seen.state is not State.PAUSED:
+        return None
+    return Finding(Reason.ArrivedPaused, f"{paused_text(entry.name, seen.node, seen.paused_by)}.")
+
+
+def paused_text(name: str, node: str, by: str) -> str:
+    """In words, without the full stop."""
+    return f"{name} is paused on {node}{by and f': {by}'}"
 
 
 def _outcome_is_coming(step: Step, entry: VMRecord) -> bool:

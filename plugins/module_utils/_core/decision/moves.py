@@ -14,7 +14,7 @@ from ..model.record import Attempt, Ending, Intent, VMRecord
 from ..reasons.reason import LASTING, OF_THE_VM, Finding, Reason
 from . import hooks
 from .actions import Do
-from .migrations import close_with_outcome, resume
+from .migrations import close_with_outcome, paused_text, resume
 from .step import Step
 from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping, was_started_again
 from .strategy import Choice, Way, choose, choose_requested, strongest
@@ -66,8 +66,8 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     if entry.stop_way and not cancel_stop(step, uuid, vm):
         return
     if situation is Situation.PAUSED_HERE and choice.way is Way.MIGRATE:
-        text = f"{vm.name} is paused on {step.record.node}."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StateNotLiveMigratable, text))
+        text = paused_text(vm.name, step.record.node, vm.paused_by)
+        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StateNotLiveMigratable, f"{text}."))
     else:
         _go(step, vm, entry, choice)
 
@@ -214,8 +214,11 @@ def start_migrations(step: Step) -> None:
         if target is None:
             entry.refused_since = None
             # Only inbound places are taken: a queue, which the node's deadline ends.
-            if not step.placement.has_room(vm):
+            full = step.placement.with_room(vm)
+            if not full:
                 _no_room_now(step, vm, entry)
+            elif not leaving:
+                _wait_for_others_there(step, entry, full)
             continue
         room -= 1
         step.cluster_room -= 1
@@ -232,6 +235,8 @@ def start_migrations(step: Step) -> None:
         )
     if not leaving and step.policy.limits.cluster <= step.obs.cluster_in_flight:
         _wait_for_slots(step)
+    elif not step.in_flight and step.policy.limits.outbound <= leaving:
+        _wait_for_others_here(step, leaving)
 
 
 def _wait_for_slots(step: Step) -> None:
@@ -239,6 +244,19 @@ def _wait_for_slots(step: Step) -> None:
     taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
     limit = step.policy.limits.cluster
     text = f"All {limit} migration slots are in use ({taken}). A dead host keeps its own."
+    for vm, _choice in step.wanted:
+        step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
+
+
+def _wait_for_others_there(step: Step, entry: VMRecord, full: list[str]) -> None:
+    """It has room on these nodes, and others migrate there now."""
+    text = f"{', '.join(sorted(full))} cannot receive more than {step.policy.limits.inbound} migrations at once."
+    entry.note(Finding(Reason.WaitingForSlot, f"{text} Those of others run."))
+
+
+def _wait_for_others_here(step: Step, leaving: int) -> None:
+    """None of the migrations that leave this node is ours."""
+    text = f"{leaving} migrations of others leave {step.record.node}, and {step.policy.limits.outbound} may at once."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 

@@ -128,13 +128,14 @@ class Placement:
             )
         return self._fitting[key].difference(refusing) if refusing else self._fitting[key]
 
-    def has_room(self, vm: VM) -> bool:
-        """Has a node room for it now, whatever the inbound limit says?"""
+    def with_room(self, vm: VM) -> list[str]:
+        """The nodes that have room for it now, whatever the inbound limit says."""
         may = self._may(vm, cold=False)
-        return any(
-            room >= vm.memory_mib and name in may and self._fits(vm, node) and not self.refuses(vm, node)
+        return [
+            name
             for _still_to_drain, _score, name, room, node in self._best_first()
-        )
+            if room >= vm.memory_mib and name in may and self._fits(vm, node) and not self.refuses(vm, node)
+        ]
 
     def room(self, node: Node) -> int:
         """MiB that are left on it after what was booked in this step."""

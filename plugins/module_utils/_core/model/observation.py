@@ -134,6 +134,7 @@ class VM:
     `save_findings`: why it cannot be saved.
     `shutdown_findings`: why it is not off after its guest was asked to power off.
     `resumable`: it stands paused as after a suspend, and the platform can let it run on.
+    `paused_by`: what paused it, in words; empty: it is not paused, or it is not known.
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `cold_refused_by`: the same while it is off; None: the same reasons.
@@ -167,6 +168,7 @@ class VM:
     managed_save: bool = False
     marked: bool = False  # carries our EvictionRequested mark
     resumable: bool = False
+    paused_by: str = ""
     crashed: bool = False
     method: MigrationMethod = MigrationMethod.LIVE
     migratable: bool | None = True
@@ -248,6 +250,7 @@ class Sighting:
     """A VM that was seen on a node other than the draining one.
 
     `restarted`: it is not the instance that ran on the draining node; it was started anew.
+    `paused_by`: of VM.
     `unplaced`: why it runs nowhere: no node takes it, or it has not started yet.
     """
 
@@ -260,6 +263,7 @@ class Sighting:
     crashed: bool = False
     restarted: bool = False
     unplaced: Finding | None = None
+    paused_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _state(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     elif seen.paused:
         yield report(Reason.StateNotLiveMigratable, seen.paused, seen.paused_soft)
     elif vm.state is State.PAUSED:
-        yield report(Reason.StateNotLiveMigratable, "It is paused.")
+        yield report(Reason.StateNotLiveMigratable, f"It is paused{vm.paused_by and f': {vm.paused_by}'}.")
 
 
 def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Found]:

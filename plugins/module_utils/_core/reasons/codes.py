@@ -89,6 +89,7 @@ class Reason(str, Enum):
     StopFailed = "StopFailed"
     StoppedByItself = "StoppedByItself"
     RestartedByOthers = "RestartedByOthers"
+    ArrivedPaused = "ArrivedPaused"
     VMVanished = "VMVanished"
     DefinitionLeft = "DefinitionLeft"
     AutostartSuspended = "AutostartSuspended"

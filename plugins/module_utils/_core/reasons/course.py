@@ -104,6 +104,14 @@ ROWS: dict[Reason, Row] = {
         ("Someone else ended the VM's instance during the run, and the platform starts it anew."),
         ("Nothing, if that was intended. Its guest was shut down or killed, and has booted again."),
     ),
+    Reason.ArrivedPaused: Row(
+        "The VM has moved, and is paused where it is now.",
+        "Nothing, if its owner suspended it. Otherwise repair what paused it, then resume it (virsh resume).",
+        on_kubevirt=Words(
+            "The VM has moved, and is paused where it is now.",
+            "Nothing, if its owner paused it. Otherwise unpause it (virtctl unpause vmi).",
+        ),
+    ),
     Reason.VMVanished: Row(
         "Someone else undefined or destroyed the VM, or a transient VM ended.",
         (

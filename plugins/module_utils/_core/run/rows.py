@@ -48,9 +48,14 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
     if vm is not None and vm.job is not None:
         row["progress"] = _progress(vm.job)
         row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]
-    finding = entry.finding or (last.finding if last and not last.ok else None)
+    finding = entry.finding or (last.finding if last and not last.ok and not _is_past(entry, last) else None)
     row.update(_finding(finding, obs.platform))
     return row
+
+
+def _is_past(entry: VMRecord, last: Attempt) -> bool:
+    """It is back where it was: why the drain's last attempt failed says nothing of it any more."""
+    return entry.ending == Ending.RESTORED.value and not last.abort_requested
 
 
 def _hooks(entry: VMRecord) -> dict[str, str]:

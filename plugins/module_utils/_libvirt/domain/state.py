@@ -21,6 +21,7 @@ RUNNING_POSTCOPY = 10
 RUNNING_POSTCOPY_FAILED = 11
 PAUSED_UNKNOWN, PAUSED_USER = 0, 1
 PAUSED_MIGRATION = 2
+PAUSED_IOERROR = 5
 PAUSED_STARTING_UP = 11
 PAUSED_POSTCOPY = 12
 PAUSED_POSTCOPY_FAILED = 13
@@ -60,6 +61,26 @@ def to_state(state: int, reason: int, incoming: bool, idle: bool = False) -> Sta
     if state == CRASHED:
         return State.CRASHED
     return State.SHUTOFF
+
+
+# virDomainPausedReason: who or what paused it. Of a migration nothing is said: it is passing.
+_PAUSED_BY = {
+    PAUSED_USER: "someone suspended it (virsh suspend)",
+    4: "its memory is dumped",
+    PAUSED_IOERROR: "an I/O error of a disk",
+    6: "its watchdog",
+    7: "it was restored from a snapshot of a paused VM",
+    9: "a snapshot is made",
+    10: "its guest crashed",
+    PAUSED_API_ERROR: "libvirt could not resume it",
+}
+
+
+def paused_by(state: int, reason: int) -> str:
+    """What paused it, in words; empty: nothing did, or it is not known."""
+    if state == PMSUSPENDED:
+        return "its guest sleeps"
+    return _PAUSED_BY.get(reason, "") if state == PAUSED else ""
 
 
 _RESUMABLE = frozenset({PAUSED_UNKNOWN, PAUSED_USER, PAUSED_MIGRATION, PAUSED_API_ERROR})

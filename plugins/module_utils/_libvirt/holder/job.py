@@ -25,7 +25,7 @@ from .disks import CopyDisk, DisksError, TargetVolumes, disks_to_copy
 from .links import Links
 from .migrate import flags_of, outgoing_job, params_of
 from .order import AttemptEnd, MoveOrder, ended
-from .outcome import FinalPlace, resume, wait_for_final_place
+from .outcome import FinalPlace, resume, suspend_again, wait_for_final_place
 from .probe import Pace, Probe
 
 MIB = 1 << 20
@@ -245,8 +245,11 @@ class Job:
         if settled.at == self.order.node:
             # A suspend of ours may come just after the job: nothing of ours comes after this.
             self.probe.end()
-            stays = resume(self.local, self.order)
+            if not self._suspended:
+                stays = resume(self.local, self.order)
             error = "; ".join(p for p in (error, stays and f"it is paused: {stays}") if p)
+        if self._suspended:
+            suspend_again(self._links, self.local, self.order, settled.at)
         if settled.ok:
             outcome = ended(self.order, None, at=settled.at)
         else:
@@ -265,6 +268,12 @@ class Job:
                 "paused": bool(stays),
             }
         )
+
+    @property
+    def _suspended(self) -> bool:
+        """Did its owner suspend it on its way? A holder before this one may have, by the policy."""
+        by_us = self.order.watch and self.order.settings.on_timeout == "pause"
+        return self.probe.suspended and not by_us
 
     def _why(self, settled: FinalPlace, reason: Reason, error: str) -> tuple[Reason, str]:
         text = "; ".join(part for part in (settled.message, error) if part)

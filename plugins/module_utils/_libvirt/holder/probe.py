@@ -11,6 +11,7 @@ speed, abort, post-copy, suspend. Metadata is not (it blocks 30 s and fails), an
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..._core.link.deadline import DeadlineAction
 from ..._core.model.observation import AbortStatus, Mode, State
-from ..domain.state import to_state
+from ..domain.state import PAUSED, to_state
 from ..host.connection import LibvirtProblem, libvirt
 from .links import Local
 from .migrate import outgoing_job
@@ -28,6 +29,9 @@ FAST, SLOW = 0.1, 0.4  # least seconds between two looks: with the link, and wit
 # A look makes QEMU's main thread work, and libvirtd's: so many a second, for all of them.
 FAST_LOOKS, SLOW_LOOKS = 30, 12
 END_FOR = 30.0  # seconds to wait for the end of a call to libvirt
+# Seconds for which a VM must stand still before its owner may have suspended it: a switch-over is shorter.
+STANDS_STILL = 1.0
+_RUN_STATE = '{"execute": "query-status"}'
 # Seconds until an abort that was refused is asked for again: at first, and at most.
 ABORT_AGAIN, ABORT_LATEST = 0.5, 5.0
 
@@ -99,10 +103,12 @@ class Probe:
         self._applied: int | None = None
         self._measures: list[DeadlineAction] = []
         self._pause = self._not_before = 0.0  # of an abort that was refused
+        self._still_since: float | None = None
         self.sample = Sample()
         self.seen = False  # a job was seen at all
         self.gone = False  # a job was seen, and is no more
         self.mode = Mode.PRE_COPY
+        self.suspended = False  # by its owner, while it migrates
         self.abort_status = AbortStatus.NONE  # FAILED: not any more, post-copy runs
         self.message = ""
 
@@ -161,11 +167,29 @@ class Probe:
         if stats is None:
             self.gone = self.seen
             return
+        self._look_for_suspend(time.monotonic())
         before = self.sample
         self.sample = to_sample(stats, time.monotonic())
         flows = self.sample.processed > 0
         if not self.seen or (flows and not before.processed):
             self._first_read(flows)
+
+    def _look_for_suspend(self, now: float) -> None:
+        """libvirt lets a VM be suspended while it migrates, and resumes it on its target.
+
+        It says "paused for migration" of that as of the switch-over, and so does its event. QEMU
+        knows; its monitor taints the domain, so it is asked once, of one that stands still too long.
+        """
+        if self.mode is not Mode.PRE_COPY:
+            return
+        if self._dom.state()[0] != PAUSED:
+            self._still_since, self.suspended = None, False
+            return
+        if self._still_since is None:
+            self._still_since = now
+        elif not self.suspended and now - self._still_since >= STANDS_STILL:
+            self._still_since = now
+            self.suspended = _is_suspended(self._dom)
 
     def _first_read(self, flows: bool) -> None:
         """A speed that was set before the memory flows is overwritten by the start's."""
@@ -235,3 +259,14 @@ class Probe:
             return True
         self._dom.abortJob()
         return True
+
+
+def _is_suspended(dom: Any) -> bool:
+    """Does QEMU say that it was stopped, and not for the end of its migration?"""
+    try:
+        import libvirt_qemu  # noqa: PLC0415 - it comes with libvirt's binding on some systems only
+
+        answer = json.loads(libvirt_qemu.qemuMonitorCommand(dom, _RUN_STATE, 0))
+    except (ImportError, ValueError):
+        return False
+    return bool(answer.get("return", {}).get("status") == "paused")

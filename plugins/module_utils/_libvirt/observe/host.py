@@ -21,7 +21,7 @@ from ..._core.reasons.reason import Finding
 from ..blockers.same_files import Shown
 from ..domain.device_xml import ports_in_use
 from ..domain.metadata import NAMESPACE, PREFIX, group_of, is_marked, without_marks
-from ..domain.state import is_crashed, is_idle, is_resumable, to_job, to_state
+from ..domain.state import PAUSED, PAUSED_IOERROR, is_crashed, is_idle, is_resumable, paused_by, to_job, to_state
 from ..domain.untrusted import parse_xml
 from ..domain.xml import most_memory_mib
 from ..holder.migrate import job_stats
@@ -67,6 +67,7 @@ class DomainNow:
     memory_mib: int
     job: Job | None = None
     resumable: bool = False  # paused, and not by an error
+    paused_by: str = ""  # in words
     crashed: bool = False  # off because its process failed
     resident_mib: int = 0  # memory of its process that the host really uses; 0: not known
     dirty_rate: float | None = None  # MiB/s that the guest writes, if it was measured
@@ -265,6 +266,7 @@ class Host:
                 number=dom.ID(),
                 ports=ports,
                 resumable=is_resumable(number, reason),
+                paused_by=_paused_by(dom, number, reason),
                 crashed=is_crashed(number, reason),
                 resident_mib=stats.get("balloon.rss", 0) // 1024,
             )
@@ -363,3 +365,19 @@ def _places(dom: Any) -> list[int]:
     if dom.isPersistent():
         places.append(libvirt.VIR_DOMAIN_AFFECT_CONFIG)
     return places
+
+
+def _paused_by(dom: Any, state: int, reason: int) -> str:
+    """Of an I/O error with the disks and what libvirt says of each (virsh domblkerror)."""
+    text = paused_by(state, reason)
+    if (state, reason) != (PAUSED, PAUSED_IOERROR):
+        return text
+    try:
+        failed = dom.diskErrors(0)
+    except libvirt.libvirtError as exc:
+        if is_lost(exc):
+            raise
+        return text
+    words = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: "no space"}
+    disks = ", ".join(f"{disk}: {words.get(code, 'unspecified error')}" for disk, code in sorted(failed.items()))
+    return f"{text} ({disks})" if disks else text

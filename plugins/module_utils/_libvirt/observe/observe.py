@@ -221,7 +221,8 @@ class Observer:
             elif entry is not None:
                 autostart, persistent = entry.autostart, entry.persistent
             seen = obs.sightings.setdefault(uuid, [])
-            seen.append(Sighting(peer.name, domain.state, autostart, persistent, marked, domain.job, domain.crashed))
+            about = autostart, persistent, marked, domain.job, domain.crashed
+            seen.append(Sighting(peer.name, domain.state, *about, paused_by=domain.paused_by))
         for claim in read.reservations:
             if claim.source == self._source.name:
                 obs.claims[claim.vm] = Reservation(claim.vm, peer.name, claim.source, claim.memory_mib)
@@ -255,6 +256,7 @@ class Observer:
         vm = replace(
             vm,
             resumable=domain.resumable,
+            paused_by=domain.paused_by,
             crashed=domain.crashed,
             resident_mib=domain.resident_mib,
             instance=str(domain.number) if domain.number >= 0 else "",

@@ -203,3 +203,24 @@ def test_a_target_without_space_is_tried_as_often_as_any_other(more: int) -> Non
     assert outcome.phase is NodePhase.BLOCKED
     assert ended(outcome) == ("blocked", "TargetStoreFull")
     assert len(asked) == POLICY.max_attempts + 1
+
+
+def test_one_that_waits_for_migrations_of_others_says_so() -> None:
+    """They come to its only target, or leave its node."""
+    made = two(vm(1, "a"))
+    made.machines["b"].other_inbound = POLICY.limits.inbound
+    outcome, asked, seconds = drain(made)
+    assert (asked, ended(outcome)) == ([], ("blocked", "DeadlineExceeded"))
+    assert "WaitingForSlot" in outcome.record.vms["u1"].message
+    assert "b cannot receive more than 2" in outcome.record.vms["u1"].message
+    assert seconds > POLICY.drain_timeout
+
+
+def test_one_vm_that_waits_for_others_that_leave_its_node_says_so() -> None:
+    made = fleet([("a", vm(n, "a")) for n in (1, 2)], {"a": 8192, "b": 9000})
+    policy = replace(POLICY, limits=Limits(10, 1, 10))
+    drain(made, policy=policy, seconds=0.5, intent="migrated", run_id="u1", only="u1")
+    made.machines["a"].record = None
+    outcome, _asked, _seconds = drain(made, policy=policy, seconds=0.5, intent="migrated", run_id="u2", only="u2")
+    entry = outcome.record.vms["u2"]
+    assert (entry.reason, entry.message) == ("WaitingForSlot", "1 migrations of others leave a, and 1 may at once.")

@@ -24,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Attempt,
     Ending,
     Intent,
     NodeRecord,
@@ -74,6 +75,15 @@ def test_the_row_tells_the_platforms_phase_and_what_it_waits_for() -> None:
     _decision, entry = step(obs, NodeRecord("a", "r"))
     row = vm_row(entry, obs, "a")
     assert (row["phase"], row["reason"]) == ("Scheduling", "QuotaExceeded")
+
+
+@pytest.mark.parametrize(("ending", "reason"), [(Ending.RESTORED, ""), (Ending.BLOCKED, "MigrationFailed")])
+def test_of_one_that_is_back_the_last_failure_is_past(ending: Ending, reason: str) -> None:
+    last = Attempt(1, "b", "LiveMigration", 0.0, "boot", ended=True, reason="MigrationFailed")
+    entry = VMRecord("u1", "web", ending=ending.value, attempts=[last])
+    assert vm_row(entry, see(GUEST), "a")["reason"] == reason
+    last.abort_requested = True
+    assert vm_row(entry, see(GUEST), "a")["reason"] == "MigrationFailed"
 
 
 def test_the_outcome_names_its_work_object() -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
@@ -131,3 +133,25 @@ def test_a_refused_request_paused_nothing() -> None:
     outcome = run(made, POLICY, "drained", "next")
     assert ended(outcome) == ("blocked", "StateNotLiveMigratable")
     assert the(made).state is State.PAUSED
+
+
+def test_one_that_is_paused_where_it_arrived_is_told_and_left() -> None:
+    """Its owner suspended it on its way."""
+    made = two(vm(1, "a"))
+    assert run(made, POLICY).phase is NodePhase.DRAINED
+    made.machines["b"].domains["u1"].state = State.PAUSED
+    outcome = run(made, POLICY, name="next")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("moved", "ArrivedPaused"))
+    assert made.machines["b"].domains["u1"].state is State.PAUSED
+    back = run(made, POLICY, "active", "back")
+    assert back.phase is NodePhase.ACTIVE
+    assert made.machines["b"].domains["u1"].state is State.PAUSED
+
+
+def test_what_paused_it_is_said() -> None:
+    made = two(vm(1, "a"))
+    the(made).state = State.PAUSED
+    the(made).spec = replace(the(made).spec, paused_by="an I/O error of a disk (vda: no space)")
+    outcome = run(made, POLICY)
+    assert ended(outcome) == ("blocked", "StateNotLiveMigratable")
+    assert outcome.record.vms["u1"].message == "vm1 is paused on a: an I/O error of a disk (vda: no space)."

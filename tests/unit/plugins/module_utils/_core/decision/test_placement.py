@@ -82,7 +82,7 @@ def test_what_was_given_in_this_step_is_booked() -> None:
 def test_inbound_limit_and_room_for_later() -> None:
     queue = place(node("a"), inbound=1)
     assert [queue.pick(vm()), queue.pick(vm())] == ["a", None]
-    assert queue.has_room(vm())
+    assert queue.with_room(vm())
     assert queue.refusals(vm()) == ()
 
 
@@ -99,7 +99,7 @@ def test_reserved_room_is_not_a_refusal() -> None:
     chosen = place(node("a", committed_mib=8 * GIB, reserved_mib=2 * GIB))
     assert chosen.pick(vm()) is None
     assert chosen.refusals(vm()) == ()
-    assert not chosen.has_room(vm())
+    assert not chosen.with_room(vm())
 
 
 def test_all_refuse_for_one_reason() -> None:

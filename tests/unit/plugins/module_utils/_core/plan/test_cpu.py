@@ -158,7 +158,7 @@ def test_what_is_taken_is_named(memory: bool) -> None:
     placement = Placement(Observation({"b": node}, {}), frozenset({"a"}), Limits(inbound=9))
     first = replace(vm, memory_mib=2, cpu_milli=0) if memory else replace(vm, memory_mib=1)
     assert placement.pick(first) == "b"
-    assert placement.refusals(vm) == () and not placement.has_room(vm)
+    assert placement.refusals(vm) == () and not placement.with_room(vm)
     assert placement.taken(vm) == ("room" if memory else "CPU")
 
 

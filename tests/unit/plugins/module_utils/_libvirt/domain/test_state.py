@@ -82,3 +82,18 @@ def test_a_save_is_told_from_other_jobs() -> None:
 def test_a_crash_is_told_from_a_stop() -> None:
     assert [r for r in range(9) if ds.is_crashed(ds.SHUTOFF, r)] == [3, 6, 8]
     assert not ds.is_crashed(ds.RUNNING, 3)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "words"),
+    [
+        (ds.PAUSED, ds.PAUSED_USER, "suspended"),
+        (ds.PAUSED, ds.PAUSED_IOERROR, "I/O error"),
+        (ds.PAUSED, ds.PAUSED_MIGRATION, ""),
+        (ds.PMSUSPENDED, 0, "sleeps"),
+        (ds.RUNNING, ds.PAUSED_IOERROR, ""),
+    ],
+)
+def test_what_paused_it_is_said(state: int, reason: int, words: str) -> None:
+    told = ds.paused_by(state, reason)
+    assert words in told and bool(words) is bool(told)

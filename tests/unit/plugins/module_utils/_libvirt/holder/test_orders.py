@@ -159,7 +159,12 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
     made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
     made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]
     made.probe = SimpleNamespace(  # type: ignore[assignment]
-        seen=seen, start=lambda _first: None, end=lambda: None, sample=made.probe.sample, mode=made.probe.mode
+        seen=seen,
+        suspended=False,
+        start=lambda _first: None,
+        end=lambda: None,
+        sample=made.probe.sample,
+        mode=made.probe.mode,
     )
     monkeypatch.setattr(holder_job, "resume", lambda *_a: "")
     made._watch()

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,3 +136,46 @@ def test_an_abort_that_comes_too_late_is_refused_in_words(dom: FakeDomain) -> No
     probe.mode = Mode.PRE_COPY
     assert job.abort() == ("refused", probe.message)
     assert "post-copy" in probe.message
+
+
+@pytest.fixture
+def qemu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What QEMU says of itself, and how often it was asked."""
+    made = SimpleNamespace(status="running", asked=0)
+
+    def ask(_dom: object, text: str, _flags: int) -> str:
+        assert "query-status" in text
+        made.asked += 1
+        return json.dumps({"return": {"status": made.status}})
+
+    monkeypatch.setitem(sys.modules, "libvirt_qemu", SimpleNamespace(qemuMonitorCommand=ask))
+    return made
+
+
+@pytest.mark.parametrize(("status", "suspended"), [("paused", True), ("finish-migrate", False)])
+def test_a_suspend_of_its_owner_is_told_from_the_switch_over(
+    dom: FakeDomain, qemu: SimpleNamespace, status: str, suspended: bool
+) -> None:
+    """libvirt says the same of both. Its monitor is asked of one that stands still, and no other."""
+    probe, qemu.status = probe_of(dom, 0), status
+    probe._look_for_suspend(0.0)
+    dom.state_now = (3, 2)
+    for moment in (10.0, 10.2, 10.9):
+        probe._look_for_suspend(moment)
+    assert (probe.suspended, qemu.asked) == (False, 0)
+    probe._look_for_suspend(11.1)
+    assert (probe.suspended, qemu.asked) == (suspended, 1)
+    probe._look_for_suspend(11.2)
+    assert qemu.asked == 1
+    dom.state_now = (1, 5)  # its owner resumed it
+    probe._look_for_suspend(11.3)
+    assert not probe.suspended
+
+
+@pytest.mark.parametrize("mode", [Mode.PAUSED, Mode.POST_COPY])
+def test_what_we_paused_ourselves_is_not_its_owners_suspend(dom: FakeDomain, qemu: SimpleNamespace, mode: Mode) -> None:
+    probe, qemu.status, dom.state_now = probe_of(dom, 0), "paused", (3, 2)
+    probe.mode = mode
+    for moment in (10.0, 12.0, 14.0):
+        probe._look_for_suspend(moment)
+    assert not probe.suspended

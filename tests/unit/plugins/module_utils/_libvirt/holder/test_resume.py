@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -171,3 +172,29 @@ def test_what_is_paused_before_is_not_migrated_and_stays_so(monkeypatch: pytest.
     assert outcome.finding is not None
     assert (outcome.finding.reason, outcome.at) == (Reason.StateNotLiveMigratable, "a")
     assert (guest.called, guest.now) == (False, BY_USER)
+
+
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_what_its_owner_suspended_on_its_way_is_suspended_where_it_ends_up(
+    monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """libvirt lets it run on, on the target and after a failure."""
+    guest = Guest(RUNNING)
+    guest.over.set()
+    made = job(guest, monkeypatch)
+    there = SimpleNamespace(lookupByUUIDString=lambda _uuid: guest)
+    made._links.peer = lambda _uri: nullcontext(there)  # type: ignore[assignment,method-assign]
+    monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_a: FinalPlace(at == "b", at))
+    made.probe.suspended = True
+    ended = end(made)
+    made.probe.end()
+    assert (guest.now, ended.ok, ended.paused) == (BY_USER, at == "b", False)
+
+
+def test_a_holder_before_this_one_may_have_suspended_it_by_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest(IN_MIGRATION)
+    guest.over.set()
+    made = job(guest, monkeypatch, settings=asdict(MigrationSettings(on_timeout="pause")))
+    made.probe.suspended = True
+    end(made)
+    assert guest.now == RUNNING

@@ -181,3 +181,15 @@ def test_a_vm_that_was_never_read_is_not_taken_to_be_off(binding: Any, monkeypat
     assert decision.records["a"].vms == {}
     assert not decision.final
     assert obs.vms["u"].active
+
+
+def test_an_io_error_is_told_with_its_disks(binding: Any) -> None:
+    failed = SimpleNamespace(diskErrors=lambda _flags: {"vdb": binding.VIR_DOMAIN_DISK_ERROR_NO_SPACE, "vda": -1})
+    text = host._paused_by(failed, 3, 5)
+    assert text == "an I/O error of a disk (vda: unspecified error, vdb: no space)"
+    assert host._paused_by(SimpleNamespace(), 3, 1) == "someone suspended it (virsh suspend)"
+
+    def refuse(_flags: int) -> None:
+        raise error(binding, "VIR_ERR_OPERATION_TIMEOUT")
+
+    assert host._paused_by(SimpleNamespace(diskErrors=refuse), 3, 5) == "an I/O error of a disk"
