@@ -139,6 +139,21 @@ def play_all(stranger: Stranger, installed: Path) -> int:
     return len(playbooks)
 
 
+def check_environments(stranger: Stranger, installed: Path) -> None:
+    """ansible-builder takes the definitions of execution environments, and all packages that they name exist."""
+    stranger.run("pip", "install", "--quiet", "--disable-pip-version-check", "ansible-builder", "bindep")
+    for definition in sorted((installed / "docs" / "awx").glob("execution-environment*.yml")):
+        context = stranger.home / definition.stem
+        stranger.run("ansible-builder", "create", "--file", str(definition), "--context", str(context))
+        python, system = (str(context / "_build" / name) for name in ("requirements.txt", "bindep.txt"))
+        stranger.run("pip", "download", "--quiet", "--dest", str(context / "wheels"), "-r", python)
+        packages = stranger.run("bindep", "--list_all", "newline", "--file", system).split()
+        if packages:
+            simulated = ["apt-get", "--simulate", "--quiet", "install", *packages]
+            subprocess.run(simulated, check=True, stdout=subprocess.DEVNULL)
+        print(f"{definition.name}: {', '.join(packages)}", flush=True)
+
+
 def main() -> int:
     tarball = next((ROOT / "build" / "dist").glob("*.tar.gz"))
     with tempfile.TemporaryDirectory(prefix="release-") as name:
@@ -157,6 +172,7 @@ def main() -> int:
                 installed = install(stranger, copy)
                 modules, docs = read_all(stranger, installed)
                 playbooks = play_all(stranger, installed)
+                check_environments(stranger, installed)
             except Wrong as wrong:
                 print(f"test-release: {wrong}", flush=True)
                 return 1
