@@ -22,6 +22,7 @@ from ..host.connection import ERR_NO_SUPPORT, is_lost, libvirt
 from ..host.facts import HostFacts
 from ..host.mounts import QEMU_CONF, libvirt_shares, path_is_shared_fs, servers_of
 from ..host.own_address import OwnAddress, is_loopback
+from .same_content import Compared, compare
 
 NETWORK_POOLS = frozenset(("netfs", "iscsi", "iscsi-direct", "rbd", "gluster", "sheepdog"))
 FILE_POOLS = frozenset(("dir", "fs", "netfs"))
@@ -263,6 +264,13 @@ def _local_medium(conn: Any, disk: DiskSpec, view: DiskView, target: HostFacts) 
     """Both hosts have a file of that name, each its own."""
     if _other_size(conn, disk, view):
         return replace(view, on_target=False, lacks="is of another size on")
+    # Two images of one content may be laid out in two ways.
+    found = compare(conn, disk.path) if disk.path and disk.format == "raw" else Compared(None)
+    if found.same is False:
+        where = f"has other content on {target.name}, from byte {found.differs_at} on"
+        return replace(view, differs=f"is read-only and local, and {where}{': eject it' if disk.removable else ''}")
+    if found.whole:
+        return view
     text = f"Disk {disk.dev} ({disk.source}) is read-only and local: whether what {target.name} has"
     return replace(view, unshown=f"{text} there is a copy of it is not known")
 
