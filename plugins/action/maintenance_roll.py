@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import time
+from datetime import datetime
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, others_work, own_run, waits
@@ -22,7 +26,7 @@ _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
     *("state", "hosts", "roll_host", "stage", "why", "roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
-    *("slice", "rank"),
+    *("slice", "rank", "soak", "pause_after", "until", "seconds"),
 )
 # After these the roll is over, or has hosts left.
 _ENDS = ("ended", "aborted")
@@ -51,9 +55,12 @@ class ActionModule(ActionBase):
         until = time.monotonic() + float(reach_for)
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
+        plan_file = args.pop("plan_file", "")
         args["roll_run"] = own_run()
         if args.get("state") == "begun" and not args.get("roll_id"):
             args["roll_id"] = secrets.token_hex(3)
+        if args.get("state") == "begun":
+            args |= _of_the_controller(args, plan_file)
 
         def call(module_args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=module, module_args=module_args, task_vars=task_vars)
@@ -78,7 +85,9 @@ class ActionModule(ActionBase):
             if os.getppid() != playbook:
                 raise AnsibleActionFail("ansible-playbook ended; the same command goes on.")
             if watch and args.get("state") == "admitted":
-                alone = None if others_work() else alone or time.monotonic()
+                # Who rests waits for the time alone, and not for another worker.
+                works = others_work() or watch.get("rests")
+                alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
             try:
                 result = call({**args, "watch": watch})
@@ -110,3 +119,17 @@ class ActionModule(ActionBase):
                 self.cleanup(force=True)
 
         return alone
+
+
+def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
+    """What only the controller knows: its time zone, and its files. Raises AnsibleActionFail."""
+    try:
+        until = window.until("maintenance_until", str(args.get("until") or ""), datetime.now().astimezone())
+        if not plan_file:
+            return {"until": until}
+        with open(plan_file, encoding="utf-8") as stream:
+            return {"until": until, "seconds": window.planned_seconds(json.load(stream))}
+    except PolicyError as exc:
+        raise AnsibleActionFail(f"{exc}. Nothing was done.") from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise AnsibleActionFail(f"maintenance_plan_file {plan_file} is no plan: {exc}. Nothing was done.") from exc

@@ -98,6 +98,28 @@ options:
         playbook that had it stops at its next step. Hosts that are half done stay in the roll.
     type: bool
     default: false
+  soak:
+    description:
+      - Time after a host is done before the next one begins, seconds or a number with C(s), C(m) or C(h).
+    type: str
+    default: '0'
+  pause_after:
+    description:
+      - Host after which no further one begins. The roll ends well, and the same command goes on.
+    type: str
+    default: ''
+  until:
+    description:
+      - By when hosts have to be done, in UTC. One that would not be is not begun, and the roll ends
+        well. M(virtops.maintenance.maintenance_roll) takes times as the controller has them, such
+        as V(06:00).
+      - What a host takes is O(seconds), and the most that another host of the roll took beyond its own.
+    type: str
+    default: ''
+  seconds:
+    description: What each host takes by the plan, a mapping from its name.
+    type: dict
+    default: {}
   patience:
     description:
       - With O(state=admitted), seconds to wait for hosts that others drain. After that the host is

@@ -40,6 +40,10 @@ options:
       - With O(state=noted) V(0) stands for a minute.
     type: int
     default: 0
+  plan_file:
+    description: With O(state=begun) a plan on the controller, from which O(seconds) are taken.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._roll
   - virtops.maintenance._roll.run
@@ -128,7 +132,7 @@ roll:
       description: Name of the roll.
       type: str
     state:
-      description: V(running), V(stopped), V(aborting), V(aborted) or V(ended).
+      description: V(running), V(stopped), V(paused), V(aborting), V(aborted) or V(ended).
       type: str
     requester:
       description: Who requested it.

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 
@@ -46,6 +48,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_metrics": {"type": "dict"},
     "maintenance_migrate_uri": {"type": "str"},
     OWN: {"type": "list"},
+    "maintenance_pause_after": {"type": "str"},
     "maintenance_peer_uri": {"type": "str"},
     "maintenance_placement_profile": {
         "type": "str",
@@ -65,11 +68,13 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_run_id": {"type": "str"},
     "maintenance_shared_paths": {"type": "list"},
     "maintenance_slots_on": {"type": "str"},
+    "maintenance_soak": {"type": "duration"},
     "maintenance_speeds": {"type": "dict"},
     "maintenance_status_file": {"type": "str"},
     "maintenance_taints": {"type": "list"},
     "maintenance_take_over": {"type": "bool"},
     "maintenance_tasks": {"type": "str"},
+    "maintenance_until": {"type": "time"},
     "maintenance_uri": {"type": "str"},
     "maintenance_working_sets": {"type": "dict", "values": "float"},
 }
@@ -315,10 +320,23 @@ def _str(value: Any) -> str:
 
 
 def _share(value: Any) -> str:
+    return _refused(lambda: most_unavailable(str(value)), "a number of hosts above 0, or a share such as 20%")
+
+
+def _duration(value: Any) -> str:
+    return _refused(lambda: window.duration("", str(value)), "seconds, or a number with s, m or h, such as 5m")
+
+
+def _time(value: Any) -> str:
+    wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
+    return _refused(lambda: window.until("", str(value), datetime.now().astimezone()), wanted)
+
+
+def _refused(check: Callable[[], Any], wanted: str) -> str:
     try:
-        most_unavailable(str(value))
+        check()
     except PolicyError:
-        return "a number of hosts above 0, or a share such as 20%"
+        return wanted
     return ""
 
 
@@ -326,6 +344,7 @@ _CONTAINERS: dict[str, type] = {"a list": list, "a dict": dict}
 _KINDS = {
     "bool": _bool,
     "dict": _dict,
+    "duration": _duration,
     "float": _float,
     "int": _int,
     "list": _list,
@@ -333,4 +352,5 @@ _KINDS = {
     "reboot": _reboot,
     "share": _share,
     "str": _str,
+    "time": _time,
 }

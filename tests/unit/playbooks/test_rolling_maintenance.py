@@ -269,3 +269,25 @@ def test_a_host_is_rebooted_if_it_says_that_it_needs_it(roll: Roll, status: str,
     assert ("host-a is not rebooted, for it needs none: needrestart says no" in text) is goes_on
     assert ("host-a needs a reboot: needrestart says yes, for the kernel" in text) is not goes_on
     assert ("would reboot the control node" in text) is not goes_on
+
+
+def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
+    words = ("-e", "maintenance_hosts=all", "-e", "maintenance_pause_after=host-a", "-e", "maintenance_soak=1s")
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps == steps("host-a")
+    assert "pauses: the roll pauses after host-a (maintenance_pause_after). Done: host-a. Left: host-b." in text
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps == steps("host-a") + steps("host-b")
+
+
+@pytest.mark.full
+def test_a_window_that_is_too_short_for_a_host_begins_none(roll: Roll) -> None:
+    roll.write("plan.json", json.dumps({"steps": [{"hosts": ["host-a", "host-b"], "duration": 10**6, "moves": []}]}))
+    words = ("-e", "maintenance_hosts=all", "-e", "maintenance_plan_file=plan.json", "-e", "maintenance_until=06:00")
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps == []
+    assert "host-a is not begun: host-a takes about 16667 min, and the window ends at" in text
+    assert "Done: none. Left: host-a, host-b." in text

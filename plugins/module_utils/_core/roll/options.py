@@ -16,6 +16,7 @@ from ..model.policy import PolicyError
 from . import run
 from .record import Stage
 from .rules import Ask
+from .window import duration, utc
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
 # Seconds in which a note has to be written; a reboot of another host that keeps the record may fall
@@ -40,6 +41,10 @@ ROLL_SPEC: dict[str, Any] = {
     "max_failures": {"type": "int", "default": 0},
     "count_others": {"type": "bool", "default": True},
     "take_over": {"type": "bool", "default": False},
+    "soak": {"type": "str", "default": "0"},
+    "pause_after": {"type": "str", "default": ""},
+    "until": {"type": "str", "default": ""},
+    "seconds": {"type": "dict", "default": {}},
     "patience": {"type": "float", "default": 3600.0},
     "slice": {"type": "int", "default": 20},
     "watch": {"type": "dict", "default": {}},
@@ -112,6 +117,10 @@ def ask(params: Mapping[str, Any]) -> Ask:
         max_failures=params["max_failures"],
         count_others=params["count_others"],
         take_over=params["take_over"],
+        soak=duration("soak", params["soak"]),
+        pause_after=params["pause_after"],
+        until=utc("until", params["until"]),
+        seconds={str(host): float(value) for host, value in params["seconds"].items()},
     )
 
 

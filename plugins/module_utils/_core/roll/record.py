@@ -42,10 +42,11 @@ AT_REST = frozenset({Stage.WAITING, Stage.DONE})
 
 class State(str, Enum):
     """How the roll as a whole is. STOPPED: a host failed, or its playbook ended before all were
-    done."""
+    done. PAUSED: it was asked to begin no further host, and all that it began are done."""
 
     RUNNING = "running"
     STOPPED = "stopped"
+    PAUSED = "paused"
     ABORTING = "aborting"
     ABORTED = "aborted"
     ENDED = "ended"
@@ -56,7 +57,7 @@ OVER = frozenset({State.ABORTED, State.ENDED})
 
 @dataclass
 class HostEntry:
-    """One host of a roll. `since`: UTC, when this stage began. `boot_id`: before its reboot.
+    """One host of a roll. `begun`, `since`: UTC, when it began, and this stage. `boot_id`: before its reboot.
 
     `failed_in`: the stage in which it failed, and `message` why.
     """
@@ -67,6 +68,7 @@ class HostEntry:
     boot_id: str = ""
     failed_in: Stage | None = None
     message: str = ""
+    begun: str = ""
 
     @property
     def is_out(self) -> bool:
@@ -81,6 +83,10 @@ class Roll:
     `beat` grows with each write: a roll whose beat grows is alive. `options`: those of the command
     that another command must share to carry it on. `max_unavailable`: a number of hosts, or a share
     with %. `count_others`: hosts that others cordoned, drain, or that are dead count as well.
+
+    `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
+    one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
+    further one begins though none failed.
     """
 
     id: str
@@ -97,6 +103,11 @@ class Roll:
     max_failures: int = 0
     count_others: bool = True
     run_before: str = ""
+    soak: float = 0.0
+    pause_after: str = ""
+    until: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    paused: str = ""
 
     def in_stage(self, *stages: Stage) -> list[str]:
         """Names of the hosts that are in one of these stages, in the order of the roll."""
@@ -147,7 +158,13 @@ def _entry(raw: Mapping[str, Any]) -> HostEntry:
     return entry
 
 
-_TEXTS = (*("id", "run", "run_before", "requester", "reason", "begun", "written"), "max_unavailable")
+_TEXTS = (
+    *("id", "run", "run_before", "requester", "reason", "begun", "written"),
+    "max_unavailable",
+    "pause_after",
+    "until",
+    "paused",
+)
 
 
 def _check(roll: Roll) -> None:
@@ -156,8 +173,11 @@ def _check(roll: Roll) -> None:
         if not isinstance(getattr(roll, name), str):
             raise TypeError(f"{name} is no text")
     for entry in roll.hosts.values():
-        if not all(isinstance(text, str) for text in (entry.name, entry.since, entry.boot_id, entry.message)):
+        if not all(
+            isinstance(text, str) for text in (entry.name, entry.since, entry.boot_id, entry.message, entry.begun)
+        ):
             raise TypeError("a field of a host is no text")
     numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
+    numbers = numbers and all(isinstance(value, (int, float)) for value in (roll.soak, *roll.seconds.values()))
     if not numbers or not isinstance(roll.options, dict):
-        raise TypeError("beat, max_failures or options are of another kind")
+        raise TypeError("beat, max_failures, soak, seconds or options are of another kind")

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from . import words
+from . import window, words
 from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
@@ -55,6 +55,10 @@ class Ask:
     max_failures: int = 0
     count_others: bool = True
     take_over: bool = False
+    soak: float = 0.0
+    pause_after: str = ""
+    until: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Step(str, Enum):
 class Verdict:
     """`roll`: as it is to be written; None: nothing is written. `steps`: what the host still needs.
 
-    `for_others`: it waits for hosts that somebody else has to give back.
+    `for_others`: it waits for hosts that somebody else has to give back. `rests`: for the time alone.
     """
 
     answer: Answer
@@ -100,6 +104,7 @@ class Verdict:
     message: str = ""
     steps: tuple[Step, ...] = ()
     for_others: bool = False
+    rests: bool = False
 
 
 _ALL = (Step.DRAIN, Step.WORK, Step.REBOOT, Step.CHECK, Step.RESTORE)
@@ -114,10 +119,12 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     """May the roll that `ask` wants begin, or an old one be carried on? `dead`: proven of the old
     one.
 
-    Raises RollRefused for other options than those of an unfinished roll.
+    Raises RollRefused for other options than those of an unfinished roll, and for a pause at no host of it.
     """
     if old is not None and old.run == ask.run and old.state is State.RUNNING:
         return Verdict(Answer.GO)
+    if ask.pause_after and ask.pause_after not in ask.hosts:
+        raise RollRefused(words.pauses_nowhere(ask.pause_after, ask.hosts))
     if old is None or old.state in OVER:
         return Verdict(Answer.GO, _new(ask, fleet, now), words.begins(ask.id, ask.hosts))
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
@@ -145,6 +152,10 @@ def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
         max_unavailable=ask.max_unavailable,
         max_failures=ask.max_failures,
         count_others=ask.count_others,
+        soak=ask.soak,
+        pause_after=ask.pause_after,
+        until=ask.until,
+        seconds=dict(ask.seconds),
     )
 
 
@@ -157,6 +168,11 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
     roll.options, roll.count_others = dict(ask.options), ask.count_others
     roll.max_unavailable, roll.max_failures = ask.max_unavailable, ask.max_failures
+    roll.soak, roll.until, roll.paused = ask.soak, ask.until, ""
+    roll.seconds = {**roll.seconds, **ask.seconds}
+    at = roll.hosts.get(ask.pause_after)
+    # The same command goes on: it has paused there already.
+    roll.pause_after = "" if at is not None and at.stage is Stage.DONE else ask.pause_after
     for entry in roll.hosts.values():
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
@@ -213,7 +229,7 @@ def turn(
     entry = roll.hosts.get(host)
     if entry is None:
         return Verdict(Answer.CLOSED, None, words.is_not_of_it(roll, host))
-    if roll.state is State.STOPPED:  # by another host, just now
+    if roll.state in (State.STOPPED, State.PAUSED):  # by another host, just now
         return Verdict(Answer.CLOSED, None, words.is_stopped(roll, host))
     if entry.stage is Stage.DONE:
         return Verdict(Answer.DONE, None, words.is_done(host))
@@ -222,7 +238,10 @@ def turn(
     if entry.stage is not Stage.WAITING:
         return Verdict(Answer.GO, None, words.carries_on(entry), steps(entry, boot_id))
     if not may_begin(roll):
-        return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED)))
+        return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
+    over = window.is_over(roll, now)
+    if over:
+        return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))
     return _place(roll, host, fleet, now, in_vain, left)
 
 
@@ -233,6 +252,12 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
     waiting = roll.in_stage(Stage.WAITING)
     ahead = [name for name in waiting[: waiting.index(host)] if name not in out]
     if len(out) + (0 if left else len(ahead)) < places:
+        after, seconds = window.soaks(roll, now)
+        over = window.too_long(roll, host, now, seconds)
+        if over:
+            return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))
+        if after:
+            return Verdict(Answer.WAIT, None, words.soaks(host, after, roll.soak), rests=True)
         return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
     if len(out) < places:
         return Verdict(Answer.WAIT, None, words.comes_later(host, ahead))
@@ -294,6 +319,10 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         entry.failed_in = entry.stage
     if entry.stage is not stage:
         entry.stage, entry.since = stage, now
+    if stage is Stage.DRAINING:
+        entry.begun = now
+    if stage is Stage.DONE and host == new.pause_after:
+        new.paused = words.pauses_after(host)
     entry.message, entry.boot_id = message, boot_id or entry.boot_id
     if new.state is State.ABORTING:
         return new
@@ -301,20 +330,34 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
         new.state = State.ENDED
     elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
-        new.state = State.STOPPED
+        new.state = _stopped(new)
+    return new
+
+
+def _stopped(roll: Roll) -> State:
+    """With nothing under way: by a failure, or as it was asked."""
+    return State.PAUSED if roll.paused and not roll.out else State.STOPPED
+
+
+def paused(roll: Roll, why: str) -> Roll:
+    """No further host begins; those that are under way finish."""
+    new = copy.deepcopy(roll)
+    new.paused = why
+    if all(entry.stage is Stage.FAILED for entry in new.hosts.values() if entry.is_out):
+        new.state = _stopped(new)
     return new
 
 
 def may_begin(roll: Roll) -> bool:
-    """May further hosts begin, as far as failures go?"""
-    return len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
+    """May further hosts begin, as far as failures and a pause go?"""
+    return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
 
 
 def end(roll: Roll) -> Roll:
     """Its playbook has ended. What is not over waits for the same command."""
     new = copy.deepcopy(roll)
     if new.state is State.RUNNING:
-        new.state = State.STOPPED
+        new.state = _stopped(new)
     return new
 
 

@@ -119,7 +119,7 @@ def turn(
     since = notes.get("since")
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
+        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
         waits = host in roll.hosts and roll.hosts[host].stage is Stage.WAITING
         fleet = store.fleet() if waits else Fleet(())
         now = clock.now()
@@ -129,7 +129,7 @@ def turn(
         if verdict.answer is Answer.WAIT:
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
-                return _answer(verdict, roll, watch={"since": since})
+                return _answer(verdict, roll, watch={"since": since, "rests": verdict.rests})
             _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
         if verdict.roll is None or _write(store, verdict.roll, seen, clock):
@@ -143,10 +143,10 @@ def note(
     """The host has come to this stage. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.ENDED, State.ABORTING)
+        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
         if _write(store, new, seen, clock):
-            said = words.result(new) if new.state in (State.STOPPED, State.ENDED) else ""
+            said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
             return _answer(Verdict(Answer.GO, new, said), new)
 
 
@@ -163,10 +163,10 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
     """The playbook ends; again it is the same answer. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.ENDED)
+        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
         new = rules.end(roll)
         if new.state is roll.state or _write(store, new, seen, clock):
-            answer = Answer.DONE if new.state is State.ENDED else Answer.CLOSED
+            answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             return _answer(Verdict(answer, None, words.result(new)), new)
 
 

@@ -184,6 +184,7 @@ def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str)
 _OF_A_ROLL = {
     State.RUNNING.value: "It goes on by itself; run the playbook abort to end it. If nobody has "
     "written for more than a minute, its controller is dead: give the same command again.",
+    State.PAUSED.value: "It pauses as it was asked: give the same command to go on, or run the playbook abort.",
     State.STOPPED.value: "Give the same command again to carry it on, or run the playbook abort.",
     State.ABORTING.value: "If no abort is running, run the playbook abort again.",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from .record import HostEntry, Roll, Stage, State
+from .window import minutes
 
 HOW_TO_SEE = "See it with the playbook status"
 HOW_TO_END = "end it with the playbook abort"
@@ -106,7 +107,9 @@ def is_missing() -> str:
 
 def is_taken_over(roll: Roll, run: str) -> str:
     if roll.run == run:
-        what = {State.ENDED: "has ended", State.STOPPED: "was stopped"}.get(roll.state, "was aborted")
+        what = {State.ENDED: "has ended", State.STOPPED: "was stopped", State.PAUSED: "pauses"}.get(
+            roll.state, "was aborted"
+        )
         return f"Roll {roll.id} {what}. This playbook does nothing more."
     who = f" by {roll.requester}" if roll.requester else ""
     if roll.state in (State.ABORTING, State.ABORTED):
@@ -134,8 +137,22 @@ def carries_on(entry: HostEntry) -> str:
     return f"{entry.name} was left in the middle ({at_stage(entry)}): it goes on from there"
 
 
-def is_closed(host: str, failed: Sequence[str]) -> str:
-    return f"{host} is not begun: {_names(failed)} failed"
+def is_closed(host: str, failed: Sequence[str], paused: str = "") -> str:
+    return (
+        f"{host} is not begun: {paused}" if paused and not failed else f"{host} is not begun: {_names(failed)} failed"
+    )
+
+
+def soaks(host: str, after: str, seconds: float) -> str:
+    return f"{host} waits for its turn: {minutes(seconds)} after {after} (maintenance_soak)"
+
+
+def pauses_after(host: str) -> str:
+    return f"the roll pauses after {host} (maintenance_pause_after)"
+
+
+def pauses_nowhere(host: str, hosts: Iterable[str]) -> str:
+    return f"pause_after is {host}: one of the hosts of the roll is expected, {_names(hosts)}. Nothing was done."
 
 
 def was_left() -> str:
@@ -147,7 +164,7 @@ def comes_later(host: str, ahead: Sequence[str]) -> str:
 
 
 def is_stopped(roll: Roll, host: str) -> str:
-    return f"{host} is not begun: roll {roll.id} stopped"
+    return f"{host} is not begun: {roll.paused or f'roll {roll.id} stopped'}"
 
 
 def no_place(host: str, out: Mapping[str, str], places: int, waits: bool) -> str:
@@ -175,6 +192,11 @@ def result(roll: Roll) -> str:
     """How the roll ended, what is done, what is out, and what to type."""
     if roll.state is State.ENDED:
         return f"roll {roll.id} is over: {_names(roll.hosts)} done"
+    if roll.state is State.PAUSED:
+        return (
+            f"roll {roll.id} pauses: {roll.paused}. Done: {_names(roll.in_stage(Stage.DONE))}. Left: "
+            f"{_names(roll.in_stage(Stage.WAITING))}. Nothing is out. Give the same command to go on, or {HOW_TO_END}."
+        )
     failed = [f"{has_failed(roll.hosts[name])}." for name in roll.in_stage(Stage.FAILED)]
     return " ".join(
         [

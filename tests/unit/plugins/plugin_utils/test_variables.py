@@ -22,7 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables imp
 )
 
 ROOT = Path(__file__).resolve().parents[4]
-TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "reboot", "share")
+TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "reboot", "share", "duration", "time")
 
 
 def told(**given: Any) -> list[str]:
@@ -46,6 +46,9 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_reboot", "maybe", "one of auto, always, never, true, false"),
         ("maintenance_reboot", 2, "one of auto, always, never, true, false"),
         ("maintenance_reboot", "Auto", "one of auto, always, never, true, false"),
+        ("maintenance_soak", "5 minutes", "seconds, or a number with s, m or h"),
+        ("maintenance_until", "soon", "a time to come such as '06:00'"),
+        ("maintenance_until", 1350, "a time to come such as '06:00'"),
         ("maintenance_reboot_timeout", "15m", "a whole number, without a unit"),
         ("maintenance_reboot_timeout", 0, "a number above 0"),
         ("maintenance_health_retries", "many", "a whole number, without a unit"),

@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""When the next host of a roll may begin: the soak after a host, the end of the maintenance window, a pause. Pure.
+
+The times are those that the record has, in UTC. A clock that is wrong by a minute is wrong by a minute here;
+whether a roll lives never hangs on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..model.policy import PolicyError
+from .record import Roll, Stage
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def duration(name: str, text: str) -> float:
+    """Seconds, from 300, "300", "5m", "1.5h". Raises PolicyError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip(), re.ASCII)
+    if found is None:
+        raise PolicyError(f"{name} is {text!r}: seconds are expected, or a number with s, m or h, such as 5m")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def until(name: str, text: str, now: datetime) -> str:
+    """The end of the window in UTC; '': there is none. `now` has the time zone in which 06:00 is meant.
+
+    A time alone is the next one. Raises PolicyError for what is no time, or is over.
+    """
+    text = text.strip()
+    if not text:
+        return ""
+    clock = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text, re.ASCII)
+    try:
+        if clock is not None:
+            end = now.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+            end += timedelta(days=end <= now)
+        else:
+            end = datetime.fromisoformat(re.sub("Z$", "+00:00", text))
+            end = end if end.tzinfo is not None else end.replace(tzinfo=now.tzinfo)
+    except ValueError:
+        raise PolicyError(
+            f"{name} is {text!r}: a time such as 06:00 is expected (in YAML in quotes), or 2026-03-01T06:00"
+        ) from None
+    if end <= now:
+        raise PolicyError(f"{name} is {text!r}, which is over: a time to come is expected")
+    return end.astimezone(timezone.utc).strftime(_FORMAT)
+
+
+def planned_seconds(plan: Mapping[str, Any]) -> dict[str, float]:
+    """Host -> seconds of its transfers and stops, from Plan.to_dict()."""
+    return {host: float(step["duration"]) for step in plan["steps"] for host in step["hosts"]}
+
+
+def between(earlier: str, later: str) -> float:
+    """Seconds, of two times as records have them; 0 for what is none."""
+    try:
+        return (_at(later) - _at(earlier)).total_seconds()
+    except ValueError:
+        return 0.0
+
+
+def utc(name: str, text: str) -> str:
+    """The text, if it is a time as records have it, or empty. Raises PolicyError."""
+    try:
+        return _at(text).strftime(_FORMAT) if text else ""
+    except ValueError:
+        raise PolicyError(f"{name} is {text!r}: a time in UTC is expected, such as 2026-03-01T05:00:00Z") from None
+
+
+def _at(text: str) -> datetime:
+    return datetime.strptime(text, _FORMAT).replace(tzinfo=timezone.utc)
+
+
+def expected(roll: Roll, host: str) -> float:
+    """Seconds until it is done: by the plan, and what hosts of this roll took beyond theirs (work, reboot)."""
+    beyond = [
+        between(entry.begun, entry.since) - roll.seconds.get(entry.name, 0.0)
+        for entry in roll.hosts.values()
+        if entry.stage is Stage.DONE and entry.begun
+    ]
+    return roll.seconds.get(host, 0.0) + max([0.0, *beyond])
+
+
+def is_over(roll: Roll, now: str) -> str:
+    """That the window has ended; '': it has not."""
+    if not roll.until or between(now, roll.until) > 0:
+        return ""
+    return f"the window ended at {roll.until} (maintenance_until)"
+
+
+def too_long(roll: Roll, host: str, now: str, first: float) -> str:
+    """Why the window has no time left for this host; '': it has. `first`: seconds until it begins."""
+    takes = expected(roll, host)
+    if not roll.until or first + takes < between(now, roll.until):
+        return ""
+    return f"{host} takes about {minutes(first + takes)}, and the window ends at {roll.until} (maintenance_until)"
+
+
+def soaks(roll: Roll, now: str) -> tuple[str, float]:
+    """(the host that was done last, seconds until the next may begin); ('', 0): at once."""
+    done = [entry for entry in roll.hosts.values() if entry.stage is Stage.DONE]
+    if not roll.soak or not done:
+        return "", 0.0
+    last = max(done, key=lambda entry: entry.since)
+    left = min(roll.soak, roll.soak - between(last.since, now))
+    return (last.name, left) if left > 0 else ("", 0.0)
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,164 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Soak, pause and the maintenance window: when the next host of a roll begins, and how it ends well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, window, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
+    Answer,
+    Ask,
+    Fleet,
+    RollRefused,
+)
+
+HOSTS = ("a", "b", "c")
+FLEET = Fleet(HOSTS)
+
+
+def clock(minutes: int) -> str:
+    return (datetime(2026, 3, 1, 4, tzinfo=UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new(old: Roll | None = None, **more: Any) -> Roll:
+    verdict = rules.begin(old, Ask("7f3a", "two" if old else "one", HOSTS, **more), False, FLEET, clock(0))
+    assert verdict.roll is not None
+    return Roll.from_json(verdict.roll.to_json())
+
+
+def through(roll: Roll, host: str, began: int, ended: int) -> Roll:
+    """That host from its turn to its end."""
+    verdict = turn(roll, host, began)
+    assert verdict.answer is Answer.GO and verdict.roll is not None
+    return rules.with_stage(verdict.roll, host, Stage.DONE, clock(ended))
+
+
+def turn(roll: Roll, host: str, at: int) -> rules.Verdict:
+    return rules.turn(roll, host, FLEET, "", clock(at))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("300", 300), ("5m", 300), ("1.5h", 5400), ("0", 0), ("90 s", 90)])
+def test_a_duration(text: str, seconds: float) -> None:
+    assert window.duration("soak", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5 minutes", "-1", "nan", "5d"])
+def test_what_is_no_duration_is_told(text: str) -> None:
+    with pytest.raises(PolicyError, match=r"maintenance_soak is .*seconds are expected"):
+        window.duration("maintenance_soak", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("06:00", "2026-03-02T04:00:00Z"),
+        ("6:30", "2026-03-01T04:30:00Z"),
+        ("2026-03-01T06:15", "2026-03-01T04:15:00Z"),
+        ("2026-03-01T06:15:00Z", "2026-03-01T06:15:00Z"),
+        ("2026-03-01T06:15+05:00", ""),
+        ("", ""),
+    ],
+)
+def test_the_end_of_the_window_is_the_next_one_by_the_clock_of_the_controller(text: str, found: str) -> None:
+    """Two hours before UTC, it is 06:00 there."""
+    now = datetime(2026, 3, 1, 6, 0, tzinfo=timezone(timedelta(hours=2)))
+    if text and not found:
+        with pytest.raises(PolicyError, match="which is over"):
+            window.until("until", text, now)
+    else:
+        assert window.until("until", text, now) == found
+
+
+@pytest.mark.parametrize("text", ["25:00", "1350", "tomorrow", "06:00 Uhr"])
+def test_what_is_no_time_is_told(text: str) -> None:
+    with pytest.raises(PolicyError, match="a time such as 06:00 is expected"):
+        window.until("until", text, datetime(2026, 3, 1, tzinfo=UTC))
+
+
+def test_the_next_host_begins_when_the_soak_is_over() -> None:
+    roll = through(new(soak=300.0), "a", 0, 10)
+    waits = turn(roll, "b", 14)
+    assert (waits.answer, waits.rests) == (Answer.WAIT, True)
+    assert waits.message == "b waits for its turn: 5 min after a (maintenance_soak)"
+    assert turn(roll, "c", 16).answer is Answer.WAIT  # b comes first
+    assert turn(roll, "b", 15).answer is Answer.GO
+
+
+def test_a_clock_that_is_ahead_makes_no_soak_longer_than_it_is() -> None:
+    roll = through(new(soak=300.0), "a", 0, 1000)
+    assert window.soaks(roll, clock(0)) == ("a", 300.0)
+
+
+def test_a_roll_pauses_after_a_host_and_the_same_command_goes_on() -> None:
+    roll = through(new(pause_after="a"), "a", 0, 10)
+    assert roll.state is State.PAUSED
+    assert turn(roll, "b", 11).answer is Answer.CLOSED
+    assert rules.end(roll).state is State.PAUSED
+    assert words.result(roll) == (
+        "roll 7f3a pauses: the roll pauses after a (maintenance_pause_after). Done: a. Left: b, c. Nothing is out. "
+        "Give the same command to go on, or end it with the playbook abort."
+    )
+    again = new(roll, pause_after="a")
+    assert (again.state, again.id) == (State.RUNNING, "7f3a")
+    again = through(again, "b", 20, 30)
+    assert again.state is State.RUNNING
+    assert through(again, "c", 30, 40).state is State.ENDED
+
+
+def test_what_is_under_way_at_a_pause_finishes() -> None:
+    roll = new(pause_after="a", max_unavailable="2")
+    for host in ("a", "b"):
+        verdict = turn(roll, host, 0)
+        assert verdict.roll is not None
+        roll = verdict.roll
+    roll = rules.with_stage(roll, "a", Stage.DONE, clock(5))
+    assert (roll.state, turn(roll, "c", 6).answer) == (State.RUNNING, Answer.CLOSED)
+    assert rules.with_stage(roll, "b", Stage.DONE, clock(7)).state is State.PAUSED
+    assert rules.with_stage(roll, "b", Stage.FAILED, clock(7)).state is State.STOPPED
+
+
+def test_a_pause_at_no_host_of_the_roll_is_refused() -> None:
+    with pytest.raises(RollRefused, match="pause_after is x: one of the hosts of the roll is expected, a, b, c"):
+        new(pause_after="x")
+
+
+def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() -> None:
+    """By the plan each takes 60 s, and a took 9 min more: its work and reboot."""
+    roll = new(until=clock(30), seconds=dict.fromkeys(HOSTS, 60.0))
+    roll = through(roll, "a", 0, 10)
+    assert window.expected(roll, "b") == 600
+    assert turn(roll, "b", 19).answer is Answer.GO
+    late = turn(roll, "b", 20)
+    assert late.answer is Answer.CLOSED and late.roll is not None
+    why = f"b takes about 10 min, and the window ends at {clock(30)} (maintenance_until)"
+    assert (late.roll.state, late.roll.paused, late.message) == (State.PAUSED, why, f"b is not begun: {why}")
+    again = new(late.roll, until=clock(300))
+    assert turn(again, "b", 240).answer is Answer.GO
+
+
+def test_the_soak_is_before_the_host_in_the_window() -> None:
+    roll = through(new(until=clock(32), soak=600.0), "a", 0, 10)
+    assert turn(roll, "b", 11).answer is Answer.WAIT
+    roll = through(new(until=clock(25), soak=600.0), "a", 0, 10)
+    assert turn(roll, "b", 11).answer is Answer.CLOSED
+
+
+def test_after_the_window_nobody_begins_even_where_nothing_is_known() -> None:
+    roll = new(until=clock(30))
+    assert turn(roll, "a", 29).answer is Answer.GO
+    over = turn(roll, "a", 30)
+    assert over.answer is Answer.CLOSED and over.roll is not None and over.roll.state is State.PAUSED
+
+
+def test_the_plan_says_what_each_host_takes() -> None:
+    plan = {"steps": [{"hosts": ["a", "b"], "duration": 60}, {"hosts": ["c"], "duration": 5}]}
+    assert window.planned_seconds(plan) == {"a": 60.0, "b": 60.0, "c": 5.0}
