@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
                 raise AnsibleActionFail("ansible-playbook ended; the same command goes on.")
             if watch and args.get("state") == "admitted":
                 # Who rests waits for the time alone, and not for another worker.
-                works = others_work() or watch.get("rests")
+                works = others_work() or watch.get("rests") is not None
                 alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
             try:

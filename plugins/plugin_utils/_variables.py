@@ -34,6 +34,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_anti_affinity": {"type": "str", "choices": ["preferred", "required"]},
     "maintenance_api_host": {"type": "str"},
     "maintenance_budgets": {"type": "list", "elements": "dict"},
+    "maintenance_checks": {"type": "str"},
     "maintenance_count_others": {"type": "bool"},
     "maintenance_dirty_rates": {"type": "dict", "values": "float"},
     "maintenance_fleet": {"type": "list"},

@@ -121,3 +121,31 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
     after = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
     assert after.returncode == 0, after.stdout
+
+
+@pytest.mark.full
+def test_a_roll_pauses_after_a_node_and_the_same_command_goes_on(sim, plays) -> None:
+    for node in ("n1", "n2"):
+        sim.add_vm(f"vm-{node}", node, migrate_seconds="1")
+    words = {"maintenance_hosts": "n1,n2", "maintenance_reboot": False, "maintenance_pause_after": "n1"}
+    first = plays.own("rolling_maintenance", **words)
+    assert first.returncode == 0, first.stdout
+    assert "Done: n1. Left: n2. Nothing is out." in " ".join(first.stdout.split())
+    assert (record(sim)["state"], record(sim)["stages"]) == ("paused", {"n1": "done", "n2": "waiting"})
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
+    again = plays.own("rolling_maintenance", **words)
+    assert again.returncode == 0, again.stdout
+    assert (record(sim)["state"], record(sim)["stages"]) == ("ended", {"n1": "done", "n2": "done"})
+
+
+@pytest.mark.full
+def test_a_node_that_would_not_be_through_in_the_window_is_not_begun(sim, plays, tmp_path) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"steps": [{"hosts": ["n1"], "duration": 10**6, "moves": []}]}))
+    words = {"maintenance_reboot": False, "maintenance_until": "06:00", "maintenance_plan_file": str(plan)}
+    done = plays.own("rolling_maintenance", maintenance_hosts="n1", **words)
+    assert done.returncode == 0, done.stdout
+    assert "n1 is not begun: n1 takes about 16667 min, and the window ends at" in " ".join(done.stdout.split())
+    assert record(sim)["state"] == "paused"
+    assert not sim.find(NODES, "n1")["spec"].get("unschedulable")

@@ -291,3 +291,17 @@ def test_a_window_that_is_too_short_for_a_host_begins_none(roll: Roll) -> None:
     assert roll.steps == []
     assert "host-a is not begun: host-a takes about 16667 min, and the window ends at" in text
     assert "Done: none. Left: host-a, host-b." in text
+
+
+def test_your_own_checks_come_before_the_vms_do(roll: Roll) -> None:
+    """And one that fails leaves the host empty; the same command begins with the gate again."""
+    roll.write("checks.yml", f"- ansible.builtin.command: test -e {roll.folder}/mended\n")
+    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_checks=checks.yml")
+    code, text = roll.run("", *words)
+    assert code != 0
+    assert roll.steps == ["host-a look", "host-a drained", "host-a look"]
+    assert "host-a: it is empty and stays cordoned" in text
+    roll.write("mended", "")
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps[3:] == ["host-a look", "host-a active"]

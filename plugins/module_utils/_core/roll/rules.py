@@ -220,11 +220,19 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
 
 
 def turn(
-    roll: Roll, host: str, fleet: Fleet, boot_id: str, now: str, in_vain: bool = False, left: bool = False
+    roll: Roll,
+    host: str,
+    fleet: Fleet,
+    boot_id: str,
+    now: str,
+    in_vain: bool = False,
+    left: bool = False,
+    rested: float = 0.0,
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
     `in_vain`: it has waited long enough for hosts of others. `left`: nobody works in its playbook.
+    `rested`: seconds for which it has waited for the soak.
     """
     entry = roll.hosts.get(host)
     if entry is None:
@@ -242,17 +250,17 @@ def turn(
     over = window.is_over(roll, now)
     if over:
         return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))
-    return _place(roll, host, fleet, now, in_vain, left)
+    return _place(roll, host, fleet, now, in_vain, left, rested)
 
 
-def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool) -> Verdict:
+def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool, rested: float) -> Verdict:
     """Is there a place for a host that waits? Those before it in the order have theirs first."""
     places = budget(roll.max_unavailable, len(fleet.hosts))
     out = unavailable(roll, fleet, host)
     waiting = roll.in_stage(Stage.WAITING)
     ahead = [name for name in waiting[: waiting.index(host)] if name not in out]
     if len(out) + (0 if left else len(ahead)) < places:
-        after, seconds = window.soaks(roll, now)
+        after, seconds = window.soaks(roll, now, rested)
         over = window.too_long(roll, host, now, seconds)
         if over:
             return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))

@@ -117,6 +117,7 @@ def turn(
     seconds to wait for hosts of others.
     """
     since = notes.get("since")
+    rests, rests_for = notes.get("rests"), notes.get("rests_for", "")
     while True:
         found, seen = store.read()
         roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
@@ -125,11 +126,14 @@ def turn(
         now = clock.now()
         in_vain = since is not None and now - since > patience
         left = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
-        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left)
+        rested = 0.0 if rests is None else now - rests
+        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested)
         if verdict.answer is Answer.WAIT:
+            if not verdict.rests or verdict.message != rests_for:
+                rests, rests_for = (now, verdict.message) if verdict.rests else (None, "")
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
-                return _answer(verdict, roll, watch={"since": since, "rests": verdict.rests})
+                return _answer(verdict, roll, watch={"since": since, "rests": rests, "rests_for": rests_for})
             _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
         if verdict.roll is None or _write(store, verdict.roll, seen, clock):

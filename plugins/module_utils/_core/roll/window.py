@@ -4,8 +4,8 @@
 
 """When the next host of a roll may begin: the soak after a host, the end of the maintenance window, a pause. Pure.
 
-The times are those that the record has, in UTC. A clock that is wrong by a minute is wrong by a minute here;
-whether a roll lives never hangs on them.
+The times are those that the record has, in UTC, and may be of a host whose clock is wrong after its reboot: so who
+rests also counts its own seconds, and whether a roll lives never hangs on them.
 """
 
 from __future__ import annotations
@@ -105,13 +105,16 @@ def too_long(roll: Roll, host: str, now: str, first: float) -> str:
     return f"{host} takes about {minutes(first + takes)}, and the window ends at {roll.until} (maintenance_until)"
 
 
-def soaks(roll: Roll, now: str) -> tuple[str, float]:
-    """(the host that was done last, seconds until the next may begin); ('', 0): at once."""
+def soaks(roll: Roll, now: str, rested: float = 0.0) -> tuple[str, float]:
+    """(the host that was done last, seconds until the next may begin); ('', 0): at once.
+
+    `rested`: seconds for which the next one has waited for that, by its own clock.
+    """
     done = [entry for entry in roll.hosts.values() if entry.stage is Stage.DONE]
     if not roll.soak or not done:
         return "", 0.0
     last = max(done, key=lambda entry: entry.since)
-    left = min(roll.soak, roll.soak - between(last.since, now))
+    left = roll.soak - max(rested, between(last.since, now))
     return (last.name, left) if left > 0 else ("", 0.0)
 
 

@@ -58,7 +58,10 @@ def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str
 
 
 def _silent(node: Obj, nodes: Sequence[Obj]) -> str:
-    """Against the newest heartbeat of all nodes, so that no clock of ours is believed."""
+    """Against the newest heartbeat of all nodes, so that no clock of ours is believed.
+
+    And against the node's own Ready: after a short reboot label and heartbeat are still those of before it.
+    """
     label = facts.labels(node).get(names.SCHEDULABLE)
     if label != "true":
         return f"The label kubevirt.io/schedulable is {label or 'not there'}."
@@ -66,6 +69,9 @@ def _silent(node: Obj, nodes: Sequence[Obj]) -> str:
     own = facts.seconds(facts.annotations(node).get("kubevirt.io/heartbeat"))
     if own and newest - own > SILENT_AFTER:
         return f"Its last heartbeat is {newest - own:.0f} s older than the newest of all nodes."
+    ready = facts.seconds((facts.condition(node, "Ready") or {}).get("lastTransitionTime"))
+    if own and own < ready:
+        return "virt-handler has sent no heartbeat since the node became Ready."
     return ""
 
 

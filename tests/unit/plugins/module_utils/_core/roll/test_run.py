@@ -310,3 +310,20 @@ def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
         notes = found["watch"]
     assert found["answer"] == "closed"
     assert store.roll.state is State.STOPPED
+
+
+def test_who_rests_counts_its_own_seconds_from_slice_to_slice(store: Store, time: Time) -> None:
+    """The wall clock of this test stands still, as that of a host may be an hour ahead."""
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, soak=100.0)
+    run.begin(store, ask, time.clock(), time.at, {})
+    admit(store, time, "a", "mine")
+    run.note(store, "a", "mine", Stage.DONE, time.clock())
+    began = time.at
+    notes: dict[str, Any] = {}
+    while True:
+        found = run.turn(store, "b", "mine", "boot", time.clock(), time.at + 20, notes, 60.0)
+        if found["ended"] == "final":
+            break
+        notes = found["watch"]
+    assert found["answer"] == "go"
+    assert 100 <= time.at - began < 130

@@ -95,7 +95,9 @@ def test_the_next_host_begins_when_the_soak_is_over() -> None:
 
 def test_a_clock_that_is_ahead_makes_no_soak_longer_than_it_is() -> None:
     roll = through(new(soak=300.0), "a", 0, 1000)
-    assert window.soaks(roll, clock(0)) == ("a", 300.0)
+    waits = rules.turn(roll, "b", FLEET, "", clock(10), rested=299.0)
+    begins = rules.turn(roll, "b", FLEET, "", clock(10), rested=300.0)
+    assert (waits.answer, begins.answer) == (Answer.WAIT, Answer.GO)
 
 
 def test_a_roll_pauses_after_a_host_and_the_same_command_goes_on() -> None:

@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a Node object says of its own state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.cluster import node_seen
+
+
+def node(name: str, beat: str, ready: str, label: str = "true") -> dict[str, Any]:
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": ready}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"kubevirt.io/schedulable": label},
+            "annotations": {"kubevirt.io/heartbeat": beat},
+        },
+        "status": {"conditions": [condition if ready else {"type": "Ready", "status": "True"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("beat", "ready", "silent"),
+    [
+        ("2026-03-01T10:00:00Z", "2026-03-01T10:00:30Z", "no heartbeat since the node became Ready"),
+        ("2026-03-01T10:00:31Z", "2026-03-01T10:00:30Z", ""),
+        ("2026-03-01T10:00:30Z", "2026-03-01T10:00:30Z", ""),
+        ("2026-03-01T10:00:00Z", "", ""),
+        ("2026-03-01T09:50:00Z", "2026-02-01T10:00:00Z", "older than the newest of all nodes"),
+    ],
+)
+def test_a_heartbeat_of_before_the_reboot_is_none(beat: str, ready: str, silent: str) -> None:
+    one = node("a", beat, ready)
+    found = node_seen(one, [one, node("b", "2026-03-01T10:00:40Z", "")], None, "", "")
+    assert silent in found.silent
+    assert bool(found.silent) == bool(silent)
