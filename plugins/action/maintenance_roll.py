@@ -128,7 +128,9 @@ def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
         if not plan_file:
             return {"until": until}
         with open(plan_file, encoding="utf-8") as stream:
-            return {"until": until, "seconds": window.planned_seconds(json.load(stream))}
+            plan = json.load(stream)
+        hosts = window.planned_order(plan, args["hosts"])
+        return {"until": until, "hosts": hosts, "seconds": window.planned_seconds(plan)}
     except PolicyError as exc:
         raise AnsibleActionFail(f"{exc}. Nothing was done.") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:

@@ -41,7 +41,9 @@ options:
     type: int
     default: 0
   plan_file:
-    description: With O(state=begun) a plan on the controller, from which O(seconds) are taken.
+    description:
+      - With O(state=begun) a plan on the controller, from which the order of O(hosts) and O(seconds)
+        are taken. One that does not fit is refused.
     type: str
     default: ''
 extends_documentation_fragment:

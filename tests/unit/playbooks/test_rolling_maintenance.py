@@ -283,6 +283,16 @@ def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
 
 
 @pytest.mark.full
+def test_the_order_is_that_of_the_plan(roll: Roll) -> None:
+    move = {"duration": 1, "moves": []}
+    roll.write("plan.json", json.dumps({"steps": [{"hosts": ["host-b"], **move}, {"hosts": ["host-a"], **move}]}))
+    words = ("-e", "maintenance_hosts=host-a,host-b", "-e", f"maintenance_plan_file={roll.folder}/plan.json")
+    _code, text = roll.run("", *words)
+    began = [step for step in roll.steps if step.endswith("drained")]
+    assert began == ["host-b drained", "host-a drained"], text
+
+
+@pytest.mark.full
 def test_a_window_that_is_too_short_for_a_host_begins_none(roll: Roll) -> None:
     roll.write("plan.json", json.dumps({"steps": [{"hosts": ["host-a", "host-b"], "duration": 10**6, "moves": []}]}))
     words = ("-e", "maintenance_hosts=all", "-e", "maintenance_plan_file=plan.json", "-e", "maintenance_until=06:00")

@@ -11,7 +11,7 @@ rests also counts its own seconds, and whether a roll lives never hangs on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -58,6 +58,18 @@ def until(name: str, text: str, now: datetime) -> str:
 def planned_seconds(plan: Mapping[str, Any]) -> dict[str, float]:
     """Host -> seconds of its transfers and stops, from Plan.to_dict()."""
     return {host: float(step["duration"]) for step in plan["steps"] for host in step["hosts"]}
+
+
+def planned_order(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+    """The hosts in the order of the plan's steps; those that it does not have last, as they were given.
+
+    Raises PolicyError for a plan that does not fit.
+    """
+    refusal = plan.get("refusal")
+    if refusal:
+        raise PolicyError(f"the plan does not fit: {refusal['sentence']}")
+    ranks = {host: rank for rank, host in enumerate(host for step in plan["steps"] for host in step["hosts"])}
+    return sorted(hosts, key=lambda host: ranks.get(host, len(ranks)))
 
 
 def between(earlier: str, later: str) -> float:

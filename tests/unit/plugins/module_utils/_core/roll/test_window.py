@@ -161,6 +161,13 @@ def test_after_the_window_nobody_begins_even_where_nothing_is_known() -> None:
     assert over.answer is Answer.CLOSED and over.roll is not None and over.roll.state is State.PAUSED
 
 
+def test_the_order_is_the_plans() -> None:
+    plan = {"refusal": None, "steps": [{"hosts": ["c"]}, {"hosts": ["b", "d"]}]}
+    assert window.planned_order(plan, ["x", "a", "b", "c"]) == ["c", "b", "x", "a"]
+    with pytest.raises(PolicyError, match="the plan does not fit: no room"):
+        window.planned_order({**plan, "refusal": {"sentence": "no room"}}, ["a"])
+
+
 def test_the_plan_says_what_each_host_takes() -> None:
     plan = {"steps": [{"hosts": ["a", "b"], "duration": 60}, {"hosts": ["c"], "duration": 5}]}
     assert window.planned_seconds(plan) == {"a": 60.0, "b": 60.0, "c": 5.0}
