@@ -51,11 +51,11 @@ class ActionModule(ActionBase):
         args = given(self._task.args)
         kubevirt = args.pop("platform", "libvirt") == "kubevirt"
         module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
+        plan_file = args.pop("plan_file", "")
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
-        plan_file = args.pop("plan_file", "")
         args["roll_run"] = own_run()
         if args.get("state") == "begun" and not args.get("roll_id"):
             args["roll_id"] = secrets.token_hex(3)
