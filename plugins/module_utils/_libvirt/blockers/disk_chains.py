@@ -26,6 +26,7 @@ HEADER = 65536  # more than a header and the name of a backing file need
 DEEPEST = 200  # as many images below each other as libvirt follows
 _MAGIC = b"QFI\xfb"
 _DATA_FILE_BIT = 1 << 2
+_LAZY_BIT = 1
 _END, _BACKING_FORMAT, _DATA_FILE = 0, 0xE2792ACA, 0x44415441
 _URI = re.compile(r"^(?P<protocol>[a-z0-9]+)(\+[a-z]+)?:(//(?P<host>\[[^]]*\]|[^/:?]*))?")
 _NBD = re.compile(r"^nbd:(?!unix:)(\[[^]]*\]|[^/:]+):")  # without slashes, an older way
@@ -34,11 +35,22 @@ ReadHeader = Callable[[str], bytes]
 
 
 class Header(NamedTuple):
-    """What a qcow2 image names: its backing file, that one's format, its data file."""
+    """What a qcow2 image says: its backing file, that one's format, its data file.
+
+    snapshots: how many are in it (qemu-img snapshot -l). version: 2 or 3, 0: no qcow2 image. cluster:
+    bytes. lazy: its reference counts are updated late.
+    """
 
     backing: str = ""
     backing_format: str = ""
     data_file: str = ""
+    snapshots: int = 0
+    version: int = 0
+    cluster: int = 0
+    lazy: bool = False
+
+
+NOT_READ = Header()
 
 
 def read_header(path: str) -> bytes:
@@ -53,10 +65,11 @@ def read_header(path: str) -> bytes:
 def parse_header(data: bytes) -> Header:
     """Nothing of it where that is no qcow2 image. Pure."""
     if len(data) < 72 or data[:4] != _MAGIC:
-        return Header()
-    version, offset, size = struct.unpack_from(">IQI", data, 4)
+        return NOT_READ
+    version, offset, size, cluster_bits = struct.unpack_from(">IQII", data, 4)
+    (snapshots,) = struct.unpack_from(">I", data, 60)
     backing = _text(data[offset : offset + size]) if offset > 0 else ""
-    incompatible = struct.unpack_from(">Q", data, 72)[0] if version > 2 and len(data) > 104 else 0
+    incompatible, compatible = struct.unpack_from(">QQ", data, 72) if version > 2 and len(data) > 104 else (0, 0)
     place = struct.unpack_from(">I", data, 100)[0] if version > 2 and len(data) > 104 else 72
     kind, data_file = "", ""
     while place + 8 <= len(data):
@@ -67,7 +80,8 @@ def parse_header(data: bytes) -> Header:
         kind = value if mark == _BACKING_FORMAT else kind
         data_file = value if mark == _DATA_FILE and incompatible & _DATA_FILE_BIT else data_file
         place += 8 + (length + 7) // 8 * 8
-    return Header(backing, kind, data_file)
+    lazy = bool(compatible & _LAZY_BIT)
+    return Header(backing, kind, data_file, snapshots, version, 1 << min(cluster_bits, 21), lazy)
 
 
 def _text(data: bytes) -> str:
@@ -94,13 +108,13 @@ def completed(disk: DiskSpec, folder: str = "", read: ReadHeader = read_header) 
         data = _header(last, read).data_file
         if data:
             found.append(_source(data, last.path, "raw"))
-    return replace(disk, backing=tuple(found))
+    return replace(disk, backing=tuple(found), snapshots=_header(own, read).snapshots)
 
 
 def _header(layer: SourceSpec, read: ReadHeader) -> Header:
     """Of an image that is a file here. What is said to be raw may have anything in it."""
     if not layer.path or layer.format == "raw":
-        return Header()
+        return NOT_READ
     return parse_header(read(layer.path))
 
 

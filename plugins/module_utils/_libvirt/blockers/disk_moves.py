@@ -76,9 +76,19 @@ def _copyable(disk: DiskSpec) -> str:
         return "is local and encrypted"
     if disk.sliced:
         return "is local and a part of its file only (slices)"
+    if disk.snapshots:
+        # libvirt knows those that it made. The copy would have none, and replace this file some day.
+        return f"is local, and a copy lacks the snapshots in its image ({disk.snapshots}, see qemu-img snapshot -l)"
     if disk.format not in _COPIED_FORMATS:
         return f"is local, and its format {disk.format} is not copied"
     return ""
+
+
+def _odd_size(disk: DiskSpec, view: DiskView) -> str:
+    """libvirt has qemu-img make images in whole KiB, and QEMU copies to none of another size."""
+    if disk.format != "qcow2" or not view.capacity % 1024:
+        return ""
+    return f"is local, and libvirt makes no image of its size of {view.capacity} bytes, only of whole KiB"
 
 
 def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
@@ -96,7 +106,9 @@ def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
             "may be shared or local, which is not known: if every host reaches the"
             " same data there, name the path in shared_paths"
         )
-    return _copyable(disk) or ("" if block_migration else "is local, and copying is not allowed")
+    if not block_migration:
+        return _copyable(disk) or "is local, and copying is not allowed"
+    return _copyable(disk) or _odd_size(disk, view)
 
 
 def missing_disks(

@@ -56,7 +56,8 @@ class DiskSpec:
     backing: what its image stands on, in order: backing files, data files.
     chain_ends: the definition says that this is all; else the image itself may name more.
     sent: those that the definition names itself, so that every host needs them.
-    sliced: it is a part of its file only. hosts, sockets: where a network source is served.
+    sliced: it is a part of its file only. snapshots: how many are in its image.
+    hosts, sockets: where a network source is served.
     """
 
     dev: str
@@ -67,6 +68,7 @@ class DiskSpec:
     chain_ends: bool = False
     sent: tuple[SourceSpec, ...] = ()
     sliced: bool = False
+    snapshots: int = 0
     format: str = "raw"
     device: str = "disk"
     bus: str = ""

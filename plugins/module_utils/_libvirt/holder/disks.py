@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..blockers.disk_chains import NOT_READ, Header, parse_header, read_header
 from ..domain.untrusted import parse_xml
 from ..host.connection import libvirt
 from ..host.mounts import path_is_shared_fs
@@ -37,12 +38,13 @@ class DisksError(Exception):
 
 @dataclass(frozen=True)
 class CopyDisk:
-    """A disk to copy. `capacity`: the guest-visible size in bytes."""
+    """A disk to copy. `capacity`: the guest-visible size in bytes. `image`: what its file says of itself."""
 
     device: str
     path: str
     format: str
     capacity: int
+    image: Header = NOT_READ
 
     @property
     def is_file(self) -> bool:
@@ -60,7 +62,9 @@ def disks_to_copy(dom: Any, devices: Sequence[str] | None) -> list[CopyDisk]:
         if not path:
             raise DisksError(f"disk {device} has no path on this host, so it cannot be copied")
         capacity = int(dom.blockInfo(device)[0])
-        disks.append(CopyDisk(device, path, _attr(disk, "driver", "type") or "raw", capacity))
+        kind = _attr(disk, "driver", "type") or "raw"
+        image = parse_header(read_header(path)) if kind == "qcow2" else NOT_READ
+        disks.append(CopyDisk(device, path, kind, capacity, image))
     missing = set(devices or ()) - {disk.device for disk in disks}
     if missing:
         raise DisksError(f"no such disk: {', '.join(sorted(missing))}")
@@ -295,4 +299,16 @@ def _volume_xml(disk: CopyDisk) -> str:
         ET.SubElement(root, "allocation", unit="bytes").text = "0"
     target = ET.SubElement(root, "target")
     ET.SubElement(target, "format", type=disk.format)
+    if disk.format == "qcow2":
+        _keep_layout(target, disk.image)
     return ET.tostring(root, encoding="unicode")
+
+
+def _keep_layout(target: ET.Element, image: Header) -> None:
+    """The image as its owner made it. libvirt's default is version 2, which has no place for the
+    bitmaps of incremental backups. One that could not be read becomes a version 3."""
+    ET.SubElement(target, "compat").text = "0.10" if image.version == 2 else "1.1"
+    if image.cluster:
+        ET.SubElement(target, "clusterSize", unit="bytes").text = str(image.cluster)
+    if image.lazy:
+        ET.SubElement(ET.SubElement(target, "features"), "lazy_refcounts")

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
@@ -13,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
     disks_to_copy,
     migration_method,
     shared_disks,
+    stuck_disks,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import target_findings
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import DiskView
@@ -53,3 +56,22 @@ def test_a_copy_over_a_file_that_is_there_needs_no_more_room() -> None:
     spec = parse_domain(COPY)
     views = {"vda": DiskView(False, True, 500 * MIB)}
     assert target_findings(spec, host(), host(), views) == ()
+
+
+def test_a_disk_with_snapshots_in_its_image_is_not_copied() -> None:
+    """libvirt knows none of them. The copy has none, and replaces the file when the VM comes back."""
+    spec = parse_domain(COPY)
+    spec = replace(spec, disks=tuple(replace(disk, snapshots=2) for disk in spec.disks))
+    assert disks_to_copy(spec, {"vda": False}) == ()
+    (found,) = stuck_disks(spec, {"vda": DiskView(False)})
+    assert "lacks the snapshots in its image (2," in found.message
+    assert [*stuck_disks(spec, {"vda": DiskView(True)})] == []
+
+
+@pytest.mark.parametrize(("size", "format_", "stays"), [(1024, "qcow2", 0), (1536, "qcow2", 1), (1536, "raw", 0)])
+def test_libvirt_makes_qcow2_images_in_whole_kib(size: int, format_: str, stays: int) -> None:
+    spec = parse_domain(COPY)
+    spec = replace(spec, disks=tuple(replace(disk, format=format_) for disk in spec.disks))
+    found = [*stuck_disks(spec, {"vda": DiskView(False, capacity=size)})]
+    assert len(found) == stays
+    assert all("its size of 1536 bytes" in each.message for each in found)

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import json
 import os
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.disk_chains import Header
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import disks as holder_disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import uses
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import (
     CopyDisk,
     DisksError,
     TargetVolumes,
+    _volume_xml,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import copied_disks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.copied_disks import (
@@ -409,3 +412,20 @@ def test_a_time_that_stands_is_not_taken_anew(host: FakeHost) -> None:
     os.utime(Path(host.pool.folder) / "web.qcow2")
     stamp_copies_left(host, VM)
     assert host.notes == before
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted"),
+    [
+        (Header(), {"compat": "1.1", "clusterSize": None, "features/lazy_refcounts": None}),
+        (Header(version=2, cluster=65536), {"compat": "0.10", "clusterSize": "65536"}),
+        (Header(version=3, cluster=4096, lazy=True), {"compat": "1.1", "clusterSize": "4096"}),
+    ],
+)
+def test_a_copied_image_keeps_its_layout(image: Header, wanted: dict[str, str | None]) -> None:
+    """libvirt makes version 2 by itself, to which no backup adds its bitmaps."""
+    root = ET.fromstring(_volume_xml(CopyDisk("vda", "/images/a", "qcow2", CAPACITY, image)))
+    assert {key: root.findtext(f"target/{key}") for key in wanted} == wanted
+    assert (root.find("target/features/lazy_refcounts") is not None) == image.lazy
+    raw = ET.fromstring(_volume_xml(CopyDisk("vda", "/images/a", "raw", CAPACITY, image)))
+    assert raw.find("target/compat") is None
