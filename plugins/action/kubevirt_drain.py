@@ -23,6 +23,7 @@ class ActionModule(ActionBase):
     """Calls kubevirt_drain slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
+    position = ""  # of the host in its roll; set by who runs this action in a roll
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
@@ -37,5 +38,5 @@ class ActionModule(ActionBase):
 
         # The cursor: each slice hands one to the next.
         args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args), "cursor": ""}
-        result = run_slices(call, args, GOOD, bool(self._task.check_mode))
+        result = run_slices(call, args, GOOD, bool(self._task.check_mode), self.position)
         return {**base, **result}

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,13 +19,14 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, others_work, own_run, waits
 
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
-    *("state", "hosts", "roll_host", "stage", "why", "roll_id", "requester", "reason"),
+    *("state", "hosts", "roll_host", "stage", "why", "tally", "roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
     *("slice", "rank", "soak", "pause_after", "until", "seconds"),
 )
@@ -36,6 +38,28 @@ _QUIET = ("noted", "read")
 _REACH_FOR = {"noted": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
+# Seconds between two lines of a host that waits.
+_WAIT_LINES = 15.0
+
+
+class _Lines:
+    """What is shown of one call after the other. Of a wait: for whom, when that is new."""
+
+    def __init__(self, state: Any) -> None:
+        self._state, self._shown, self._at = state, ("", []), float("-inf")
+
+    def show(self, result: Mapping[str, Any]) -> None:
+        message, names = str(result.get("message") or ""), list(result.get("waits_for") or ())
+        if not message or self._state in _QUIET:
+            return
+        waits = bool(names) and names == self._shown[1]
+        too_soon = bool(names) and time.monotonic() - self._at < _WAIT_LINES
+        if message == self._shown[0] or waits or too_soon:
+            return
+        self._shown, self._at = (message, names), time.monotonic()
+        first, *more = map(plain, message.splitlines())
+        for line in (stamped(first) if self._state == "admitted" else first, *more):
+            Display().display(line)
 
 
 class ActionModule(ActionBase):
@@ -52,11 +76,15 @@ class ActionModule(ActionBase):
         kubevirt = args.pop("platform", "libvirt") == "kubevirt"
         module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
         plan_file = args.pop("plan_file", "")
+        faults = args.pop("faults", None)
+        if faults:
+            return {**base, "failed": True, "msg": plain(" ".join([*faults, "Nothing was done."]))}
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
         args["roll_run"] = own_run()
+        self._report = of_task(self._templar, task_vars or {}, bool(self._task.check_mode))
         if args.get("state") == "begun" and not args.get("roll_id"):
             args["roll_id"] = secrets.token_hex(3)
         if args.get("state") == "begun":
@@ -78,7 +106,7 @@ class ActionModule(ActionBase):
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float) -> dict[str, Any]:
         """`until`: by when the host has to answer."""
-        display, playbook, shown, changed = Display(), os.getppid(), "", False
+        lines, playbook, changed = _Lines(args.get("state")), os.getppid(), False
         watch: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
         while True:
@@ -96,14 +124,14 @@ class ActionModule(ActionBase):
                     raise
                 time.sleep(_AGAIN)
                 continue
-            said = str(result.get("message") or "").splitlines()
-            message = "\n".join(plain(line) for line in said)
             result["changed"] = changed = changed or bool(result.get("changed"))
+            self._report.roll(result)
+            for line in result.get("lines", ()):
+                Display().display(plain(line))
             if args.get("state") in _ENDS and result.get("answer") == "closed":
+                message = "\n".join(map(plain, str(result["message"]).splitlines()))
                 return {**result, "failed": True, "msg": message}
-            if message and message != shown and args.get("state") not in _QUIET:
-                display.display(message)
-                shown = message
+            lines.show(result)
             if result.get("failed") or result.get("ended") != "out_of_time":
                 return result
             watch = dict(result["watch"])

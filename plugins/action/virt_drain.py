@@ -22,6 +22,7 @@ class ActionModule(ActionBase):
     """Calls virt_drain slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
+    position = ""  # of the host in its roll; set by who runs this action in a roll
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
@@ -32,5 +33,5 @@ class ActionModule(ActionBase):
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
         args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args)}
-        result = run_slices(call, args, GOOD, bool(self._task.check_mode))
+        result = run_slices(call, args, GOOD, bool(self._task.check_mode), self.position)
         return {**base, **result}

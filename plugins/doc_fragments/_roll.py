@@ -58,6 +58,10 @@ options:
     description: With O(stage=failed) the reason.
     type: str
     default: ''
+  tally:
+    description: With O(state=noted) what the drain of the host did, C(moved), C(stopped) and C(pause_ms).
+    type: dict
+    default: {}
   roll_id:
     description: Name of a new roll. The action plugin makes one up.
     type: str

@@ -27,10 +27,10 @@ options:
   otherwise:
     description: The pattern if nobody said which hosts. Without one that is an error.
     type: str
-  fact:
+  begun:
     description:
-      - A fact of these hosts that has the hosts which are meant, in their order. An empty list is
-        an error.
+      - The variable that the loop of M(virtops.maintenance.maintenance_roll) with C(state=begun)
+        registered. It says which of these hosts are meant, in their order. None is an error.
     type: str
 """
 
@@ -75,17 +75,14 @@ class LookupModule(LookupBase):
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
                 raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
-        fact = self.get_option("fact")
-        return [self._listed(pattern, fact, known) if fact else pattern]
+        begun = self.get_option("begun")
+        return [self._listed(pattern, begun, known) if begun else pattern]
 
-    def _listed(self, pattern: str, fact: str, known: dict[str, Any]) -> str:
+    def _listed(self, pattern: str, begun: str, known: dict[str, Any]) -> str:
         """The hosts that were recorded for these."""
-        for host in self._hosts(pattern, known):
-            if fact in known["hostvars"][host]:
-                listed = known["hostvars"][host][fact]
-                break
-        else:
-            listed = []
+        asked = [known["hostvars"][host].get(begun) or {} for host in self._hosts(pattern, known)]
+        orders = [one["order"] for found in asked for one in found.get("results", ()) if "order" in one]
+        listed = orders[0] if orders else []
         if not listed:
             raise AnsibleLookupError(
                 "None of the hosts that keep the record of the roll could be reached. Nothing was done."

@@ -22,7 +22,7 @@ description:
   - Names of your own that begin like this are to be listed in C(maintenance_own_variables).
 options:
   _terms:
-    description: Nothing.
+    description: Hosts whose variables are looked at; none for this host.
     type: list
     elements: str
 """
@@ -40,6 +40,7 @@ _list:
   elements: str
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -53,12 +54,17 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
-        given = variables or {}
+        known = variables or {}
+        told: dict[str, None] = {}  # each fault once, whichever hosts have it
+        for given in [known["hostvars"][host] for host in terms] or [known]:
+            told |= dict.fromkeys(faults(list(given), self._reader(given), known["groups"]["all"], self._loader))
+        return list(told)
 
+    def _reader(self, given: Mapping[str, Any]) -> Callable[[str], Any]:
         def value(name: str) -> Any:
             try:
                 return self._templar.template(given[name])
             except AnsibleError as exc:
                 raise LookupError(name) from exc
 
-        return faults(list(given), value, given["groups"]["all"], self._loader)
+        return value

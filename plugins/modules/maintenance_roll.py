@@ -34,6 +34,13 @@ options:
     type: str
     choices: [libvirt, kubevirt]
     default: libvirt
+  faults:
+    description:
+      - With O(state=begun) what is wrong with the request, a sentence each. If there is anything, nothing is
+        begun.
+    type: list
+    elements: str
+    default: []
   reach_for:
     description:
       - Seconds for which a host that cannot be reached is tried again, since it may be rebooting.
@@ -109,6 +116,21 @@ message:
   returned: success
   type: str
   sample: 'roll 7f3a1c: 7 hosts'
+waits_for:
+  description: The hosts that it waits for.
+  returned: success
+  type: list
+  elements: str
+position:
+  description: The how manieth host of the roll this is.
+  returned: with O(state=admitted)
+  type: str
+  sample: 2/7
+lines:
+  description: What the roll did, a table. The action plugin shows it.
+  returned: with O(state=ended)
+  type: list
+  elements: str
 steps:
   description: What is left to be done with the host.
   returned: with O(state=admitted)
@@ -151,7 +173,8 @@ roll:
     hosts:
       description:
         - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
-          there is one C(message), C(failed_in) and C(boot_id) (before its reboot).
+          there is one C(message), C(failed_in), C(boot_id) (before its reboot), C(worked) (your tasks ended), C(begun),
+          and C(tally) (VMs that its drain C(moved) and C(stopped), and the longest C(pause_ms)).
       type: list
       elements: dict
 error:

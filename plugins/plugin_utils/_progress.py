@@ -9,6 +9,7 @@ Each line passes `plain` once: where it is shown, or where lines become one mess
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,11 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or _is_blank(c) else _code(c) for c in text)
 
 
+def stamped(line: str) -> str:
+    """With the time of the controller before it."""
+    return f"{time.strftime('%H:%M:%S')} {line}"
+
+
 def plain_diff(texts: Mapping[str, Any]) -> dict[str, Any]:
     """A diff, of which Ansible prints each line as it is."""
     return {
@@ -91,8 +97,12 @@ def _code(char: str) -> str:
 class Progress:
     """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
 
-    def __init__(self, show: Callable[[str], None], clock: Callable[[], float], old_news: Iterable[str] = ()) -> None:
-        """`old_news`: verdicts that are not worth a line when a VM is first seen with them."""
+    def __init__(
+        self, show: Callable[[str], None], clock: Callable[[], float], old_news: Iterable[str] = (), position: str = ""
+    ) -> None:
+        """`old_news`: verdicts that are not worth a line when a VM is first seen with them.
+        `position`: of the host in its roll, "2/7"; empty: it is of none."""
+        self._roll = f" | roll {position}" if position else ""
         self._old_news = frozenset(old_news)
         self._show = show
         self._clock = clock
@@ -104,25 +114,33 @@ class Progress:
         news: list[Mapping[str, Any]] = []
         # A first look that finds everything done is no news: the host was drained before.
         nothing_new = not self._seen and result.get("ended") == "final" and not result["changed"]
+        single = bool(result.get("vm"))
         for vm in result.get("vms", []):
-            key = _key(vm)
+            key = _key(vm, single)
             if self._seen.get(vm["uuid"]) != key:
                 known = vm["uuid"] in self._seen
                 self._seen[vm["uuid"]] = key
-                # A VM that just waits is no news the first time, nor that it is in a queue.
+                # A VM that waits or moves is no news the first time, nor that it is in a queue.
                 queued = vm["reason"] in _QUEUES
-                waits = vm["verdict"] == "pending" and vm["phase"] == "Pending" and queued
+                waits = vm["verdict"] == "pending" and queued and not (single and vm["phase"] != "Pending")
                 old = vm["verdict"] in self._old_news and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
                     news.append(vm)
-        lines = _lines(news)
+        where = f"{result['node']} {_how_far(result)}"
+        lines = [f"{where}  {line}{self._roll}" for line in _lines(news)]
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
-            lines.append(heartbeat(result))
+            lines.append(f"{where}  {heartbeat(result)}{self._roll}")
         for line in lines:
-            self._show(plain(line))
+            self._show(stamped(plain(line)))
         if lines:
             self._last = self._clock()
+
+
+def _how_far(result: Mapping[str, Any]) -> str:
+    """VMs of the host that are settled, of all: 14/22."""
+    vms = result.get("vms", [])
+    return f"{sum(vm['verdict'] != 'pending' for vm in vms)}/{len(vms)}"
 
 
 def _lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -149,40 +167,40 @@ def _untouched(vm: Mapping[str, Any]) -> bool:
     )
 
 
-def _key(vm: Mapping[str, Any]) -> tuple[str, ...]:
-    return (vm["verdict"], vm["phase"], vm["target"], vm["mode"], vm["reason"])
+def _key(vm: Mapping[str, Any], single: bool) -> tuple[str, ...]:
+    """Of a whole host, how far a migration is, is no news: the heartbeat says it. `single`: it is
+    about this VM alone."""
+    return (vm["verdict"], vm["reason"], *((vm["phase"], vm["target"], vm["mode"]) if single else ()))
 
 
 def vm_line(vm: Mapping[str, Any]) -> str:
-    """One VM in one line."""
-    parts = [vm["name"]]
-    progress = vm.get("progress")
+    """One VM in one line: where it goes or went, how, and why."""
     done = vm["verdict"] not in ("pending", "")
+    to = f" -> {vm['target']}" if vm["target"] and vm["verdict"] not in _STAYS else ""
     # "Running" alone reads as the state of the VM; Pending is also what has no migration yet.
     moves = not done and vm["phase"] != "Pending"
-    parts.append(f"migration {vm['phase']}" if moves else vm["verdict"])
+    parts = [f"{vm['name']}{to} " + (f"migration {vm['phase']}" if moves else vm["verdict"])]
+    progress = vm.get("progress")
     if _measured(vm) and not done:
-        parts.append(f"{progress['percent']} %")
+        parts[0] += f" {progress['percent']} %"
         parts.append(f"{progress['processed_mib']:.0f}/{progress['total_mib']:.0f} MiB")
         parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
-    if vm["target"] and vm["verdict"] not in _STAYS:
-        parts.append(f"-> {vm['target']}")
     if progress and not done and progress.get("eta") is not None:
-        parts.append(f"ETA {progress['eta']:.0f} s")
+        parts.append(f"{progress['eta']:.0f} s left")
     if vm["verdict"] == "moved" and vm["duration"]:
-        parts.append(f"{vm['duration']:.1f} s")
+        parts[0] += f" {vm['duration']:.1f} s"
         if vm["pause_ms"] is not None:
             parts.append(f"pause {vm['pause_ms']} ms")
     if vm["reason"]:
         parts.append(f"{vm['reason']}: {vm['message']}")
-    return "  ".join(parts)
+    return ", ".join(parts)
 
 
 def heartbeat(result: Mapping[str, Any]) -> str:
     """The whole host in one line."""
     counts = result.get("counts", {})
     left = counts.get("pending", 0)
-    text = f"{result['node']}  {result['phase']}"
+    text = str(result["phase"])
     if left:
         text += f"  {left} of {counts['total']} VMs left"
     elif result["phase"] in _EMPTYING:

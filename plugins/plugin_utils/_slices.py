@@ -15,7 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, duration, plain, plain_diff, predicted_lines, summary, unanswered, would_not
+from ._progress import Progress, duration, plain, plain_diff, predicted_lines, stamped, summary, unanswered, would_not
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -24,10 +24,12 @@ Call = Callable[[dict[str, Any]], dict[str, Any]]
 PAUSES = (1.0, 5.0, 15.0, 30.0, 60.0)
 
 
-def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool) -> dict[str, Any]:
+def run_slices(
+    call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool, position: str = ""
+) -> dict[str, Any]:
     """Call the module until it is final or needs an answer.
 
-    `good`: wanted state -> the phase that reaches it.
+    `good`: wanted state -> the phase that reaches it. `position`: of the host in its roll.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
     Raises AnsibleActionFail when ansible-playbook is no longer there to take the result.
@@ -36,7 +38,7 @@ def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], che
     playbook = os.getppid()  # ansible-playbook forks a worker for each host's task: this process
     # What an earlier drain moved is no news to a restore. What is gone is: it stays off.
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
-    progress = Progress(display.display, time.monotonic, old_news)
+    progress = Progress(display.display, time.monotonic, old_news, position)
     module_args = dict(args)
     module_args["run_id"] = module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
     changed = False
@@ -70,7 +72,7 @@ def run_slices(call: Call, args: Mapping[str, Any], good: Mapping[str, str], che
             break
         waits = result.pop("waits_for", "")
         if waits and not waiting:
-            display.display(plain(f"{result['node']}  {result['phase']}  {waits}"))
+            display.display(stamped(plain(f"{result['node']}  {result['phase']}  {waits}")))
         waiting = bool(waits)
         module_args["begun"] = not waits or module_args.get("begun", False)  # it has not begun yet
         module_args.pop("hooks_done", None)  # they stand in the record now

@@ -140,17 +140,14 @@ def _made(folder: Path) -> Path:
 
 
 class MiddleOfDrain:
-    """Fed with the lines of a roll: a VM of this host moves."""
+    """Fed with the lines of a roll: a VM of this host has moved, and others have not."""
 
     def __init__(self, host: str) -> None:
-        self._begins = re.compile(rf"^included: .*/drain/tasks/\w+\.yml for {re.escape(host)}$")
-        self._began = False
+        self._moved = re.compile(rf"^\S+ {re.escape(host)} (\d+)/(\d+)  \S+ -> ")
 
     def __call__(self, line: str) -> bool:
-        if self._began:
-            return "  -> " in line
-        self._began = bool(self._begins.match(line))
-        return False
+        found = self._moved.match(line)
+        return found is not None and found[1] != found[2]
 
 
 def command(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> list[str]:

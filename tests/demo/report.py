@@ -16,7 +16,7 @@ from lab.names import REPO
 
 from .plays import Ended
 
-FILE = REPO / "build" / "demo" / "report.json"
+FILE = REPO / "build" / "demo" / "checked.json"
 # Of what a drain says about a VM, the part that is worth keeping.
 WORDS = (
     "strategy",

@@ -114,6 +114,7 @@ def roll(lab: Lab) -> tuple[dict[str, plays.Ended], list[str]]:
         "maintenance_tasks": str(PATCH),
         "maintenance_reason": "demo",
         "drain_allow_stop": True,
+        "maintenance_report": str(report.FILE.parent),
         "demo_choices": guests.ON_NOT_MIGRATABLE,
         "drain_on_not_migratable": "{{ demo_choices[inventory_hostname] }}",
     }
@@ -123,6 +124,9 @@ def roll(lab: Lab) -> tuple[dict[str, plays.Ended], list[str]]:
     done = lab.host("host-a").boot_id
     ended = _play(lab, "rolling_maintenance", variables)
     wrong += [] if ended.code == 0 else [f"the roll ended with {ended.code}"]
+    doc = json.loads((report.FILE.parent / "report.json").read_text(encoding="utf-8"))
+    if doc["outcome"] != "done" or not all(host["certificate"] for host in doc["hosts"]):
+        wrong.append(f"the report of the roll says {doc['outcome']}, or lacks a certificate")
     if lab.host("host-a").boot_id != done:
         wrong.append("host-a, which was done, was rebooted again")
     for host in lab.hosts.values():

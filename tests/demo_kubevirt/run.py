@@ -37,6 +37,7 @@ from kubesim.remote import Remote, RemoteError  # noqa: E402
 BEGAN = time.monotonic()
 ALL = ("n1", "n2", "n3", "n4")
 ROLL = ("n1", "n2", "n3")
+REPORT = ROOT / "build" / "demo-kubevirt"  # report.html, report.json and junit.xml of the roll
 ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
 NOT = "DisksNotLiveMigratable"
 # On each of the three nodes: (name, what may happen to it, how it is made). Six, and six of
@@ -169,11 +170,20 @@ def blocked_first(plays: Plays, cluster: Remote) -> list[str]:
 def roll(plays: Plays) -> list[str]:
     say("-- the roll over n1, n2 and n3; stops are allowed where needed")
     words = {"maintenance_hosts": ",".join(ROLL), "maintenance_reboot": False, "drain_allow_stop": True}
+    words["maintenance_report"] = str(REPORT)
     code, _text = plays.run("rolling_maintenance", kill_in="n2", **words)
     wrong = [] if code == -signal.SIGKILL else ["the roll was over before it was killed"]
     say("-- ansible-playbook was killed while n2 was drained; the same command again")
     code, _text = plays.run("rolling_maintenance", **words)
     return wrong + ([] if code == 0 else [f"the roll ended with {code}"])
+
+
+def reported() -> list[str]:
+    """What is wrong with the report that the roll left."""
+    doc = json.loads((REPORT / "report.json").read_text(encoding="utf-8"))
+    done = [host["name"] for host in doc["hosts"] if host["stage"] == "done" and host["certificate"]]
+    say(f"report: {doc['outcome']}, {REPORT / 'report.html'}")
+    return [] if (doc["outcome"], done) == ("done", list(ROLL)) else [f"the report says {doc['outcome']}: {done}"]
 
 
 def count(directory: Path, declaration: Path) -> dict[str, Any]:
@@ -207,6 +217,7 @@ def main() -> int:
             owner.join(10)
         found = count(directory, declaration)
         say(f"counter: {found['moves']} moves, {found['stopped']} stops that were declared or not")
+    wrong += reported()
     for text in wrong:
         say(f"WRONG: {text}")
     nodes = found["nodes"]  # that were empty while cordoned: not n1 at the first time

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,3 +52,21 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     assert traces.autostarted(lab.host("host-b")) == ["batch"]
     assert [traces.volumes(host) for host in lab.hosts.values()] == [[], []]
     assert traces.marked(lab) == []
+
+
+@pytest.mark.full
+def test_a_roll_of_three_hosts_is_a_page(shared: Callable[[int], Lab]) -> None:
+    lab = shared(3)
+    for host in lab.hosts:
+        lab.run(host, GuestSpec(f"web-{host[-1]}", fill_mib=16))
+    roll = {**plays.UNMEASURED, "maintenance_hosts": "all", "maintenance_reboot": False, "drain_allow_stop": True}
+    ended = plays.run(lab, "rolling_maintenance", roll)
+    assert ended.code == 0, ended.text
+    lines = ended.text.splitlines()
+    # A slow machine has more of these two: what moves, and who waits for whom.
+    timed = [line for line in lines if " VMs left" in line or " waits for its turn" in line]
+    assert len(lines) - len(timed) < 80, ended.text
+    for name in ("web-a", "web-b", "web-c"):
+        assert re.search(rf"^\S+ host-. \d/\d  {name} -> host-. moved .*pause \d+ ms \| roll ./3$", ended.text, re.M), (
+            ended.text
+        )

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from typing import Any
@@ -55,6 +56,25 @@ def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
         assert record(sim)["run"] != "" and record(sim)["state"] == "running"
     finally:
         kill(process, signal.SIGKILL)
+
+
+@pytest.mark.full
+def test_a_roll_that_goes_well_is_a_page(sim, plays) -> None:
+    """What Ansible prints for each step of each host is most of it. One line for each VM, and one table."""
+    names = [f"vm-{node}-{number}" for node in ("n1", "n2", "n3") for number in (1, 2)]
+    for name in names:
+        sim.add_vm(name, name[3:5], migrate_seconds="5")
+    done = plays.own("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    # A slow machine has more of these two: what moves, and who waits for whom.
+    timed = [line for line in lines if " VMs left" in line or " waits for its turn" in line]
+    assert len(lines) - len(timed) < 76, done.stdout
+    moved = re.findall(r"^\d\d:\d\d:\d\d (n\d) \d/\d+  default/(\S+) -> n\d moved .* \| roll \d/3$", done.stdout, re.M)
+    assert {name for _node, name in moved} == set(names), done.stdout
+    table = [line.split() for line in lines if re.match(r"(n\d|roll \w+) +(done|3 of 3 done) ", line)]
+    assert [row[0] for row in table] == ["n1", "n2", "n3", "roll"], done.stdout
+    assert int(table[-1][6]) == len(moved) >= len(names), done.stdout
 
 
 @pytest.mark.full

@@ -18,13 +18,13 @@ type: aggregate
 short_description: Keeps what drains and migrations returned
 author: The virtops.maintenance contributors (@virtops)
 description:
-  - Appends the result of every task of virt_drain, virt_migration and virt_migration_info to the
-    file that VIRTOPS_RESULTS names.
+  - Appends the result of every task of virt_drain, virt_migration and virt_migration_info, and of
+    maintenance_host where it drained or restored, to the file that VIRTOPS_RESULTS names.
 requirements:
   - enabled in the configuration
 """
 
-KEPT = ("virt_drain", "virt_migration", "virt_migration_info")
+KEPT = ("maintenance_host", "virt_drain", "virt_migration", "virt_migration_info")
 
 
 class CallbackModule(CallbackBase):
@@ -41,6 +41,8 @@ class CallbackModule(CallbackBase):
             return
         host = getattr(result, "host", None) or result._host
         data = result.result if hasattr(result, "result") else result._result
+        if task.action.endswith("maintenance_host") and ("not_ready" in data or not {"vms", "msg"} & set(data)):
+            return  # a check, or a host that was not drained
         path = os.environ.get("VIRTOPS_RESULTS")
         if path:
             line = json.dumps({"host": host.get_name(), **data}, default=str) + "\n"

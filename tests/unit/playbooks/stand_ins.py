@@ -17,9 +17,23 @@ ROOT = Path(__file__).resolve().parents[3]
 ROLL = "rolling_maintenance"
 # A step that succeeds, unless FAULT names it and the host: then it fails, or the host is gone.
 STAND_IN = """
-import os
+import fcntl, json, os
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+
+NOTED = {"drained": "empty", "active": "restoring"}
+
+def note(record, host, stage):
+    # As a drain notes its certificate, and a restore that it begins.
+    with open(record + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        roll = json.loads(open(record).read())
+        for entry in roll["hosts"]:
+            if entry["name"] == host:
+                entry["stage"] = stage
+        with open(record + ".new", "w") as stream:
+            stream.write(json.dumps({**roll, "beat": roll["beat"] + 1}))
+        os.rename(record + ".new", record)
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
@@ -39,6 +53,9 @@ class ActionModule(ActionBase):
             return {"phase": "Draining", "ended": "needs", "run_id": "1", "needs": [
                 {"hook": "before", "name": "vm", "tasks": "hook.yml"}]}
         failed = os.environ["FAULT"] == f"{host} {step} failed"
+        record = os.environ["STEPS"] + ".roll"
+        if step in NOTED and not failed and os.path.exists(record):
+            note(record, host, NOTED[step])
         found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
         phase = {"drained": {"phase": "Drained"}, "active": {"phase": "Active"}}.get(step, {})
         # As the modules do: a result that is as wanted has no message.
@@ -114,6 +131,7 @@ class Roll:
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
         (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
+        shutil.copy(ROOT / "plugins" / "action" / "maintenance_host.py", here / "plugins" / "action")
         real = ROOT / "plugins" / "action" / "maintenance_roll.py"
         shutil.copy(real, here / "plugins" / "plugin_utils" / "real_roll.py")
         hosts = {

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_a_host_that_is_too_slow_to_tell_its_clock_fails_nothing(tmp_path: Path) -> None:
     """The task of the role as it is, but that the host takes longer than its time."""
-    path = ROOT / "roles" / "preflight" / "tasks" / "libvirt.yml"
+    path = ROOT / "roles" / "preflight" / "tasks" / "measure.yml"
     tasks = yaml.safe_load(path.read_text(encoding="utf-8"))
     task = next(task for task in tasks if "timeout" in task)
     task.update({"timeout": 1, "ansible.builtin.command": {"argv": ["sleep", "5"]}})

@@ -32,6 +32,7 @@ ROLL_SPEC: dict[str, Any] = {
     "roll_host": {"type": "str", "default": ""},
     "stage": {"type": "str", "choices": STAGES},
     "why": {"type": "str", "default": ""},
+    "tally": {"type": "dict", "default": {}},
     "roll_id": {"type": "str", "default": ""},
     "roll_run": {"type": "str", "default": ""},
     "requester": {"type": "str", "default": ""},
@@ -94,7 +95,8 @@ def answer_of(
     boot = boot_id() if stage is Stage.REBOOTING else ""
 
     def note() -> dict[str, Any]:
-        return run.note(store, host, runner, stage, here, boot, params["why"])
+        tally = {str(key): int(value) for key, value in params["tally"].items()}
+        return run.note(store, host, runner, stage, here, boot, params["why"], tally)
 
     return run.patiently(note, here, until, watch, _NOTE_PATIENCE)
 

@@ -57,9 +57,12 @@ OVER = frozenset({State.ABORTED, State.ENDED})
 
 @dataclass
 class HostEntry:
-    """One host of a roll. `begun`, `since`: UTC, when it began, and this stage. `boot_id`: before its reboot.
+    """One host of a roll. `begun`, `since`: UTC, when it was first taken out, and when this stage
+    began. `boot_id`: before its reboot.
 
-    `failed_in`: the stage in which it failed, and `message` why.
+    `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
+    their end, and the host was empty after them. `tally`: VMs that its drain moved and stopped, and
+    the longest pause of one, in ms.
     """
 
     name: str
@@ -68,7 +71,9 @@ class HostEntry:
     boot_id: str = ""
     failed_in: Stage | None = None
     message: str = ""
+    worked: bool = False
     begun: str = ""
+    tally: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_out(self) -> bool:
@@ -108,6 +113,11 @@ class Roll:
     until: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     paused: str = ""
+
+    def position(self, host: str) -> str:
+        """The how manieth of its hosts this one is, of those that were begun: "2/7"."""
+        begun = [name for name, entry in self.hosts.items() if entry.stage is not Stage.WAITING and name != host]
+        return f"{len(begun) + 1}/{len(self.hosts)}"
 
     def in_stage(self, *stages: Stage) -> list[str]:
         """Names of the hosts that are in one of these stages, in the order of the roll."""
@@ -173,10 +183,9 @@ def _check(roll: Roll) -> None:
         if not isinstance(getattr(roll, name), str):
             raise TypeError(f"{name} is no text")
     for entry in roll.hosts.values():
-        if not all(
-            isinstance(text, str) for text in (entry.name, entry.since, entry.boot_id, entry.message, entry.begun)
-        ):
-            raise TypeError("a field of a host is no text")
+        texts = (entry.name, entry.since, entry.boot_id, entry.message, entry.begun)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(entry.tally, dict):
+            raise TypeError("a field of a host is of another kind")
     numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
     numbers = numbers and all(isinstance(value, (int, float)) for value in (roll.soak, *roll.seconds.values()))
     if not numbers or not isinstance(roll.options, dict):

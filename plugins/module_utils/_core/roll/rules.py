@@ -24,8 +24,7 @@ from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
 # alive. The price: the same command given again after a kill waits for a minute.
 LEASE = 60.0
-# Seconds. Whoever waits for its turn and sees no other host at work in its playbook for that long
-# knows that those under way were left in the middle, without an error.
+# Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
 LEFT_AFTER = 60.0
 
 
@@ -97,6 +96,7 @@ class Verdict:
     """`roll`: as it is to be written; None: nothing is written. `steps`: what the host still needs.
 
     `for_others`: it waits for hosts that somebody else has to give back. `rests`: for the time alone.
+    `waits_for`: all it waits for.
     """
 
     answer: Answer
@@ -105,6 +105,7 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     for_others: bool = False
     rests: bool = False
+    waits_for: tuple[str, ...] = ()
 
 
 _ALL = (Step.DRAIN, Step.WORK, Step.REBOOT, Step.CHECK, Step.RESTORE)
@@ -244,7 +245,9 @@ def turn(
     if entry.stage is Stage.FAILED:
         return Verdict(Answer.CLOSED, None, words.has_failed(entry))
     if entry.stage is not Stage.WAITING:
-        return Verdict(Answer.GO, None, words.carries_on(entry), steps(entry, boot_id))
+        still = steps(entry, boot_id)
+        again = with_stage(roll, host, Stage.DRAINING, now) if Step.DRAIN in still else None
+        return Verdict(Answer.GO, again, words.carries_on(entry), still)
     if not may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
     over = window.is_over(roll, now)
@@ -268,7 +271,7 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
             return Verdict(Answer.WAIT, None, words.soaks(host, after, roll.soak), rests=True)
         return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
     if len(out) < places:
-        return Verdict(Answer.WAIT, None, words.comes_later(host, ahead))
+        return Verdict(Answer.WAIT, None, words.comes_later(host, ahead), waits_for=tuple(ahead))
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
     coming = [name for name in out if name in waiting]
     under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
@@ -279,9 +282,11 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
             new = with_stage(new, name, Stage.FAILED, now, "", words.was_left())
         return Verdict(Answer.CLOSED, new, words.is_closed(host, under_way))
     if under_way or (coming and len(own) < places):
-        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True))
+        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True), waits_for=tuple(out))
     if others and not in_vain:
-        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True), for_others=True)
+        return Verdict(
+            Answer.WAIT, None, words.no_place(host, out, places, True), for_others=True, waits_for=tuple(out)
+        )
     message = words.no_place(host, out, places, False)
     return Verdict(Answer.CLOSED, with_stage(roll, host, Stage.WAITING, now, "", message), message)
 
@@ -289,11 +294,10 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
 def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
     """What is left of a host that was begun. Work that ended is not done again, work that had begun
     is; a reboot is not repeated if the host has another boot id than before it."""
-    if entry.stage is Stage.REBOOTING:
-        if boot_id and entry.boot_id and boot_id != entry.boot_id:
-            return (Step.CHECK, Step.RESTORE)
-        return (Step.DRAIN, Step.REBOOT, Step.CHECK, Step.RESTORE)
-    return _LEFT.get(entry.stage, _ALL)
+    if entry.stage is Stage.REBOOTING and boot_id and entry.boot_id and boot_id != entry.boot_id:
+        return (Step.CHECK, Step.RESTORE)
+    left = _LEFT.get(entry.stage, _ALL)
+    return tuple(step for step in left if not (entry.worked and step is Step.WORK))
 
 
 def budget(most: str, hosts: int) -> int:
@@ -323,11 +327,12 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         raise RollTakenOver(words.is_not_of_it(roll, host))
     if entry.stage is Stage.DONE:
         return new
+    entry.worked = entry.worked or stage in (Stage.REBOOTING, Stage.CHECKING)
     if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
         entry.failed_in = entry.stage
     if entry.stage is not stage:
         entry.stage, entry.since = stage, now
-    if stage is Stage.DRAINING:
+    if entry.is_out and not entry.begun:
         entry.begun = now
     if stage is Stage.DONE and host == new.pause_after:
         new.paused = words.pauses_after(host)

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import rules, status, words
+from . import rules, stages, status, table, words
 from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
 _PAUSE = 1.0  # seconds between two looks at the record
 _TURN_PAUSE = 3.0  # seconds between two looks at the fleet
 _RENEW_AFTER = 10.0  # seconds of silence
-# What a drain and a restore see for themselves: the stage that they note -> the one before it.
-_BEFORE = {Stage.EMPTY: Stage.DRAINING, Stage.RESTORING: Stage.CHECKING}
+# What a drain and a restore see for themselves: the stage that they note -> the ones before it.
+_BEFORE = {Stage.EMPTY: (Stage.DRAINING, Stage.AT_WORK), Stage.RESTORING: (Stage.CHECKING,)}
 
 
 class RollStore(Protocol):
@@ -138,17 +138,28 @@ def turn(
             continue
         if verdict.roll is None or _write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
-            return _answer(verdict, verdict.roll or roll, steps=steps)
+            now_is = verdict.roll or roll
+            return _answer(verdict, now_is, steps=steps, position=now_is.position(host))
 
 
 def note(
-    store: RollStore, host: str, run: str, stage: Stage, clock: Clock, boot_id: str = "", message: str = ""
+    store: RollStore,
+    host: str,
+    run: str,
+    stage: Stage,
+    clock: Clock,
+    boot_id: str = "",
+    message: str = "",
+    tally: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The host has come to this stage. Raises RollTakenOver."""
+    """The host has come to this stage. `tally`: what its drain did; empty: it is not known.
+    Raises RollTakenOver, RollRefused."""
     while True:
         found, seen = store.read()
         roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
+        stages.check_stage(roll, host, stage)
         new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
+        new.hosts[host].tally = dict(tally or new.hosts[host].tally)
         if _write(store, new, seen, clock):
             said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
             return _answer(Verdict(Answer.GO, new, said), new)
@@ -159,7 +170,7 @@ def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock)
     roll, _seen = store.read()
     if roll is None or roll.run != run or host not in roll.hosts:
         return
-    if roll.hosts[host].stage is _BEFORE[stage]:
+    if roll.hosts[host].stage in _BEFORE[stage]:
         note(store, host, run, stage, clock)
 
 
@@ -171,7 +182,8 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
         new = rules.end(roll)
         if new.state is roll.state or _write(store, new, seen, clock):
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
-            return _answer(Verdict(answer, None, words.result(new)), new)
+            said = "" if new.state is State.ENDED else words.result(new)
+            return _answer(Verdict(answer, None, said), new, lines=table.lines(new))
 
 
 def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str, Any]:
@@ -315,5 +327,6 @@ def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> dict[str, Any]:
         "message": verdict.message,
         "roll": None if roll is None else roll.to_dict(),
         "changed": verdict.roll is not None,
+        "waits_for": list(verdict.waits_for),
         **more,
     }

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from . import table
 from .record import HostEntry, Roll, Stage, State
 from .window import minutes
 
@@ -137,6 +139,12 @@ def carries_on(entry: HostEntry) -> str:
     return f"{entry.name} was left in the middle ({at_stage(entry)}): it goes on from there"
 
 
+def is_not_proven(entry: HostEntry, stage: Stage) -> str:
+    """Of a stage for which the one before it is missing."""
+    needs = "a restore that came to its end" if stage is Stage.DONE else "the certificate of its drain"
+    return f"{entry.name} is not recorded as {stage.value}: it is {at_stage(entry)}, and {needs} is missing"
+
+
 def is_closed(host: str, failed: Sequence[str], paused: str = "") -> str:
     return (
         f"{host} is not begun: {paused}" if paused and not failed else f"{host} is not begun: {_names(failed)} failed"
@@ -165,6 +173,33 @@ def comes_later(host: str, ahead: Sequence[str]) -> str:
 
 def is_stopped(roll: Roll, host: str) -> str:
     return f"{host} is not begun: {roll.paused or f'roll {roll.id} stopped'}"
+
+
+def left_as(drain: Mapping[str, Any] | None) -> str:
+    """How a host is where something failed. `drain`: what its drain returned; None: it was not called."""
+    if drain is None:
+        return "nothing was changed"
+    if drain.get("phase") == "Drained":
+        return "it is empty and stays cordoned, and what was stopped for it stays off"
+    if "error" in drain and not drain.get("changed", True):
+        return "the drain reported no change before this error; check mode of the playbook drain shows its VMs"
+    return "VMs may have moved or been stopped, and it stays cordoned"
+
+
+def left_as_before() -> str:
+    """Of a host that was not drained again."""
+    return "it stays out of service, as the run before left it"
+
+
+def host_is_done(roll: Mapping[str, Any], host: str) -> str:
+    """`roll`: the record in result form."""
+    entry = next(one for one in roll["hosts"] if one["name"] == host)
+    took = table.seconds(entry.get("begun", ""), entry.get("since", ""))
+    time = "" if took is None else f" in {table.long(took)}"
+    done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
+    tally = entry.get("tally") or {}
+    counts = "".join(f", {tally[key]} {key}" for key in ("moved", "stopped") if tally.get(key))
+    return f"{host} is done{time}{counts} | roll {done}/{len(roll['hosts'])}"
 
 
 def no_place(host: str, out: Mapping[str, str], places: int, waits: bool) -> str:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
@@ -39,6 +40,11 @@ def vm(**changed: Any) -> dict[str, Any]:
     return row | changed
 
 
+def said(lines: list[str]) -> list[str]:
+    """Without the time."""
+    return [line[9:] for line in lines]
+
+
 def result(*vms: dict[str, Any]) -> dict[str, Any]:
     return {
         "node": "host-a",
@@ -58,7 +64,7 @@ RUNNING = vm(
 
 
 def test_a_running_migration_in_one_line() -> None:
-    expected = "web-3  migration Running  63 %  410/650 MiB  88 MiB/s  -> host-b  ETA 4 s"
+    expected = "web-3 -> host-b migration Running 63 %, 410/650 MiB, 88 MiB/s, 4 s left"
     assert vm_line(RUNNING) == expected
 
 
@@ -69,15 +75,31 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     progress.update(result(vm()))
     assert lines == []
     progress.update(result(RUNNING))
-    progress.update(result(RUNNING))
-    assert len(lines) == 1
+    assert lines == []
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
-    assert lines[1:] == ["host-a  Draining  1 of 1 VMs left  web-3 63 %"]
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs left  web-3 63 %"]
     told = heartbeat({**result(vm()), "nudges": 2})
-    assert told == "host-a  Draining  1 of 1 VMs left  KubeVirt re-triggered 2 times"
+    assert told == "Draining  1 of 1 VMs left  KubeVirt re-triggered 2 times"
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
-    assert lines[2] == "web-3  moved  -> host-b  2.0 s"
+    assert said(lines)[1] == "host-a 1/1  web-3 -> host-b moved 2.0 s"
+
+
+def test_a_migration_of_one_vm_says_how_far_it_is() -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0)
+    for one in (RUNNING, RUNNING, vm(verdict="moved", phase="Succeeded", target="host-b")):
+        progress.update({**result(one), "vm": "web-3", "ended": "out_of_time", "changed": True})
+    assert [line.split("  ")[1].split(" ")[3] for line in said(lines)] == ["migration", "moved"]
+
+
+def test_the_line_of_a_roll_says_host_vm_and_roll() -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0, position="2/7")
+    done = vm(verdict="moved", phase="Succeeded", target="host-c", duration=4.1, pause_ms=133)
+    progress.update(result(done, vm(uuid="u2", name="web-4")))
+    assert re.match(r"\d\d:\d\d:\d\d host-a ", lines[0])
+    assert said(lines) == ["host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7"]
 
 
 def test_the_summary_names_each_vm_in_the_way_with_its_remedy() -> None:
@@ -111,7 +133,7 @@ def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
     assert summary(twice, "Active") == summary(refused, "Active")
     lines: list[str] = []
     Progress(lines.append, lambda: 0.0, old_news=("moved",)).update(refused)
-    assert lines == ["db  moved  -> host-b  TooLateToAbort: Not aborted: it runs on host-b."]
+    assert said(lines) == ["host-a 1/1  db -> host-b moved, TooLateToAbort: Not aborted: it runs on host-b."]
 
 
 def test_check_mode_of_an_abort_says_that_it_comes_too_late() -> None:
@@ -133,7 +155,7 @@ def test_a_restore_is_silent_about_what_was_never_touched() -> None:
         vm(uuid="u6", name="odd", verdict="restored", way="block", reason="CannotStart"),
     ]
     progress.update({**result(*rows), "changed": True, "ended": "final"})
-    assert [line.split()[0] for line in lines] == ["aborted", "started", "asked", "odd"]
+    assert [line.split()[2] for line in said(lines)] == ["aborted", "started", "asked", "odd"]
 
 
 def test_every_action_has_words_in_check_mode() -> None:
@@ -146,13 +168,13 @@ def test_every_action_has_words_in_check_mode() -> None:
 
 
 def test_a_host_without_vms_has_none_left() -> None:
-    assert heartbeat({**result(), "phase": "Drained"}) == "host-a  Drained  no VMs left"
+    assert heartbeat({**result(), "phase": "Drained"}) == "Drained  no VMs left"
 
 
 def test_of_a_host_that_is_active_nothing_is_left() -> None:
     there = vm(verdict="restored")
     counted = {"pending": 0, "total": 1}
-    assert heartbeat({**result(there), "phase": "Active", "counts": counted}) == "host-a  Active"
+    assert heartbeat({**result(there), "phase": "Active", "counts": counted}) == "Active"
 
 
 def test_nothing_waits_without_saying_why() -> None:
@@ -164,11 +186,12 @@ def test_nothing_waits_without_saying_why() -> None:
     time = [0.0]
     progress = Progress(lines.append, lambda: time[0])
     progress.update(result(*queue, full))
-    assert lines == ["full  pending  QuotaExceeded: pods 1 of 1."]
+    assert said(lines) == ["host-a 0/4  full pending, QuotaExceeded: pods 1 of 1."]
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(*queue, full))
-    assert lines[1] == (
-        "host-a  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken.  full: QuotaExceeded: pods 1 of 1."
+    assert said(lines)[1] == (
+        "host-a 0/4  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken."
+        "  full: QuotaExceeded: pods 1 of 1."
     )
 
 
@@ -176,8 +199,8 @@ def test_what_is_not_measured_is_not_called_nothing() -> None:
     """KubeVirt does not tell how much of a VM has moved."""
     unknown = dict.fromkeys(RUNNING["progress"], 0) | {"eta": None}
     there = RUNNING | {"progress": unknown}
-    assert vm_line(there) == "web-3  migration Running  -> host-b"
-    assert heartbeat(result(there)) == "host-a  Draining  1 of 1 VMs left"
+    assert vm_line(there) == "web-3 -> host-b migration Running"
+    assert heartbeat(result(there)) == "Draining  1 of 1 VMs left"
 
 
 def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:
@@ -198,7 +221,7 @@ def test_one_missing_right_is_told_once_for_all_vms() -> None:
     lines: list[str] = []
     Progress(lines.append, lambda: 0.0).update({**found, "changed": True, "ended": "final"})
     names = "web-0, web-1, web-2 and 2 more"
-    assert lines == [f"{names}  blocked  Forbidden: Not allowed: delete x."]
+    assert said(lines) == [f"host-a 5/5  {names} blocked, Forbidden: Not allowed: delete x."]
     assert summary(found, "Drained").split("\n")[1:] == [
         f"{names} (blocked, on host-a): Forbidden: Not allowed: delete x. Grant it."
     ]

@@ -129,14 +129,14 @@ def test_a_value_that_is_not_known_yet_is_left_to_the_role() -> None:
 
 def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
     """And none is known that nothing uses."""
-    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/[dt]*/*.yml")]
+    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/[dtv]*/*.yml")]
     files += ROOT.glob("plugins/filter/*.py")
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     set_here = re.findall(r"register: (\w+)", text)
     used = {name for name in re.findall(r"\b[a-z]+_[a-z_]+\b", text) if OURS.match(name)}
     assert {name for name in set_here if OURS.match(name)} <= INTERNAL
     shared = {name for name in used if name.startswith("maintenance_")}
-    modules = {"maintenance_plan", "maintenance_reboot_info", "maintenance_show"}
+    modules = {"maintenance_host", "maintenance_plan", "maintenance_reboot_info", "maintenance_show"}
     assert shared - INTERNAL - modules - {"maintenance_own_variables"} == (set(SHARED) - {"maintenance_own_variables"})
     for spec in known().values():
         assert spec["type"] in TYPES

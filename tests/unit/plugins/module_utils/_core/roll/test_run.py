@@ -159,7 +159,7 @@ def test_never_more_hosts_are_out_than_the_budget(store: Store, time: Time, seed
 
     def step(host: str) -> None:
         if host in store.roll.out:
-            run.note(store, host, "mine", Stage.DONE, time.clock())
+            to_the_end(store, time, host)
         else:
             admit(store, time, host, "mine")
 
@@ -176,9 +176,61 @@ def test_what_is_done_stays_done(store: Store, time: Time) -> None:
     begin(store, time, "mine")
     for host in HOSTS:
         admit(store, time, host, "mine")
-        for stage in (Stage.DONE, Stage.DONE, Stage.FAILED):
+        to_the_end(store, time, host)
+        for stage in (Stage.DONE, Stage.FAILED):
             run.note(store, host, "mine", stage, time.clock())
     assert store.roll.state is State.ENDED
+
+
+WAY = [Stage.EMPTY, Stage.AT_WORK, Stage.EMPTY, Stage.REBOOTING, Stage.CHECKING, Stage.RESTORING, Stage.DONE]
+
+
+def to_the_end(store: Store, time: Time, host: str) -> None:
+    """All that a host goes through, from its drain on."""
+    for stage in WAY:
+        run.note(store, host, "mine", stage, time.clock())
+
+
+@pytest.mark.parametrize(
+    ("stage", "before"),
+    [
+        (Stage.AT_WORK, Stage.DRAINING),
+        (Stage.REBOOTING, Stage.DRAINING),
+        (Stage.REBOOTING, Stage.AT_WORK),
+        (Stage.CHECKING, Stage.AT_WORK),
+        (Stage.CHECKING, Stage.DRAINING),
+        (Stage.DONE, Stage.CHECKING),
+    ],
+)
+def test_what_was_not_proven_is_not_noted(store: Store, time: Time, stage: Stage, before: Stage) -> None:
+    """No work and no reboot without the certificate of a drain, nothing done without a restore."""
+    begin(store, time, "mine")
+    admit(store, time, "a", "mine")
+    for one in (Stage.EMPTY, before):
+        if store.roll.hosts["a"].stage is not before:
+            roll = rules.with_stage(store.roll, "a", one, "")
+            store.text = roll.to_json()
+    if before is Stage.DRAINING:
+        store.text = rules.with_stage(store.roll, "a", before, "").to_json()
+    with pytest.raises(RollRefused, match=f"a is not recorded as {stage.value}: it is {before.value}"):
+        run.note(store, "a", "mine", stage, time.clock())
+    assert store.roll.hosts["a"].stage is before
+
+
+def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    admit(store, time, "a", "mine")
+    run.note(store, "a", "mine", Stage.EMPTY, time.clock(), tally={"moved": 4, "stopped": 1, "pause_ms": 133})
+    for stage in (Stage.CHECKING, Stage.RESTORING, Stage.DONE):
+        run.note(store, "a", "mine", stage, time.clock())
+    found = run.end(store, "mine", time.clock())
+    assert [line.split() for line in found["lines"]] == [
+        ["host", "is", "VMs", "moved", "stopped", "longest", "pause", "time"],
+        ["a", "done", "4", "1", "133", "ms", "0", "s"],
+        ["b", "waiting", "-", "-", "-", "-"],
+        ["c", "waiting", "-", "-", "-", "-"],
+        ["roll", "mi", "1", "of", "3", "done", "4", "1", "133", "ms", "0", "s"],
+    ]
 
 
 def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:
@@ -317,7 +369,7 @@ def test_who_rests_counts_its_own_seconds_from_slice_to_slice(store: Store, time
     ask = Ask(id="mi", run="mine", hosts=HOSTS, soak=100.0)
     run.begin(store, ask, time.clock(), time.at, {})
     admit(store, time, "a", "mine")
-    run.note(store, "a", "mine", Stage.DONE, time.clock())
+    to_the_end(store, time, "a")
     began = time.at
     notes: dict[str, Any] = {}
     while True:

@@ -1,0 +1,150 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report of a roll: one document that grows with what its actions return. Pure.
+
+It is complete at any time, so that a roll that fails, is aborted or is killed has one too. Its keys are documented in
+docs/report.md; a change of their meaning changes SCHEMA.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import table
+from .record import Stage, State
+
+SCHEMA = 1
+KIND = "virtops.maintenance roll report"
+Doc = dict[str, Any]
+# Of a VM in the result of a drain what is kept.
+_VM = (
+    *("name", "uuid", "verdict", "source", "target", "at", "mode", "method", "attempts", "start", "end"),
+    *("duration", "pause_ms", "processed_mib", "reason", "plane", "message", "remedy"),
+)
+# Verdicts that leave a drain undone.
+_LEFT = frozenset({"blocked", "lost", "pending"})
+_FAILED = frozenset({Stage.FAILED.value})
+
+
+def empty() -> Doc:
+    return {"schema": SCHEMA, "kind": KIND, "roll": None, "outcome": "", "totals": {}, "hosts": []}
+
+
+def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
+    """`roll`: its record, in result form. `now`: UTC. Another roll begins a new report."""
+    same = doc.get("schema") == SCHEMA and (doc.get("roll") or {}).get("id") == roll["id"]
+    new = copy.deepcopy(doc) if same else empty()
+    kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_failures")
+    new["roll"] = {key: roll[key] for key in kept}
+    before = {host["name"]: host for host in new["hosts"]}
+    new["hosts"] = [_host(before.get(entry["name"]), entry) for entry in roll["hosts"]]
+    return _counted(new, now)
+
+
+def _host(old: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> Doc:
+    host: Doc = {"vms": [], "certificate": None, "findings": [], "stages": [], **(old or {})}
+    since = entry.get("since", "")
+    begun = entry.get("begun", "")
+    stages = list(host["stages"])
+    last = stages[-1] if stages else {}
+    if entry["stage"] != Stage.WAITING.value and (last.get("stage"), last.get("since")) != (entry["stage"], since):
+        stages.append({"stage": entry["stage"], "since": since})
+    ended = since if entry["stage"] in (Stage.DONE.value, Stage.FAILED.value) else ""
+    message = entry.get("message", "")
+    return {
+        **host,
+        "name": entry["name"],
+        "stage": entry["stage"],
+        "begun": begun,
+        "ended": ended,
+        "seconds": table.seconds(begun, ended),
+        "message": message,
+        "failed_in": entry.get("failed_in"),
+        "stages": stages,
+        "tally": dict(entry.get("tally") or {}),
+    }
+
+
+def with_drain(doc: Doc, name: str, result: Mapping[str, Any], foreseen: Sequence[Mapping[str, Any]], now: str) -> Doc:
+    """`result`: of a drain of this host. `foreseen`: what a plan said of its VMs, as plan_actual returns it."""
+    new = copy.deepcopy(doc)
+    host = _of(new, name)
+    if host is None or "vms" not in result:
+        return doc
+    planned = {row["name"]: row for row in foreseen}
+    host["vms"] = [_vm(row, planned.get(row["name"])) for row in result["vms"]]
+    host["certificate"] = result.get("certificate") or host["certificate"]
+    host["findings"] = [dict(finding) for finding in result.get("findings") or ()]
+    host["phase"] = result.get("phase", "")
+    return _counted(new, now)
+
+
+def with_restore(doc: Doc, name: str, result: Mapping[str, Any], now: str) -> Doc:
+    """`result`: of the restore of this host: what became of each of its VMs there."""
+    new = copy.deepcopy(doc)
+    host = _of(new, name)
+    if host is None:
+        return doc
+    outcomes = {row["name"]: row for row in result.get("outcomes") or ()}
+    for vm in host["vms"]:
+        if vm["name"] in outcomes:
+            vm["after"] = outcomes[vm["name"]]["message"]
+    return _counted(new, now)
+
+
+def _of(doc: Doc, name: str) -> Doc | None:
+    found: list[Doc] = [host for host in doc["hosts"] if host["name"] == name]
+    return found[0] if found else None
+
+
+def _vm(row: Mapping[str, Any], planned: Mapping[str, Any] | None) -> Doc:
+    """`predicted`: target and seconds that the plan said; None where there was none."""
+    vm = {key: row.get(key) for key in _VM}
+    vm["after"] = ""
+    vm["predicted"] = None
+    if planned and planned.get("predicted_verdict"):
+        vm["predicted"] = {"target": planned.get("predicted_target"), "seconds": planned.get("predicted_duration")}
+    return vm
+
+
+def _counted(doc: Doc, now: str) -> Doc:
+    hosts: list[Doc] = doc["hosts"]
+    vms = [vm for host in hosts for vm in host["vms"]]
+    tallies = [host["tally"] for host in hosts]
+    state = doc["roll"]["state"]
+    ends = [host["ended"] or host["begun"] for host in hosts]
+    over = state != State.RUNNING.value
+    doc["written"] = now
+    doc["outcome"] = outcome(state, hosts)
+    doc["totals"] = {
+        "hosts": len(hosts),
+        "done": sum(host["stage"] == Stage.DONE.value for host in hosts),
+        "failed": sum(host["stage"] in _FAILED for host in hosts),
+        "vms": len(vms),
+        "moved": sum(one.get("moved", 0) for one in tallies),
+        "stopped": sum(one.get("stopped", 0) for one in tallies),
+        "kept": sum(vm["verdict"] in _LEFT for vm in vms),
+        "retries": sum(max(0, (vm["attempts"] or 0) - 1) for vm in vms),
+        "longest_pause_ms": _longest(one["pause_ms"] for one in tallies if "pause_ms" in one),
+        "seconds": table.seconds(doc["roll"]["begun"], max(ends, default="") if over else now),
+    }
+    return doc
+
+
+def _longest(pauses: Iterable[int]) -> int | None:
+    return max(pauses, default=None)
+
+
+def outcome(state: str, hosts: Sequence[Mapping[str, Any]]) -> str:
+    """done, failed, paused, stopped (hosts are left, none failed), aborted, or running."""
+    if state == State.ENDED.value:
+        return "done"
+    if state in (State.ABORTING.value, State.ABORTED.value):
+        return "aborted"
+    if any(host["stage"] in _FAILED for host in hosts):
+        return "failed"
+    return state if state in (State.RUNNING.value, State.PAUSED.value) else "stopped"

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a roll did, a line for each host and one for all. Pure; from the record of the roll alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..model.columns import columns
+from .record import HostEntry, Roll, Stage
+
+_HEAD = ("host", "is", "VMs moved", "stopped", "longest pause", "time")
+_MOVED, _STOPPED = frozenset({"moved", "cold_moved"}), frozenset({"stopped", "saved"})
+
+
+def tally(vms: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Of the rows that a drain returns: `moved`, `stopped`, and `pause_ms` where one was measured."""
+    rows = list(vms)
+    found = {
+        "moved": sum(vm["verdict"] in _MOVED for vm in rows),
+        "stopped": sum(vm["verdict"] in _STOPPED for vm in rows),
+    }
+    pauses = [int(vm["pause_ms"]) for vm in rows if vm["verdict"] == "moved" and vm.get("pause_ms") is not None]
+    return {**found, "pause_ms": max(pauses)} if pauses else found
+
+
+def lines(roll: Roll) -> list[str]:
+    """A table. A host that was not begun has no numbers."""
+    hosts = list(roll.hosts.values())
+    rows = [(entry.name, entry.stage.value, *_numbers([entry]), _time(entry.begun, _end(entry))) for entry in hosts]
+    done = len(roll.in_stage(Stage.DONE))
+    end = max((entry.since for entry in hosts), default="")
+    whole = (f"roll {roll.id}", f"{done} of {len(hosts)} done", *_numbers(hosts), _time(roll.begun, end))
+    return columns([_HEAD, *rows, whole])
+
+
+def _numbers(entries: Sequence[HostEntry]) -> tuple[str, str, str]:
+    known = [entry.tally for entry in entries if entry.tally]
+    if not known:
+        return ("-", "-", "-")
+    pauses = [one["pause_ms"] for one in known if "pause_ms" in one]
+    moved, stopped = (sum(one.get(key, 0) for one in known) for key in ("moved", "stopped"))
+    return str(moved), str(stopped), f"{max(pauses)} ms" if pauses else "-"
+
+
+def _end(entry: HostEntry) -> str:
+    return entry.since if entry.stage in (Stage.DONE, Stage.FAILED) else ""
+
+
+def seconds(begun: str, ended: str) -> int | None:
+    """Between two times of records; None where one is missing."""
+    try:
+        return round((_parsed(ended) - _parsed(begun)).total_seconds())
+    except ValueError:
+        return None
+
+
+def _parsed(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _time(begun: str, ended: str) -> str:
+    took = seconds(begun, ended)
+    return "-" if took is None else long(took)
+
+
+def long(took: float) -> str:
+    """Seconds for people: 48 s, 12 min 5 s, 3 h 20 min."""
+    whole = round(took)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

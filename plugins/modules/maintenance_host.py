@@ -1,0 +1,180 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: maintenance_host
+short_description: Take a host out of service, or bring it back, whatever it runs on
+version_added: 0.1.0
+description:
+  - Calls the actions of the platform one after the other, so that a roll prints little.
+  - In a roll it keeps the record, with M(virtops.maintenance.maintenance_roll). A host has its work
+    or its reboot recorded only while the certificate of its drain stands there, and is recorded as
+    done only after its restore; the record refuses anything else.
+  - A roll gets a host that cannot be reached as a failure, so that the playbook can record it.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  state:
+    description:
+      - V(out) waits for the turn of O(roll_host), checks it and drains it. V(empty) drains it again,
+        as after work on it. V(healthy) waits until it is healthy. V(back) does that too, restores it
+        and records that it is done.
+      - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
+    type: str
+    choices: [out, empty, healthy, back, drained, active, checked]
+    required: true
+  platform:
+    description: What the host runs.
+    type: str
+    choices: [libvirt, kubevirt]
+    default: libvirt
+  roll_host:
+    description: Name of the host in its roll.
+    type: str
+    default: ''
+  preflight:
+    description: Options of M(virtops.maintenance.virt_preflight) or M(virtops.maintenance.kubevirt_preflight).
+    type: dict
+    default: {}
+  drain:
+    description: Options of M(virtops.maintenance.virt_drain) or M(virtops.maintenance.kubevirt_drain).
+    type: dict
+    default: {}
+  restore:
+    description: As O(drain), for the way back.
+    type: dict
+    default: {}
+  steps:
+    description: With O(state=empty) what is left to be done, as RV(steps) said it before.
+    type: list
+    elements: str
+    default: []
+  turn:
+    description: With O(state=empty) and O(state=back) what RV(turn) said before.
+    type: dict
+    default: {}
+  work:
+    description: With O(state=out), whether tasks are to be run on the empty host.
+    type: bool
+    default: false
+  checks:
+    description:
+      - Whether there are checks to be run before VMs come back. With O(state=back) they were, on a host that was
+        healthy, which is not checked again.
+    type: bool
+    default: false
+  reboot:
+    description: Whether it is to be rebooted; V(auto) if it says that it needs it.
+    type: str
+    choices: [always, never, auto]
+    default: never
+  hooks_were_run:
+    description: With O(state=empty), hooks that are still due are a failure.
+    type: bool
+    default: false
+  lost:
+    description: With O(state=healthy) and O(state=back), the host did not answer after its reboot.
+    type: bool
+    default: false
+  fail_on:
+    description: The findings of the check that stop it before anything moves.
+    type: str
+    choices: [blockers, node_blockers, nothing]
+    default: node_blockers
+  retries:
+    description: How often the check is made again, every two seconds, while the host has blockers.
+    type: int
+    default: 0
+  reach_for:
+    description: With O(state=out), seconds for which a host that does not answer is tried again.
+    type: int
+    default: 0
+extends_documentation_fragment:
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.kubevirtgroup
+attributes:
+  check_mode:
+    support: full
+    details: As the modules that it calls. Nothing is recorded.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  action:
+    description: Runs on the controller and calls modules on the host.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Take a node out of service when it is its turn
+  virtops.maintenance.maintenance_host:
+    state: out
+    platform: kubevirt
+    roll_host: "{{ inventory_hostname }}"
+    preflight: {node: "{{ inventory_hostname }}"}
+    drain: {node: "{{ inventory_hostname }}"}
+  delegate_to: localhost
+  register: out
+
+- name: Bring it back
+  virtops.maintenance.maintenance_host:
+    state: back
+    platform: kubevirt
+    roll_host: "{{ inventory_hostname }}"
+    preflight: {node: "{{ inventory_hostname }}"}
+    restore: {node: "{{ inventory_hostname }}", state: active}
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+answer:
+  description: V(go), or V(done) or V(closed) where nothing is to be done with the host in this roll.
+  returned: with O(state=out)
+  type: str
+  sample: go
+next:
+  description:
+    - What comes before it is brought back, of V(hooks), V(work), V(reboot), V(reboot_if_needed) and V(checks), in this
+      order. After hooks and work it is asked again.
+  returned: with O(state=out) and O(state=empty)
+  type: list
+  elements: str
+  sample: [work]
+steps:
+  description: What is left to be done.
+  returned: with O(state=out) and O(state=empty)
+  type: list
+  elements: str
+  sample: [reboot, check, restore]
+turn:
+  description: What the record said when the host had its turn.
+  returned: with O(state=out) and O(state=empty)
+  type: dict
+  contains:
+    position:
+      description: The how manieth host of the roll this is.
+      type: str
+      sample: 2/7
+    to_come:
+      description: The hosts of the roll that are not done. They get VMs last.
+      type: list
+      elements: str
+left_as:
+  description: In which state the host is, if this is the end.
+  returned: in a roll
+  type: str
+  sample: it is empty and stays cordoned, and what was stopped for it stays off
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: RollRefused
+not_ready:
+  description: Why the host is not ready, or nothing.
+  returned: with O(state=checked)
+  type: str
+"""

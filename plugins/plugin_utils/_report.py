@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of a roll's report, on the controller: report.json, and from it report.html and junit.xml."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report
+
+from ._junit import junit
+from ._page import page
+
+Doc = dict[str, Any]
+
+
+def of_task(templar: Any, variables: Mapping[str, Any], check: bool) -> Report:
+    """The report that the variables of a task ask for. `check`: check mode has none."""
+
+    def value(name: str) -> str:
+        return str(templar.template(variables.get(name)) or "")
+
+    if check:
+        return Report("", "")
+    return Report(value("maintenance_report"), value("maintenance_plan_file"))
+
+
+class Report:
+    """`folder`: where to; empty: nothing is written. `plan`: a file with the plan of the roll, or empty.
+
+    Several hosts of a roll write at the same time. What cannot be written is a warning: a roll does
+    not stop for its report.
+    """
+
+    def __init__(self, folder: str, plan: str) -> None:
+        self._folder = Path(folder).expanduser() if folder else None
+        self._plan = plan
+
+    def roll(self, result: Mapping[str, Any]) -> None:
+        """`result`: what the record of the roll answered."""
+        roll = result.get("roll")
+        if roll:
+            self._write(lambda doc, now: report.with_roll(doc, roll, now))
+
+    def drain(self, host: str, result: Mapping[str, Any]) -> None:
+        self._write(lambda doc, now: report.with_drain(doc, host, result, self._foreseen(host, result), now))
+
+    def restore(self, host: str, result: Mapping[str, Any]) -> None:
+        self._write(lambda doc, now: report.with_restore(doc, host, result, now))
+
+    def _foreseen(self, host: str, result: Mapping[str, Any]) -> list[Doc]:
+        """What the plan said of the VMs of that host."""
+        if not self._plan or "vms" not in result:
+            return []
+        plan = json.loads(Path(self._plan).read_text(encoding="utf-8"))
+        return compare(plan, host, result["vms"])
+
+    def _write(self, change: Callable[[Doc, str], Doc]) -> None:
+        if self._folder is None:
+            return
+        try:
+            self._change(self._folder, change)
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            Display().warning(f"The report in {self._folder} could not be written: {exc}")
+
+    def _change(self, folder: Path, change: Callable[[Doc, str], Doc]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            doc = change(self._read(folder), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+            if doc["roll"] is None:
+                return
+            _replace(folder / "report.json", json.dumps(doc, indent=2, sort_keys=True) + "\n")
+            _replace(folder / "report.html", page(doc))
+            _replace(folder / "junit.xml", junit(doc))
+
+    @staticmethod
+    def _read(folder: Path) -> Doc:
+        """What is no report of ours is left to `with_roll`, which begins a new one."""
+        try:
+            found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return report.empty()
+        ours = isinstance(found, dict) and found.get("kind") == report.KIND and found.get("schema") == report.SCHEMA
+        return found if ours else report.empty()
+
+
+def _replace(path: Path, text: str) -> None:
+    """At once: a reader sees the old file or the new one."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8", errors="backslashreplace")
+    os.replace(new, path)

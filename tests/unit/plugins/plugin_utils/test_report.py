@@ -1,0 +1,148 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report of a roll: what stands in it, and whether its page can be read, on a phone and in the dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._junit import junit
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._page import page
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import Report
+from ansible_collections.virtops.maintenance.tests.unit.plugins.plugin_utils.roll_reports import (
+    ODD,
+    at,
+    entry,
+    failed_roll,
+    roll,
+)
+
+CHROMIUM = shutil.which("chromium")
+
+
+def test_it_counts_what_the_roll_did() -> None:
+    doc = failed_roll()
+    assert (doc["schema"], doc["outcome"]) == (report.SCHEMA, "failed")
+    assert doc["totals"] == {
+        "hosts": 4,
+        "done": 2,
+        "failed": 1,
+        "vms": 19,
+        "moved": 16,
+        "stopped": 0,
+        "kept": 2,
+        "retries": 2,
+        "longest_pause_ms": 133,
+        "seconds": 700,
+    }
+    host = doc["hosts"][0]
+    assert [one["stage"] for one in host["stages"]] == ["draining", "at work", "rebooting", "checking", "done"]
+    vm = {vm["name"]: vm for vm in host["vms"]}
+    assert vm["web-0-1"]["predicted"] == {"target": "host-d", "seconds": 8.1}
+    assert vm["web-0-0"]["after"] == "it stays on host-d" and host["certificate"]["node"] == "host-a"
+
+
+@pytest.mark.parametrize(
+    ("state", "stage", "outcome"),
+    [
+        ("running", "draining", "running"),
+        ("running", "failed", "failed"),
+        ("stopped", "failed", "failed"),
+        ("stopped", "waiting", "stopped"),
+        ("paused", "waiting", "paused"),
+        ("aborting", "draining", "aborted"),
+        ("aborted", "waiting", "aborted"),
+        ("ended", "done", "done"),
+    ],
+)
+def test_no_outcome_hides_a_failure(state: str, stage: str, outcome: str) -> None:
+    doc = report.with_roll(report.empty(), roll(state, entry("host-a", stage, 5)), at(9))
+    assert doc["outcome"] == outcome
+    found = junit(doc)
+    assert ("<failure" in found) is (stage not in ("done", "waiting"))
+    assert ("<skipped" in found) is (stage == "waiting")
+
+
+def test_a_case_for_each_host_and_vm() -> None:
+    root = ET.fromstring(junit(failed_roll()))
+    cases = {(case.get("classname"), case.get("name")): case for case in root.iter("testcase")}
+    assert len(cases) == 4 + 19 == int(root.get("tests", ""))
+    failed = {name for (_class, name), case in cases.items() if case.find("failure") is not None}
+    assert failed == {"host-c", "gpu-1", "gpu-2"} and root.get("failures") == "3"
+    assert cases[("host", "host-d")].find("skipped") is not None
+    assert ("vm.host-a", ODD) in cases
+    why = cases[("vm.host-c", "gpu-1")].find("failure")
+    assert why is not None and why.get("type") == "StopNotAllowed" and "drain_allow_stop" in str(why.text)
+
+
+def test_the_page_is_one_file_and_a_name_is_no_markup() -> None:
+    text = page(failed_roll())
+    assert "<script" not in text and "alert(1)" in text
+    assert not re.search(r"(src|href)=.(?!data:)|url[(]|@import", text)
+    for word in ("StopNotAllowed", "Allow it with drain_allow_stop", "the plan said host-d in 8.1 s", "2 attempts"):
+        assert word in text, word
+    assert text == page(json.loads(json.dumps(failed_roll()))), "all comes from the JSON"
+
+
+def test_another_roll_begins_a_new_report(tmp_path: Path) -> None:
+    """And what is no report is none."""
+    folder = tmp_path / "new" / "report"
+    written = Report(str(folder), "")
+    written.roll({"roll": roll("running", entry("host-a", "draining", 5))})
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "junit.xml", "report.html", "report.json"]
+    (folder / "report.json").write_text("[]")
+    written.drain("host-a", {"vms": []})
+    assert (folder / "report.json").read_text() == "[]"
+    written.roll({"roll": {**roll("running", entry("host-b", "draining", 5)), "id": "other"}})
+    doc = json.loads((folder / "report.json").read_text())
+    assert [host["name"] for host in doc["hosts"]] == ["host-b"]
+    Report("", "").roll({"roll": roll("running", entry("host-a", "draining", 5))})
+
+
+def test_a_report_that_cannot_be_written_stops_no_roll(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    Report(str(tmp_path / "file"), "").roll({"roll": roll("running", entry("host-a", "draining", 5))})
+
+
+# It tells in its title, once it is laid out, whether it is wider than the screen, and whether it is dark.
+PROBE = """<script>top.document.title = [document.documentElement.scrollWidth > window.innerWidth,
+matchMedia("(prefers-color-scheme: dark)").matches]</script></body>"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_as_wide_as_the_screen_and_has_no_error(tmp_path: Path, width: int, scheme: str) -> None:
+    """Headless Chromium has no window below 500 pixels, so the page is in a frame of the width."""
+    text = page(failed_roll()).replace('<details class="card"', '<details open class="card"')
+    (tmp_path / "page.html").write_text(text.replace("</body>", PROBE))
+    frame = f'<iframe src="page.html" width="{width}" height="900" style="border:0"></iframe>'
+    (tmp_path / "frame.html").write_text(f"<!doctype html><html><head></head><body>{frame}</body></html>")
+    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    done = subprocess.run(
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"),
+            *("--disable-web-security", f"--user-data-dir={tmp_path}/chromium", "--window-size=1400,1000", *dark),
+            *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000", "--dump-dom"),
+            f"file://{tmp_path}/frame.html",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"<title>false,{str(scheme == 'dark').lower()}</title>" in done.stdout, (
+        done.stdout[:600],
+        done.stderr[-600:],
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
