@@ -140,14 +140,14 @@ def _made(folder: Path) -> Path:
 
 
 class MiddleOfDrain:
-    """Fed with the lines of a roll: a VM of this host has moved, and others have not."""
+    """Fed with the lines of a roll: this host is out. Its drain has begun, and it is not brought back."""
 
     def __init__(self, host: str) -> None:
-        self._moved = re.compile(rf"^\S+ {re.escape(host)} (\d+)/(\d+)  \S+ -> ")
+        name = re.escape(host)
+        self._out = re.compile(rf"^\S+ {name} \d+/\d+  |^\S+ \S+ waits for its turn: .*\b{name} \(draining ")
 
     def __call__(self, line: str) -> bool:
-        found = self._moved.match(line)
-        return found is not None and found[1] != found[2]
+        return self._out.match(line) is not None
 
 
 def command(lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> list[str]:
