@@ -23,12 +23,14 @@ from demo.plays import Command, watch
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run as rolls
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
 from kubesim import Kubesim
 from kubesim.store import Change
+from lab.procs import PATIENCE
 
 from . import ways
 from .case import Bed
@@ -79,12 +81,14 @@ class Races:
     def _call(self, store: RollLease, run: str, **params: Any) -> dict[str, Any]:
         """Slices, until it is final, as the action plugin calls them."""
         watched: dict[str, Any] = {}
-        while True:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             given = {**_DEFAULTS, "roll_run": run, "slice": 2, "watch": watched, **params}
             found = answer_of(given, store, self._clock, lambda: "")
             if found["ended"] == "final":
                 return found
             watched = found["watch"]
+        raise TimeoutError(f"{params} of run {run} has had no answer for {PATIENCE} s")
 
     def _roll(self, space: str, run: str, line: threading.Barrier) -> str:
         store = self._store(space)
@@ -101,9 +105,11 @@ class Races:
     def _host(self, space: str, run: str, node: str) -> None:
         store = self._store(space)
         if self._call(store, run, state="admitted", roll_host=node)["answer"] == "go":
-            for stage in ("at work", "checking", "done"):
+            # What a drain and a restore see, and between them what the playbook notes.
+            for seen, noted in ((Stage.EMPTY, "at work"), (Stage.EMPTY, "checking"), (Stage.RESTORING, "done")):
                 self._clock.sleep(1)
-                self._call(store, run, state="noted", roll_host=node, stage=stage)
+                rolls.note_seen(store, node, run, seen, self._clock)
+                self._call(store, run, state="noted", roll_host=node, stage=noted)
 
     def _single(self, space: str, line: threading.Barrier) -> bool:
         """A drain of the last host, as soon as there is a roll: is it refused?"""
