@@ -61,6 +61,7 @@ def test_a_node_that_cannot_be_is_no_path(sim, plays, tmp_path, node: str) -> No
     assert not [call for call in sim.log if "/nodes/" in call.path]
 
 
+@pytest.mark.full
 def test_what_a_survey_leaves_empty_is_not_given(sim, plays) -> None:
     """All of a roll's variables that a survey may have; then a roll goes as without them."""
     sim.add_vm("vm", "n1", migrate_seconds="1")

@@ -15,6 +15,7 @@ from kubesim.kinds import NODES
 from kubesim.reading import add_pod, take_slots
 
 
+@pytest.mark.full
 def test_drain_and_restore_by_the_collections_playbooks(sim, plays) -> None:
     for number in range(3):
         sim.add_vm(f"vm{number}", "n1")
@@ -46,6 +47,7 @@ def test_what_blocks_fails_the_playbook_and_says_why(sim, plays) -> None:
     assert "stuck  restored" not in back.stdout  # nothing was ever done with it
 
 
+@pytest.mark.full
 def test_a_roll_over_all_nodes_stops_nothing(sim, plays) -> None:
     for node in ("n1", "n2", "n3"):
         for number in range(2):
