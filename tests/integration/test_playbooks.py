@@ -203,6 +203,7 @@ def test_the_preflight_of_all_hosts_shows_all_blockers_at_once(lab: Lab, stuck: 
     assert traces.snapshot(lab) == before
 
 
+@pytest.mark.full
 def test_the_roll_stops_at_the_first_failure(lab: Lab, stuck: str) -> None:
     boots = [host.boot_id for host in lab.hosts.values()]
     ended = plays.run(lab, "rolling_maintenance", {"maintenance_hosts": "all"})

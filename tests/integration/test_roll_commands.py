@@ -38,6 +38,7 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
         lab.remove_guest(name)
 
 
+@pytest.mark.full
 def test_status_and_abort_beside_a_roll_that_lives(lab: Lab, tmp_path: Path) -> None:
     words = {**ROLL, "drain_allow_stop": True, "maintenance_requester": "alice"}
     file = tmp_path / "status.json"
