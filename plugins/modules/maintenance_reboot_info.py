@@ -63,7 +63,7 @@ message:
   returned: success
   type: str
   sample: 'host-a is not rebooted, for it needs none: needrestart says no'
-told:
+answers:
   description: Each answer.
   returned: success
   type: list
@@ -93,7 +93,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec={"node": {"type": "str", "required": True}}, supports_check_mode=True)
     told = [one for one in (file_says(), *(command_says(module, *ask) for ask in COMMANDS)) if one is not None]
     found = reboot.need(module.params["node"], told)
-    module.exit_json(changed=False, told=[asdict(one) for one in told], **asdict(found))
+    module.exit_json(changed=False, answers=[asdict(one) for one in told], **asdict(found))
 
 
 def file_says() -> reboot.Told | None:

@@ -54,6 +54,7 @@ summary { cursor: pointer; }
 .note { border-left: 4px solid var(--warn); } .note.bad { border-left-color: var(--failed); }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .9em; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 2rem; }
+@media (max-width: 480px) { .tick.between { display: none; } }
 @media print { body { background: #fff; } .card, .tile { break-inside: avoid; } }
 """
 
@@ -137,7 +138,8 @@ At most {{ roll.max_unavailable }} out at once.</p>
 <svg height="20" aria-hidden="true">
 <line class="grid" x1="0" x2="100%" y1="1" y2="1"/>
 {% for tick in ticks %}
-<text class="tick" x="{{ tick.x }}%" y="16" text-anchor="{{ tick.anchor }}">{{ tick.text }}</text>
+<text class="tick{{ ' between' if loop.index0 is odd }}" x="{{ tick.x }}%" y="16"
+ text-anchor="{{ tick.anchor }}">{{ tick.text }}</text>
 {% endfor %}
 </svg>
 <div class="legend">
@@ -169,7 +171,7 @@ At most {{ roll.max_unavailable }} out at once.</p>
 <ul class="vms">
 {% for vm in host.vms %}
 <li><span class="vm">{{ vm.name | plain }}</span>
-<span class="what">{{ vm.verdict }}\
+<span class="what">{{ vm.verdict | replace("_", " ") }}\
 {% if vm.verdict in ("moved", "cold_moved") %} &rarr; {{ vm.target | plain }}{% endif %}\
 {% if vm.duration %}, {{ "%.1f" | format(vm.duration) }} s{% endif %}\
 {% if vm.pause_ms is not none %}, pause {{ vm.pause_ms }} ms{% endif %}\
