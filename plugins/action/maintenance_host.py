@@ -10,8 +10,10 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import HostOfRoll, checked, shown
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 
 _SPEC: dict[str, Any] = {
@@ -41,8 +43,6 @@ _ACTIONS = {"roll": "maintenance_roll", "preflight": "{}_preflight", "drain": "{
 _ROLL = ("node", "uri", "peers", "slots_on")
 # Of a failure in a roll these are left out.
 _DETAILS = ("vms", "pods", "counts", "certificate", "findings", "needs", "diff", "outcomes", "roll")
-# In a roll these have to end in the failure of the host, which its playbook records.
-_OF_A_ROLL = ("out", "empty", "healthy", "back")
 
 
 class ActionModule(ActionBase):
@@ -58,53 +58,31 @@ class ActionModule(ActionBase):
         _result, options = self.validate_argument_spec(_SPEC)
         # What is left says how the API and the record are reached.
         self._reach, self._options, self._vars = args, options, task_vars
-        found = self._carry_out(options)
-        if found.get("failed") and options["state"] in _OF_A_ROLL:
+        asked = self._asked(options)
+        found = carry_out(acts(asked), self._act, self._display.display, asked.host)
+        if found.get("failed") and asked.in_roll:
             # Ansible prints a failure as JSON: in words is enough, and the report has the rest.
             found = {key: value for key, value in found.items() if key not in _DETAILS}
         return {**base, **found}
 
-    def _carry_out(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        state, node = options["state"], options["roll_host"]
-        if state in ("drained", "active"):
-            return self._act("drain" if state == "drained" else "restore", {})
-        if state == "checked":
-            return checked(self._act, options["preflight"]["node"], options["fail_on"], options["retries"])
-        show = shown(self._display.display, node)
-        self._host = host = HostOfRoll(
-            self._act, show, node, bool(self._task.check_mode), options["turn"], options["checks"]
-        )
-        if state == "out":
-            wanted = {"work": options["work"], "reboot": options["reboot"] != "never"}
-            return self._asked(host.out(wanted, options["fail_on"], options["reach_for"]))
-        if options["lost"]:
-            return {"failed": True, "msg": self._is_lost("it does not answer")}
-        if state == "empty":
-            return self._asked(host.empty(options["steps"], hooks=not options["hooks_were_run"]))
-        return (host.healthy if state == "healthy" else host.back)(options["retries"])
+    def _asked(self, options: Mapping[str, Any]) -> Asked:
+        asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}
+        host = options["roll_host"] if options["state"] != "checked" else options["preflight"]["node"]
+        return Asked(**asked, host=host, check=bool(self._task.check_mode))
 
-    def _asked(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Whether a reboot is needed the host is asked by the playbook, on its own connection."""
-        auto = {"reboot": "reboot_if_needed"} if self._options["reboot"] == "auto" else {}
-        return {**found, "next": [auto.get(one, one) for one in found.get("next", ())]}
-
-    def _is_lost(self, why: str) -> str:
-        return f"{self._options['roll_host']} cannot be reached: {why}"
-
-    def _act(self, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    def _act(self, act: Act) -> dict[str, Any]:
         """Run the action of that kind in the place of this one."""
-        platform = self._options["platform"]
+        kind, platform = act.kind, self._options["platform"]
         kubevirt = platform == "kubevirt"
         name = _ACTIONS[kind].format("kubevirt" if kubevirt else "virt")
         task = self._task.copy()
         if kind == "roll":
-            task.args = {"platform": platform, **self._reach, **more}
+            task.args = {"platform": platform, **self._reach, **act.options}
         else:
             reach = {key: value for key, value in self._reach.items() if key not in _ROLL} if kubevirt else {}
-            task.args = {**reach, **self._options[kind], **more}
-        in_roll = self._options["state"] in _OF_A_ROLL
-        if in_roll and kind != "roll" and "peers" in task.args:
-            task.args["peers"] = self._host.ranked(task.args["peers"])
+            task.args = {**reach, **self._options[kind], **act.options}
+        if act.turn is not None and kind != "roll" and "peers" in task.args:
+            task.args["peers"] = ranked(task.args["peers"], act.turn)
         action = self._shared_loader_obj.action_loader.get(
             f"virtops.maintenance.{name}",
             task=task,
@@ -114,15 +92,16 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        if in_roll and kind in ("drain", "restore"):
-            action.position = self._host.position
+        if act.turn is not None and kind in ("drain", "restore"):
+            action.position = str(act.turn.get("position", ""))
         try:
             found = dict(action.run(task_vars=self._vars))
         except AnsibleConnectionFailure as exc:
-            if not in_roll:
+            if act.turn is None:
                 raise
-            return {"failed": True, "msg": self._is_lost(str(exc))}
-        if in_roll and kind in ("drain", "restore"):
+            # A failure, which the playbook of the roll can record.
+            return {"failed": True, "msg": words.is_lost(self._options["roll_host"], str(exc))}
+        if act.turn is not None and kind in ("drain", "restore"):
             report = of_task(self._templar, self._vars, bool(self._task.check_mode))
             (report.drain if kind == "drain" else report.restore)(self._options["roll_host"], found)
         return found

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 
@@ -22,7 +25,11 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
-        result = self._execute_module(module_name=MODULE, module_args=given(self._task.args), task_vars=task_vars)
+        args = given(self._task.args)
+        try:
+            result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        except AnsibleConnectionFailure as exc:
+            return {**base, **asdict(reboot.need_of_lost(str(args.get("node")))), "unreachable": True, "msg": str(exc)}
         line = plain(str(result.get("message") or ""))
         if line:
             Display().display(line) if result.get("known") else Display().warning(line)

@@ -14,7 +14,8 @@ description:
     prints a line that says who answered what.
   - If one of them says yes, the host needs a reboot. The missing file means no only where a package
     is installed that would write it.
-  - If none of them can answer, RV(reboot) is true, and the line is a warning.
+  - If none of them can answer, RV(reboot) is true, and the line is a warning. Of a host that cannot be reached it is
+    true, too.
   - The playbook C(virtops.maintenance.rolling_maintenance) uses it with C(maintenance_reboot=auto).
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -52,15 +53,15 @@ EXAMPLES = r"""
 RETURN = r"""
 reboot:
   description: Whether the host is to be rebooted.
-  returned: success
+  returned: success, or the host cannot be reached
   type: bool
 known:
   description: Whether something on the host could answer.
-  returned: success
+  returned: success, or the host cannot be reached
   type: bool
 message:
   description: Who said what, in a line.
-  returned: success
+  returned: success, or the host cannot be reached
   type: str
   sample: 'host-a is not rebooted, for it needs none: needrestart says no'
 answers:

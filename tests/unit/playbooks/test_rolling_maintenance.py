@@ -271,6 +271,19 @@ def test_a_host_is_rebooted_if_it_says_that_it_needs_it(roll: Roll, status: str,
     assert ("would reboot the control node" in text) is not goes_on
 
 
+@pytest.mark.full
+def test_one_that_cannot_be_asked_whether_it_needs_a_reboot_is_recorded_as_lost(roll: Roll) -> None:
+    inventory = json.loads((roll.folder / "inventory.json").read_text())
+    inventory["all"]["hosts"]["host-a"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    roll.write("inventory.json", json.dumps(inventory))
+    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto", "-e", "maintenance_reboot_timeout=1")
+    code, text = roll.run("", *words)
+    assert code != 0
+    assert roll.steps == ["host-a look", "host-a drained"]
+    assert "The roll stopped at host-a" in text and "host-a cannot be reached: it does not answer" in text
+    assert "Out: host-a. Not begun: none." in text
+
+
 def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
     words = ("-e", "maintenance_hosts=all", "-e", "maintenance_pause_after=host-a", "-e", "maintenance_soak=1s")
     code, text = roll.run("", *words)

@@ -55,6 +55,11 @@ def need(host: str, told: Sequence[Told]) -> Need:
     return Need(True, False, f"{host} is rebooted, since nothing there tells whether it needs it{asked}")
 
 
+def need_of_lost(host: str) -> Need:
+    """Nobody could be asked. The reboot finds out whether the host is gone, and the roll stops there with a record."""
+    return Need(reboot=True, known=False, message=f"{host} does not answer whether it needs a reboot")
+
+
 def _all(told: Sequence[Told]) -> str:
     return "; ".join(f"{one.who} says {one.why}" for one in told)
 

@@ -191,6 +191,10 @@ def left_as_before() -> str:
     return "it stays out of service, as the run before left it"
 
 
+def is_lost(host: str, why: str = "it does not answer") -> str:
+    return f"{host} cannot be reached: {why}"
+
+
 def host_is_done(roll: Mapping[str, Any], host: str) -> str:
     """`roll`: the record in result form."""
     entry = next(one for one in roll["hosts"] if one["name"] == host)

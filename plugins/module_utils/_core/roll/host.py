@@ -1,0 +1,194 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is done with one host, act after act, and what comes next. Pure.
+
+`acts` is a generator: it yields an act, is sent what came of it, and returns the result of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import stages, table, words
+from .record import Stage
+from .rules import Answer, Step
+
+Result = dict[str, Any]
+_HEALTH_PAUSE = 2.0  # seconds between two looks at a host that is to be healthy
+
+
+@dataclass(frozen=True)
+class Act:
+    """What is to be run: `kind` is roll, preflight, drain, restore, or show.
+
+    `options`: beside those that the user gave for that kind; of show the `lines`. `after`: seconds to wait before it.
+    `turn`: of a host in a roll, as Asked has it; None: in none, so a host that is lost ends the play itself.
+    """
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    turn: Mapping[str, Any] | None = None
+    after: float = 0.0
+
+
+Acts = Generator[Act, Result, Result]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7",
+    and `to_come`, the hosts that are not done."""
+
+    state: str
+    host: str
+    check: bool = False
+    turn: Mapping[str, Any] = field(default_factory=dict)
+    steps: Sequence[str] = ()
+    work: bool = False
+    checks: bool = False
+    reboot: str = "never"
+    hooks_were_run: bool = False
+    lost: bool = False
+    fail_on: str = "node_blockers"
+    retries: int = 0
+    reach_for: int = 0
+
+    @property
+    def in_roll(self) -> bool:
+        return self.state in _IN_A_ROLL
+
+    def note(self, stage: Stage, **more: Any) -> Act:
+        return Act("roll", {"state": "noted", "stage": stage.value, "roll_host": self.host, **more}, self.turn)
+
+    def last(self) -> list[str]:
+        """What comes before VMs come back."""
+        return ["checks"] if self.checks else []
+
+
+def acts(ask: Asked) -> Acts:
+    """Of a host that is lost nothing is done."""
+    if ask.state == "drained":
+        return (yield Act("drain"))
+    if ask.state == "active":
+        return (yield Act("restore"))
+    if ask.state == "checked":
+        return (yield from _checked(ask, ask.fail_on, ask.retries, None))
+    if ask.lost:
+        return {"failed": True, "msg": words.is_lost(ask.host)}
+    return (yield from _IN_A_ROLL[ask.state](ask))
+
+
+def ranked(peers: Iterable[Mapping[str, Any]], turn: Mapping[str, Any]) -> list[Result]:
+    """Peers that are still to come get VMs last, the next one last of all."""
+    ranks = {name: rank for rank, name in enumerate(turn.get("to_come", ()))}
+    return [{**peer, "roll_rank": ranks.get(peer["name"])} for peer in peers]
+
+
+def _out(ask: Asked) -> Acts:
+    """Wait for its turn, check it, drain it. `next`: what comes then, of hooks, work, reboot, checks."""
+    turn = yield Act("roll", {"state": "admitted", "roll_host": ask.host, "reach_for": ask.reach_for}, ask.turn)
+    kept = {"changed": bool(turn.get("changed")), "left_as": words.left_as(None), "next": []}
+    if _failed(turn):
+        return {**turn, **kept}
+    wanted = {Step.WORK.value: ask.work, Step.REBOOT.value: ask.reboot != "never"}
+    steps = [step for step in turn.get("steps", []) if wanted.get(step, True)]
+    hosts = (turn.get("roll") or {}).get("hosts", ())
+    to_come = [one["name"] for one in hosts if one["stage"] != Stage.DONE.value]
+    ask = replace(ask, turn={"position": turn.get("position", ""), "to_come": to_come}, steps=steps)
+    kept |= {"answer": turn["answer"], "steps": steps, "turn": ask.turn}
+    if turn["answer"] != Answer.GO.value:
+        return kept
+    if Step.DRAIN.value not in steps:
+        return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
+    found = yield from _checked(ask, ask.fail_on, 0, ask.turn)
+    yield Act("show", {"lines": [*found.get("blockers", ()), *found.get("cautions", ())]}, ask.turn)
+    if found["not_ready"]:
+        return {**kept, "failed": True, "msg": found["not_ready"]}
+    return {**kept, **(yield from _empty(ask))}
+
+
+def _empty(ask: Asked) -> Acts:
+    """Drain it, and record what it comes to."""
+    found = {"answer": Answer.GO.value, **(yield Act("drain", {}, ask.turn))}
+    found["left_as"] = words.left_as(found)
+    if found.get("ended") == "needs" and not ask.hooks_were_run:
+        return {**found, "failed": False, "next": ["hooks"], "steps": ask.steps, "turn": ask.turn}
+    if _failed(found):
+        return found
+    stage, following = stages.next_steps(ask.steps)
+    noted = yield ask.note(stage, tally=table.tally(found.get("vms") or ()))
+    if noted.get("failed"):
+        return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
+    left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
+    # Whether a reboot is needed the host is asked by the playbook, on its own connection.
+    auto = {Step.REBOOT.value: "reboot_if_needed"} if ask.reboot == "auto" else {}
+    following = [auto.get(one, one) for one in following] + ([] if stage is Stage.AT_WORK else ask.last())
+    return {**found, "next": following, "steps": left, "turn": ask.turn}
+
+
+def _healthy(ask: Asked) -> Acts:
+    """Wait until it is, before anything comes back to it."""
+    noted = yield ask.note(Stage.CHECKING)
+    if noted.get("failed"):
+        return noted
+    found = yield from _checked(ask, "node_blockers", ask.retries, ask.turn)
+    if not found["not_ready"]:
+        return {"changed": True}
+    yield Act("show", {"lines": found.get("node_blockers", ())}, ask.turn)
+    return {"changed": True, "failed": True, "msg": found["not_ready"]}
+
+
+def _back(ask: Asked) -> Acts:
+    """Wait until it is healthy, unless the user's checks did, restore it, record that it is done."""
+    found = {} if ask.checks else (yield from _healthy(ask))
+    if found.get("failed"):
+        return found
+    restored = yield Act("restore", {}, ask.turn)
+    if _failed(restored):
+        return restored
+    if not (ask.check or restored.get("phase") == "Active"):
+        return {**restored, "failed": True, "msg": "the restore was not brought to its end"}
+    noted = yield ask.note(Stage.DONE)
+    if noted.get("failed"):
+        return {**restored, **noted}
+    if noted.get("roll"):
+        yield Act("show", {"lines": [words.host_is_done(noted["roll"], ask.host)]}, ask.turn)
+    return restored
+
+
+def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | None) -> Acts:
+    """The preflight's result, with `not_ready`: why the host is not ready, or empty.
+
+    `fail_on`: the list of the result that must be empty, or `nothing`. `retries`: how often it is
+    read again while it has blockers of the node.
+    """
+    pause = 0.0
+    while True:
+        found = yield Act("preflight", {}, turn, pause)
+        if not (_failed(found) or found.get("node_blockers")) or retries <= 0:
+            return {**found, "not_ready": _not_ready(found, ask.host, fail_on)}
+        retries, pause = retries - 1, _HEALTH_PAUSE
+
+
+def _not_ready(found: Mapping[str, Any], host: str, fail_on: str) -> str:
+    """Its blockers were shown before."""
+    if "findings" not in found:
+        return f"{host} is not ready: {str(found.get('msg') or '').removeprefix(f'{host} ')}"
+    blocking = [] if fail_on == "nothing" else found[fail_on]
+    if not blocking:
+        return ""
+    if len(blocking) == 1:
+        return f"{host} is not ready: {blocking[0]}"
+    codes = dict.fromkeys(line.split(" ")[1] for line in blocking)
+    return f"{host} is not ready. See the findings above: {', '.join(codes)}"
+
+
+def _failed(found: Mapping[str, Any]) -> bool:
+    return bool(found.get("failed") or found.get("unreachable"))
+
+
+_IN_A_ROLL: dict[str, Callable[[Asked], Acts]] = {"out": _out, "empty": _empty, "healthy": _healthy, "back": _back}

@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The acts of one host of a roll: their order, where they end, and what comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
+
+ALL = ["drain", "work", "reboot", "check", "restore"]
+TURN = {"position": "2/3", "to_come": ["b", "c"]}
+HOSTS = [{"name": "a", "stage": "done"}, {"name": "b", "stage": "draining"}, {"name": "c", "stage": "waiting"}]
+GO = {"answer": "go", "changed": True, "steps": ALL, "position": "2/3", "roll": {"hosts": HOSTS}}
+READY = {"findings": [], "blockers": [], "cautions": [], "node_blockers": []}
+NOT_READY = {**READY, "node_blockers": ["b NodeNotReady: it is not"], "blockers": ["b NodeNotReady: it is not"]}
+DRAINED = {"phase": "Drained", "changed": True, "ended": "final", "vms": []}
+FAILED = {"failed": True, "msg": "no"}
+GONE = {"unreachable": True, "msg": "no route"}
+NOTED = {"answer": "go"}
+
+
+def play(asked: Asked, *answers: dict[str, Any]) -> tuple[list[str], dict[str, Any], list[Act]]:
+    """(the acts in words, the result, the acts). Each act gets the next answer, what is shown gets none."""
+    course, left, said, done = acts(asked), list(answers), [], []
+    found: dict[str, Any] | None = None
+    while True:
+        try:
+            act = next(course) if found is None else course.send(found)
+        except StopIteration as end:
+            assert not left, f"never asked for: {left}"
+            return said, end.value, done
+        done.append(act)
+        said.append(str(act.options.get("stage") or act.options.get("state") or act.kind))
+        found = {} if act.kind == "show" else dict(left.pop(0))
+
+
+def out(**more: Any) -> Asked:
+    return Asked("out", "b", **{"work": True, "reboot": "always", **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "steps", "stage", "following", "left"),
+    [
+        ({}, ALL, "at work", ["work"], ["reboot", "check", "restore"]),
+        ({"work": False}, ALL, "rebooting", ["reboot"], ["check", "restore"]),
+        ({"work": False, "checks": True}, ALL, "rebooting", ["reboot", "checks"], ["check", "restore"]),
+        ({"work": False, "reboot": "auto"}, ALL, "rebooting", ["reboot_if_needed"], ["check", "restore"]),
+        ({"work": False, "reboot": "never"}, ALL, "checking", [], ["check", "restore"]),
+        ({"checks": True}, ["drain", "reboot", "check", "restore"], "rebooting", ["reboot", "checks"], None),
+    ],
+)
+def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
+    more: dict[str, Any], steps: list[str], stage: str, following: list[str], left: list[str] | None
+) -> None:
+    said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, NOTED)
+    assert said == ["admitted", "preflight", "show", "drain", stage]
+    assert result["next"] == following and result["turn"] == TURN
+    assert result["steps"] == (left or ["check", "restore"])
+    assert done[3].turn == TURN
+    assert result["left_as"].startswith("it is empty")
+
+
+@pytest.mark.parametrize("turn", [FAILED, GONE])
+def test_without_its_turn_nothing_is_done(turn: dict[str, Any]) -> None:
+    said, result, _done = play(out(), turn)
+    assert said == ["admitted"]
+    assert result["msg"] == turn["msg"] and result["next"] == []
+    assert result["left_as"] == "nothing was changed"
+
+
+@pytest.mark.parametrize("answer", ["closed", "done"])
+def test_what_is_closed_or_done_is_left_alone(answer: str) -> None:
+    said, result, _done = play(out(), {**GO, "answer": answer, "steps": []})
+    assert (said, result["answer"], result["next"]) == (["admitted"], answer, [])
+
+
+@pytest.mark.parametrize(("checks", "following"), [(False, []), (True, ["checks"])])
+def test_one_that_was_drained_before_is_only_brought_back(checks: bool, following: list[str]) -> None:
+    said, result, _done = play(out(checks=checks), {**GO, "steps": ["check", "restore"]})
+    assert said == ["admitted"]
+    assert result["next"] == following and "as the run before left it" in result["left_as"]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "found", "goes_on"),
+    [
+        ("node_blockers", NOT_READY, False),
+        ("blockers", NOT_READY, False),
+        ("nothing", NOT_READY, True),
+        ("node_blockers", {**READY, "blockers": ["vm NotMigratable: no"]}, True),
+        ("blockers", {**READY, "blockers": ["vm NotMigratable: no"]}, False),
+        ("nothing", FAILED, False),  # nothing was found since nothing was read
+    ],
+)
+def test_one_that_is_not_ready_is_not_drained(fail_on: str, found: dict[str, Any], goes_on: bool) -> None:
+    said, result, done = play(out(fail_on=fail_on), GO, found, *([DRAINED, NOTED] if goes_on else []))
+    assert ("drain" in said) is goes_on
+    assert result.get("failed", False) is not goes_on
+    assert done[2].options["lines"] == found.get("blockers", [])
+    assert goes_on or (result["msg"].startswith("b is not ready: ") and result["left_as"] == "nothing was changed")
+
+
+def test_more_than_one_blocker_is_said_by_its_code() -> None:
+    found = {**READY, "node_blockers": ["b NodeNotReady no", "b HostSilent no", "b HostSilent yes"]}
+    _said, result, _done = play(out(), GO, found)
+    assert result["msg"] == "b is not ready. See the findings above: NodeNotReady, HostSilent"
+
+
+@pytest.mark.parametrize("drained", [FAILED, GONE])
+def test_a_drain_that_failed_is_not_noted(drained: dict[str, Any]) -> None:
+    said, result, _done = play(out(), GO, READY, drained)
+    assert said == ["admitted", "preflight", "show", "drain"]
+    assert result["msg"] == drained["msg"]
+    assert result["next"] == []  # of the step before: the playbook does not go on
+
+
+def test_hooks_that_are_due_come_first_and_once() -> None:
+    needs = {"failed": True, "msg": "hooks", "ended": "needs", "phase": "Draining"}
+    _said, result, _done = play(out(), GO, READY, needs)
+    assert (result["failed"], result["next"], result["steps"]) == (False, ["hooks"], ALL)
+    said, result, _done = play(Asked("empty", "b", steps=ALL, turn=TURN, hooks_were_run=True), needs)
+    assert said == ["drain"] and result["failed"]
+
+
+def test_after_the_work_it_is_drained_again() -> None:
+    asked = Asked("empty", "b", steps=["reboot", "check", "restore"], turn=TURN, reboot="always")
+    said, result, _done = play(asked, DRAINED, NOTED)
+    assert said == ["drain", "rebooting"] and result["next"] == ["reboot"]
+
+
+def test_what_cannot_be_noted_is_not_done() -> None:
+    _said, result, _done = play(Asked("empty", "b", steps=ALL), DRAINED, {**FAILED, "error": "RollTakenOver"})
+    assert (result["failed"], result["msg"], result["error"]) == (True, "no", "RollTakenOver")
+    assert "next" not in result
+
+
+def test_it_comes_back_when_it_is_healthy() -> None:
+    asked = Asked("back", "b", turn=TURN, retries=2)
+    noted = {"roll": {"hosts": HOSTS}}
+    said, result, done = play(asked, NOTED, NOT_READY, GONE, READY, {"phase": "Active"}, noted)
+    assert said == ["checking", "preflight", "preflight", "preflight", "restore", "done", "show"]
+    assert [act.after for act in done[1:4]] == [0, 2, 2]
+    assert result == {"phase": "Active"}
+    assert done[-1].options["lines"] == ["b is done | roll 1/3"]
+
+
+def test_one_that_stays_ill_gets_nothing_back() -> None:
+    said, result, done = play(Asked("back", "b", retries=1), NOTED, NOT_READY, NOT_READY)
+    assert said == ["checking", "preflight", "preflight", "show"]
+    assert result["failed"] and result["msg"] == "b is not ready: b NodeNotReady: it is not"
+    assert done[-1].options["lines"] == NOT_READY["node_blockers"]
+
+
+def test_the_users_checks_were_the_gate() -> None:
+    said, _result, _done = play(Asked("healthy", "b"), NOTED, READY)
+    assert said == ["checking", "preflight"]
+    said, _result, _done = play(Asked("back", "b", checks=True), {"phase": "Active"}, NOTED)
+    assert said == ["restore", "done"]
+
+
+@pytest.mark.parametrize("state", ["healthy", "back"])
+def test_a_check_that_may_not_begin_is_the_end(state: str) -> None:
+    said, result, _done = play(Asked(state, "b"), FAILED)
+    assert said == ["checking"] and result == FAILED
+
+
+@pytest.mark.parametrize(
+    ("restored", "message"),
+    [(FAILED, "no"), (GONE, "no route"), ({"phase": "Restoring"}, "the restore was not brought to its end")],
+)
+def test_done_is_what_was_restored(restored: dict[str, Any], message: str) -> None:
+    said, result, _done = play(Asked("back", "b", checks=True), restored)
+    assert said == ["restore"] and result["msg"] == message
+
+
+def test_check_mode_restores_nothing_and_goes_on() -> None:
+    said, result, _done = play(Asked("back", "b", check=True, checks=True), {"phase": "Drained"}, NOTED)
+    assert said == ["restore", "done"] and not result.get("failed")
+
+
+def test_a_done_that_is_refused_is_a_failure() -> None:
+    _said, result, _done = play(Asked("back", "b", checks=True), {"phase": "Active"}, FAILED)
+    assert result == {"phase": "Active", **FAILED}
+
+
+@pytest.mark.parametrize("state", ["empty", "healthy", "back"])
+def test_of_one_that_is_lost_nothing_is_done(state: str) -> None:
+    said, result, _done = play(Asked(state, "b", lost=True))
+    assert (said, result["msg"]) == ([], "b cannot be reached: it does not answer")
+
+
+@pytest.mark.parametrize(("state", "kind"), [("drained", "drain"), ("active", "restore")])
+def test_outside_of_a_roll_it_is_one_act(state: str, kind: str) -> None:
+    said, result, done = play(Asked(state, "b", lost=True), DRAINED)
+    assert (said, result, done[0].turn) == ([kind], DRAINED, None)
+
+
+@pytest.mark.parametrize(("fail_on", "ready"), [("blockers", False), ("nothing", True)])
+def test_outside_of_a_roll_a_check_is_only_made_again(fail_on: str, ready: bool) -> None:
+    said, result, done = play(Asked("checked", "b", fail_on=fail_on, retries=1), NOT_READY, NOT_READY)
+    assert said == ["preflight", "preflight"] and done[0].turn is None
+    assert (result["not_ready"] == "") is ready
+
+
+def test_hosts_that_are_to_come_get_vms_last() -> None:
+    peers = ranked([{"name": "a"}, {"name": "c"}], TURN)
+    assert peers == [{"name": "a", "roll_rank": None}, {"name": "c", "roll_rank": 1}]
