@@ -46,8 +46,8 @@ _value:
   description:
     - C(roll), the record; C(hosts), each with C(name), C(stage) (in which the abort found it),
       C(given_back) and C(message); C(vms), each with C(host), C(name), C(at), C(outcome) and
-      C(message) as RV(virtops.maintenance.virt_drain#module:outcomes) has them; and C(lines), the
-      same for people.
+      C(message) as RV(virtops.maintenance.virt_drain#module:outcomes) has them; C(lines), the
+      same for people; and C(stats), the roll in figures.
   type: dict
 """
 

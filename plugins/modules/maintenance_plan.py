@@ -362,6 +362,12 @@ duration:
   description: Seconds of transfers and stops in all steps. The work on the hosts is not in it.
   returned: success
   type: float
+stats:
+  description:
+    - The plan in figures. The playbook C(virtops.maintenance.plan) leaves them to later jobs of a workflow.
+    - C(fits), C(hosts), C(steps), C(hosts_left), C(moves), C(stops), and C(minutes) of transfers and stops.
+  returned: success
+  type: dict
 warnings_of_plan:
   description: VMs that wait for their owner, quotas that are used up, and the like.
   returned: success
@@ -400,6 +406,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     speeds_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import budget
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
@@ -465,7 +472,7 @@ def main() -> None:
     if params["platform"] == "kubevirt":
         plan["warnings"] += plan_options.warnings(policy)
     plan["targets"] = "chosen" if params["platform"] == "libvirt" else "predicted"
-    result = {**plan, "warnings_of_plan": plan["warnings"]}
+    result = {**plan, "warnings_of_plan": plan["warnings"], "stats": figures.of_plan(plan)}
     del result["warnings"]  # Ansible prints those by itself, and the table has them
     changed = write(module, plan) if params["dest"] else False
     if module._diff:

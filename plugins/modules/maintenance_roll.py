@@ -131,6 +131,13 @@ lines:
   returned: with O(state=ended)
   type: list
   elements: str
+stats:
+  description:
+    - The roll in figures. The playbooks leave them to later jobs of a workflow.
+    - C(roll), its id; C(result), one of V(done), V(failed), V(paused), V(stopped), V(aborted) and V(running);
+      C(hosts) and C(done), numbers; C(out) and C(failed), names; and C(begun), UTC.
+  returned: with O(state=ended)
+  type: dict
 steps:
   description: What is left to be done with the host.
   returned: with O(state=admitted)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kubesim import Kubesim
 from kubesim.kinds import PODS, VMIMS, VMIS
+from kubesim.store import Store
 
 pytestmark = pytest.mark.full
 
@@ -22,10 +24,8 @@ NODES, EACH = 100, 20
 LOOK = """
 import resource, sys, time
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import (
-    check_mode)
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 began = time.monotonic()
 settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
@@ -36,12 +36,11 @@ print(len(found["vms"]), took, mib)
 """
 
 
-def _fill(sim: Kubesim) -> None:
-    """2,000 VMs that run, each with its pod and five migrations behind it."""
-    store = sim.world.store
+def fill(store: Store, nodes: Sequence[str], vms: int) -> None:
+    """VMs that run, each with its pod and five migrations behind it."""
     store.listeners.clear()  # no controller: the cluster stands still
-    for number in range(NODES * EACH):
-        node, name = f"n{number % NODES}", f"vm{number}"
+    for number in range(vms):
+        node, name = nodes[number % len(nodes)], f"vm{number}"
         meta = {"name": name, "namespace": "default", "labels": {"kubevirt.io/nodeName": node}}
         meta["annotations"] = {"pad": "x" * 4000}
         migratable = [{"type": "LiveMigratable", "status": "True"}]
@@ -65,7 +64,7 @@ def test_a_look_at_one_of_a_hundred_nodes(tmp_path: Path) -> None:
     with Kubesim() as sim:
         for number in range(NODES):
             sim.add_node(f"n{number}")
-        sim.call(lambda: _fill(sim))
+        sim.call(lambda: fill(sim.world.store, [f"n{number}" for number in range(NODES)], NODES * EACH))
         kubeconfig = sim.kubeconfig(tmp_path / "kubeconfig")
         before = len(sim.log)
         done = subprocess.run(

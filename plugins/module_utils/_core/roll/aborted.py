@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import figures
 from .record import Stage
 
 # On a host in one of these something of the user's may be under way that no abort ends.
@@ -38,7 +39,9 @@ def report(
         outcomes = found.get("outcomes") or []
         vms += [{"host": name, **vm} for vm in outcomes]
         lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
-    return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines}
+    given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
+    stats = figures.of_roll(roll, given_back=given_back)
+    return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
 
 
 def _by_message(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

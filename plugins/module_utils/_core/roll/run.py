@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import rules, stages, status, table, words
+from . import figures, rules, stages, status, table, words
 from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
@@ -183,7 +183,8 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
         if new.state is roll.state or _write(store, new, seen, clock):
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             said = "" if new.state is State.ENDED else words.result(new)
-            return _answer(Verdict(answer, None, said), new, lines=table.lines(new))
+            stats = figures.of_roll(new.to_dict())
+            return _answer(Verdict(answer, None, said), new, lines=table.lines(new), stats=stats)
 
 
 def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.columns import columns
-from . import rules, words
+from . import figures, rules, words
 from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 from .rules import Answer, Fleet
 
@@ -66,7 +66,14 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     unreadable = str(found.get("unreadable") or "")
     following = _next(roll, hosts, unreadable)
     lines = [*_head(roll, unreadable), *_table(hosts), *following]
-    return {"roll": roll, "hosts": hosts, "unreadable": unreadable, "next": following, "lines": lines}
+    return {
+        "roll": roll,
+        "hosts": hosts,
+        "unreadable": unreadable,
+        "next": following,
+        "lines": lines,
+        "stats": figures.of_roll(roll, bool(unreadable)),
+    }
 
 
 def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:

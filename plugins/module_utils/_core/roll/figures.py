@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a playbook leaves for the next job of a workflow: a few figures and names. Pure.
+
+They are small whatever the fleet is: hosts that went well are counted, those that need somebody are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from . import table
+from .record import AT_REST, Stage
+from .report import outcome
+
+_AT_REST = frozenset(stage.value for stage in AT_REST)
+
+
+def of_roll(
+    roll: Mapping[str, Any] | None, unreadable: bool = False, given_back: Collection[str] = ()
+) -> dict[str, Any]:
+    """`roll`: its record, in result form. `given_back`: by an abort, since that record was read."""
+    entries = [] if roll is None else [entry for entry in roll["hosts"] if entry["name"] not in given_back]
+    failed = [entry["name"] for entry in entries if entry["stage"] == Stage.FAILED.value]
+    return {
+        "roll": "" if roll is None else roll["id"],
+        "result": _result(roll, unreadable),
+        "hosts": 0 if roll is None else len(roll["hosts"]),
+        "done": sum(entry["stage"] == Stage.DONE.value for entry in entries),
+        "out": [entry["name"] for entry in entries if entry["stage"] not in _AT_REST],
+        "failed": failed,
+        "begun": "" if roll is None else roll["begun"],
+    }
+
+
+def _result(roll: Mapping[str, Any] | None, unreadable: bool) -> str:
+    if roll is None:
+        return "unreadable" if unreadable else "none"
+    return outcome(roll["state"], roll["hosts"])
+
+
+def of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """`plan`: as Plan.to_dict() has it."""
+    return {
+        "fits": plan["fits"],
+        "hosts": sum(len(step["hosts"]) for step in plan["steps"]),
+        "steps": len(plan["steps"]),
+        "hosts_left": list(plan["hosts_left"]),
+        "moves": plan["moves"],
+        "stops": plan["stops"],
+        "minutes": round(plan["duration"] / 60, 1),
+    }
+
+
+def of_drains(hosts: Sequence[str], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """`results`: of the drains by host. A host without one was not begun."""
+    drained = [name for name in hosts if results.get(name, {}).get("phase") == "Drained"]
+    counted = table.tally(vm for name in hosts for vm in results.get(name, {}).get("vms") or ())
+    return {
+        "hosts": len(hosts),
+        "drained": len(drained),
+        "not_drained": [name for name in hosts if name not in drained],
+        "moved": counted["moved"],
+        "stopped": counted["stopped"],
+    }
