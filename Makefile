@@ -16,6 +16,7 @@ BUILD := $(CURDIR)/build
 VENV := $(BUILD)/venv
 IMPORTER := $(BUILD)/importer
 PEERS := $(BUILD)/peers
+DOCS_VENV := $(BUILD)/docs-venv
 PY := $(VENV)/bin/python
 TOOLS := tests/tools
 STAMPS := $(BUILD)/stamps
@@ -67,6 +68,12 @@ $(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
 	@$(PEERS)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/peers.txt
 	@mkdir -p $(@D) && touch $@
 
+$(STAMPS)/docs: tests/requirements/docs.txt $(TOOLS)/find_python
+	@python=$$($(TOOLS)/find_python); echo "docs: $$python -> build/docs-venv"; \
+	rm -rf $(DOCS_VENV); "$$python" -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/docs.txt
+	@mkdir -p $(@D) && touch $@
+
 # `ansible_collections.virtops.maintenance` is this directory, wherever it was cloned. The link
 # is relative, so the clone can be moved.
 $(LINK)/galaxy.yml:
@@ -107,7 +114,7 @@ tiers: venv ## how many tests of each file are in the quick tier, and how many o
 	@$(RUN) $(TOOLS)/tiers.py
 
 LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences tiers \
-	$(if $(QUICK),,lint-importer)
+	$(if $(QUICK),,lint-importer docs)
 lint: venv ## style, types, layers, the map, YAML, roles, docs, licences, and what Galaxy checks on import
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
@@ -149,6 +156,9 @@ lint-licences: $(LINT_TREE)
 
 lint-importer: dist $(STAMPS)/importer
 	@$(TOOLS)/galaxy_import $(BUILD)/dist/virtops-maintenance-*.tar.gz
+
+docs: $(LINK)/galaxy.yml $(STAMPS)/docs ## the site, in build/docs/html; every local link is followed
+	@PATH=$(DOCS_VENV)/bin:$$PATH $(DOCS_VENV)/bin/python $(TOOLS)/make_docs.py
 
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
@@ -284,5 +294,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
 	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help

@@ -2,33 +2,34 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The inventories and the commands of README.md, as a reader copies them."""
+"""The inventories and the commands of README.md and of the start pages, as a reader copies them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+README = "README.md"
 # What differs from run to run: a roll's id, times, and which host of several it is.
 _VARIES = re.compile(r"\b[0-9a-f]{6}\b|\d+(\.\d+)?")
 
 
-def inventory(name: str) -> str:
+def inventory(name: str, page: str = README) -> str:
     """The block of YAML that begins with the name of its file."""
-    return _blocks("yaml", f"# {name}\n")
+    return _blocks("yaml", f"# {name}\n", page)[0]
 
 
-def commands(of: str) -> list[str]:
+def commands(of: str, page: str = README) -> list[str]:
     """The playbooks that are run with that inventory, a line each."""
-    lines = _blocks("shell", "ansible-playbook").splitlines()
+    lines = "".join(_blocks("shell", "ansible-playbook", page)).splitlines()
     return [line for line in lines if f"-i {of} " in line]
 
 
-def sessions() -> list[tuple[str, list[str]]]:
+def sessions(page: str = README) -> list[tuple[str, list[str]]]:
     """Commands, each with what is printed."""
     found = []
-    for part in _blocks("console", "$ ").split("$ ")[1:]:
+    for part in "".join(_blocks("console", "$ ", page)).split("$ ")[1:]:
         command, *printed = part.splitlines()
         found.append((command, printed))
     return found
@@ -39,10 +40,11 @@ def shape(line: str) -> str:
     return _VARIES.sub("#", line.rstrip())
 
 
-def _blocks(language: str, begins: str) -> str:
-    """The first block of that language that begins so. Raises ValueError where there is none."""
-    text = README.read_text(encoding="utf-8")
-    for block in re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        if block.startswith(begins):
-            return str(block)
-    raise ValueError(f"README.md has no block of {language} that begins with {begins!r}")
+def _blocks(language: str, begins: str, page: str) -> list[str]:
+    """The blocks of that language that begin so. Raises ValueError where there is none."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = [str(block) for block in blocks if block.startswith(begins)]
+    if not found:
+        raise ValueError(f"{page} has no block of {language} that begins with {begins!r}")
+    return found

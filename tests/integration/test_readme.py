@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What README shows of libvirt hosts, typed as it is there, and how ssh gets into the lab."""
+"""What README and the start page show of libvirt hosts, typed as it is there, and how ssh gets into the lab."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from demo import plays, traces
 from lab import GuestSpec, Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
+READS = ("preflight", "plan", "status")
 
 
 def ssh_only(lab: Lab) -> str:
@@ -30,17 +31,17 @@ def ssh_only(lab: Lab) -> str:
     return json.dumps({"lab": group})
 
 
-def test_the_commands_of_readme(shared: Callable[[int], Lab], tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/start-libvirt.md"])
+def test_the_commands_of_the_page(page: str, shared: Callable[[int], Lab], tmp_path: Path) -> None:
     lab = shared(3)
     lab.run("host-a", GuestSpec("shop", fill_mib=32, autostart=True))
     lab.wait_ticking(["shop"])
     boots = {name: host.boot_id for name, host in lab.hosts.items()}
-    (tmp_path / "kvm.yml").write_text(readme.inventory("kvm.yml"), encoding="utf-8")
+    (tmp_path / "kvm.yml").write_text(readme.inventory("kvm.yml", page), encoding="utf-8")
     (tmp_path / "ssh.json").write_text(ssh_only(lab), encoding="utf-8")
-    typed = readme.commands("kvm.yml")
-    assert [line.partition("maintenance.")[2].split()[0] for line in typed] == [
-        *("drain", "drain", "restore", "rolling_maintenance")
-    ]
+    typed = readme.commands("kvm.yml", page)
+    names = [line.partition("maintenance.")[2].split()[0] for line in typed]
+    assert [name for name in names if name not in READS] == ["drain", "drain", "restore", "rolling_maintenance"]
     for line in typed:
         done = subprocess.run(
             [*shlex.split(line), "-i", "ssh.json"],

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What README shows of KubeVirt, typed as it is there: it works, and prints these lines."""
+"""What README and the start page show of KubeVirt, typed as it is there: it works, and prints these lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import readme
 
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
@@ -15,15 +16,16 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from kubesim import Kubesim
 
 
-def test_the_commands_of_readme_print_what_it_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/start-kubevirt.md", marks=pytest.mark.full)])
+def test_the_commands_of_the_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     with Kubesim(scale=10) as sim:
         for name in ("node-1", "node-2", "node-3"):
             sim.add_node(name)
         sim.api.access.rules[TOKEN] = documented_rules()
         sim.add_vm("web", "node-1")
         plays = Plays(sim, tmp_path)
-        (tmp_path / "nodes.yml").write_text(readme.inventory("nodes.yml"), encoding="utf-8")
-        for command, printed in readme.sessions():
+        (tmp_path / "nodes.yml").write_text(readme.inventory("nodes.yml", page), encoding="utf-8")
+        for command, printed in readme.sessions(page):
             done = plays.typed(command)
             assert done.returncode == 0, done.stdout
             shapes = {readme.shape(line) for line in done.stdout.splitlines()}
