@@ -19,6 +19,7 @@ from .rules import Answer, Step
 
 Result = dict[str, Any]
 _HEALTH_PAUSE = 2.0  # seconds between two looks at a host that is to be healthy
+_LOOKS_A_LINE = 8  # looks for each line that says what it waits for: 15 s or more
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,16 @@ def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | N
     `fail_on`: the list of the result that must be empty, or `nothing`. `retries`: how often it is
     read again while it has blockers of the node.
     """
-    pause = 0.0
+    looks = 0
     while True:
-        found = yield Act("preflight", {}, turn, pause)
-        if not (_failed(found) or found.get("node_blockers")) or retries <= 0:
+        found = yield Act("preflight", {}, turn, _HEALTH_PAUSE if looks else 0.0)
+        ill = _failed(found) or found.get("node_blockers")
+        if not ill or looks >= retries:
             return {**found, "not_ready": _not_ready(found, ask.host, fail_on)}
-        retries, pause = retries - 1, _HEALTH_PAUSE
+        if looks % _LOOKS_A_LINE == 0:
+            why = _codes(found.get("node_blockers", ())) or str(found.get("msg") or "it cannot be read")
+            yield Act("show", {"lines": [words.waits_until_healthy(ask.host, why)]}, turn)
+        looks += 1
 
 
 def _not_ready(found: Mapping[str, Any], host: str, fail_on: str) -> str:
@@ -183,8 +188,11 @@ def _not_ready(found: Mapping[str, Any], host: str, fail_on: str) -> str:
         return ""
     if len(blocking) == 1:
         return f"{host} is not ready: {blocking[0]}"
-    codes = dict.fromkeys(line.split(" ")[1] for line in blocking)
-    return f"{host} is not ready. See the findings above: {', '.join(codes)}"
+    return f"{host} is not ready. See the findings above: {_codes(blocking)}"
+
+
+def _codes(lines: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(line.split(" ")[1] for line in lines))
 
 
 def _failed(found: Mapping[str, Any]) -> bool:

@@ -195,6 +195,10 @@ def is_lost(host: str, why: str = "it does not answer") -> str:
     return f"{host} cannot be reached: {why}"
 
 
+def waits_until_healthy(host: str, why: str) -> str:
+    return f"{host} waits until it is healthy: {why}"
+
+
 def host_is_done(roll: Mapping[str, Any], host: str) -> str:
     """`roll`: the record in result form."""
     entry = next(one for one in roll["hosts"] if one["name"] == host)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ TURN = {"position": "2/3", "to_come": ["b", "c"]}
 HOSTS = [{"name": "a", "stage": "done"}, {"name": "b", "stage": "draining"}, {"name": "c", "stage": "waiting"}]
 GO = {"answer": "go", "changed": True, "steps": ALL, "position": "2/3", "roll": {"hosts": HOSTS}}
 READY = {"findings": [], "blockers": [], "cautions": [], "node_blockers": []}
-NOT_READY = {**READY, "node_blockers": ["b NodeNotReady: it is not"], "blockers": ["b NodeNotReady: it is not"]}
+BLOCKER = "BLOCKER NodeNotReady b: it is not -> wait"
+NOT_READY = {**READY, "node_blockers": [BLOCKER], "blockers": [BLOCKER]}
 DRAINED = {"phase": "Drained", "changed": True, "ended": "final", "vms": []}
 FAILED = {"failed": True, "msg": "no"}
 GONE = {"unreachable": True, "msg": "no route"}
@@ -143,17 +145,26 @@ def test_it_comes_back_when_it_is_healthy() -> None:
     asked = Asked("back", "b", turn=TURN, retries=2)
     noted = {"roll": {"hosts": HOSTS}}
     said, result, done = play(asked, NOTED, NOT_READY, GONE, READY, {"phase": "Active"}, noted)
-    assert said == ["checking", "preflight", "preflight", "preflight", "restore", "done", "show"]
-    assert [act.after for act in done[1:4]] == [0, 2, 2]
+    assert said == ["checking", "preflight", "show", "preflight", "preflight", "restore", "done", "show"]
+    assert [act.after for act in done if act.kind == "preflight"] == [0, 2, 2]
     assert result == {"phase": "Active"}
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
 
 
 def test_one_that_stays_ill_gets_nothing_back() -> None:
     said, result, done = play(Asked("back", "b", retries=1), NOTED, NOT_READY, NOT_READY)
-    assert said == ["checking", "preflight", "preflight", "show"]
-    assert result["failed"] and result["msg"] == "b is not ready: b NodeNotReady: it is not"
+    assert said == ["checking", "preflight", "show", "preflight", "show"]
+    assert result["failed"] and result["msg"] == f"b is not ready: {BLOCKER}"
     assert done[-1].options["lines"] == NOT_READY["node_blockers"]
+
+
+def test_a_host_that_waits_says_for_what_every_fifteen_seconds() -> None:
+    asked = Asked("healthy", "b", retries=30)
+    said, _result, done = play(asked, NOTED, *[GONE] * 3, *[NOT_READY] * 20, READY)
+    lines = [act.options["lines"] for act in done if act.kind == "show"]
+    assert lines == [["b waits until it is healthy: no route"], *[["b waits until it is healthy: NodeNotReady"]] * 2]
+    shown = [number for number, what in enumerate(said) if what == "show"]
+    assert min(later - one for one, later in pairwise(shown)) * 2 > 15
 
 
 def test_the_users_checks_were_the_gate() -> None:
@@ -203,7 +214,7 @@ def test_outside_of_a_roll_it_is_one_act(state: str, kind: str) -> None:
 @pytest.mark.parametrize(("fail_on", "ready"), [("blockers", False), ("nothing", True)])
 def test_outside_of_a_roll_a_check_is_only_made_again(fail_on: str, ready: bool) -> None:
     said, result, done = play(Asked("checked", "b", fail_on=fail_on, retries=1), NOT_READY, NOT_READY)
-    assert said == ["preflight", "preflight"] and done[0].turn is None
+    assert said == ["preflight", "show", "preflight"] and done[0].turn is None
     assert (result["not_ready"] == "") is ready
 
 
