@@ -269,6 +269,9 @@ bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a boun
 bench-slice: deps ## seconds, MB and connections of a slice: 60 libvirtd, and 1,000 hosts on the model
 	$(RUN) tests/bench/slices.py $(BENCH_ARGS)
 
+bench-live: venv ## how late the line of a VM is in a drain on the simulator, and the seconds of the drain (5 minutes)
+	$(RUN) tests/bench/live.py $(BENCH_ARGS)
+
 bench-abort: deps ## seconds from the command abort until no migration runs; BENCH_ARGS="--on lab" for the lab
 	$(RUN) tests/bench/aborts.py $(BENCH_ARGS)
 
@@ -295,4 +298,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help

@@ -598,6 +598,7 @@ def main() -> None:
             requester=options.requester(params),
             reason=params["reason"],
             seconds=slice_seconds(params["slice"]),
+            live=True,
             begun=params["begun"],
             cursor=params["cursor"],
             controller_uuid=params["controller_uuid"],

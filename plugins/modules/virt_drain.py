@@ -441,6 +441,7 @@ def main() -> None:
                 controller_uuid=params["controller_uuid"],
                 roll_run=params["roll_run"],
                 seconds=slice_seconds(params["slice"]),
+                live=True,
                 begun=params["begun"],
                 speeds=params["speeds"],
                 hooks_done=params["hooks_done"],

@@ -25,6 +25,10 @@ _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.
 _PAUSE_IN_FLIGHT = 3.0
 _GATHER = 0.5  # s; those that end together are finished together
+# What becomes of a VM is shown when the slice ends. Seconds after the first news until it does: a new slice costs a
+# start of Python and the reads, so news that come close together are shown together.
+_TELL_AFTER = 0.8
+_TELL_AT_LAST = 1.0  # also if something was just done, and is yet to be looked at
 # What hindered an act on the node itself is told while it hinders.
 _NOT_DONE = frozenset({NodePhase.DRAINING, NodePhase.RESTORING, NodePhase.BLOCKED})
 # Refused without an answer of who should do it: it may have been done.
@@ -121,13 +125,15 @@ class Engine:
         self._first: Observation | None = None
         self.done: list[Action] = []
 
-    def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False) -> Slice:
+    def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False, live: bool = False) -> Slice:
         """Step until the phase is final, a hook is due, the platform's clock passes `deadline`, or
         another run wants the node.
 
-        `until_empty`: or until a full read found the node empty, without the second one.
+        `until_empty`: or until a full read found the node empty, without the second one. `live`: or until what
+        became of a VM is to be shown.
         """
         again = 0
+        known, news = self._endings(), float("inf")
         while True:
             last = self._last
             outcome = self.step()
@@ -141,18 +147,33 @@ class Engine:
                 again += 1
                 continue
             again = 0
-            if self._platform.now() >= deadline or self._platform.is_wanted():
+            # What was just done is looked at; what was done before in the same words, and is
+            # still to be done, can wait.
+            done = self._last in ([], last)
+            now = self._platform.now()
+            if live and self._endings() != known:
+                news = min(news, now)
+            # All that can begin has begun when nothing is done any more: no place stays empty for the next slice.
+            end = min(deadline, news + (_TELL_AFTER if done else _TELL_AT_LAST))
+            if now >= end or self._platform.is_wanted():
                 if not self._carried:
                     self._save()
                 return outcome
-            # What was just done is looked at; what was done before in the same words, and is
-            # still to be done, can wait.
-            if self._last in ([], last):
-                left = deadline - self._platform.now()
+            if done:
+                left = end - now
                 longest, gather = longest_wait, 0.0
                 if self._all_in_flight(outcome):
                     longest, gather = _PAUSE_IN_FLIGHT * longest_wait, _GATHER
                 self._platform.wait(max(0.0, min(longest, left)), gather)
+
+    def _endings(self) -> set[tuple[str, str, int]]:
+        """What became of VMs, and of how many migrations of each."""
+        found = set()
+        for uuid, entry in self._record.vms.items():
+            attempts = sum(attempt.ended for attempt in entry.attempts)
+            if entry.ending or attempts:
+                found.add((uuid, entry.ending, attempts))
+        return found
 
     @staticmethod
     def _all_in_flight(outcome: Slice) -> bool:

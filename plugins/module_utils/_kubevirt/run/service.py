@@ -55,7 +55,8 @@ class Request:
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
     nothing over. `hooks_done`: answers, as `needs` asked.
     `controller_uuid`: of the machine that Ansible runs on, if that is not this one. `roll_run`: the
-    ansible-playbook that asks, as the record of a roll names it.
+    ansible-playbook that asks, as the record of a roll names it. `live`: what becomes of VMs is to be
+    shown soon.
     """
 
     auth: dict[str, Any]
@@ -75,6 +76,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    live: bool = False
     only: str = ""  # a run is of a whole node
     to: str = ""
 
@@ -220,7 +222,7 @@ def _work(
     while True:
         # The first read of two may lie before what only concerned other pods; the second may not.
         engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
-        outcome = engine.run(until, until_empty=drain and seen is None)
+        outcome = engine.run(until, until_empty=drain and seen is None, live=request.live)
         changed, saved = changed or report.changes(outcome.actions_done), engine.saved
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
             return outcome, PodsResult(), changed, saved

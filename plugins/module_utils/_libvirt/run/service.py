@@ -35,7 +35,7 @@ class Request:
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
     links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
     `controller_uuid`: of the machine that Ansible runs on. `roll_run`: the ansible-playbook that
-    asks, as the record of a roll names it.
+    asks, as the record of a roll names it. `live`: what becomes of VMs is to be shown soon.
     """
 
     own: HostConfig
@@ -54,6 +54,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    live: bool = False
 
     @property
     def node(self) -> str:
@@ -116,7 +117,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     drains = request.intent is Intent.DRAINED and not request.only
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
     engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
-    outcome = engine.run(platform.now() + request.seconds)
+    outcome = engine.run(platform.now() + request.seconds, live=request.live)
     warnings = platform.warnings  # before they go with the record
     if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
         platform.keep_history(outcome.record)

@@ -94,7 +94,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     acts = [SimpleNamespace(do=do) for do in done]
     obs = SimpleNamespace(claims={}, held=())
     outcome = SimpleNamespace(ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs)
-    engine = SimpleNamespace(run=lambda _until: outcome)
+    engine = SimpleNamespace(run=lambda _until, live: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
     monkeypatch.setattr(service, "start", lambda *_args, **_more: None)
     reported = SimpleNamespace(to_dict=lambda **more: more)
