@@ -114,7 +114,7 @@ tiers: venv ## how many tests of each file are in the quick tier, and how many o
 	@$(RUN) $(TOOLS)/tiers.py
 
 LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences tiers \
-	$(if $(QUICK),,lint-importer docs)
+	$(if $(QUICK),,lint-importer docs lint-workflows)
 lint: venv ## style, types, layers, the map, YAML, roles, docs, licences, and what Galaxy checks on import
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
@@ -154,11 +154,17 @@ lint-docs: $(LINT_TREE)
 lint-licences: $(LINT_TREE)
 	cd $(LINT_TREE) && reuse lint --lines
 
+lint-workflows: $(STAMPS)/docs
+	$(DOCS_VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
 lint-importer: dist $(STAMPS)/importer
 	@$(TOOLS)/galaxy_import $(BUILD)/dist/virtops-maintenance-*.tar.gz
 
 docs: $(LINK)/galaxy.yml $(STAMPS)/docs ## the site, in build/docs/html; every local link is followed
 	@PATH=$(DOCS_VENV)/bin:$$PATH $(DOCS_VENV)/bin/python $(TOOLS)/make_docs.py
+
+picture: venv ## docs/roll.svg, a roll in a terminal, from a real run on the simulator
+	$(RUN) $(TOOLS)/make_picture.py
 
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
@@ -297,5 +303,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
 	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help

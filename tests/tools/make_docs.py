@@ -160,8 +160,8 @@ def main() -> int:
     shutil.rmtree(OUT, ignore_errors=True)
     (SOURCE / "_static").mkdir(parents=True)
     Guides().write()
-    for name in ("conf.py", "index.md"):
-        shutil.copyfile(DOCS / "site" / name, SOURCE / name)
+    for name in ("site/conf.py", "site/index.md", "roll.svg"):
+        shutil.copyfile(DOCS / name, SOURCE / Path(name).name)
     shutil.copyfile(DOCS / "site" / "site.css", SOURCE / "_static" / "site.css")
     write_reference()
     build = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "-b", "html", str(SOURCE), str(HTML)]
