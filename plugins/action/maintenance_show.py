@@ -19,7 +19,10 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
-        _result, args = self.validate_argument_spec({"lines": {"type": "list", "elements": "str", "required": True}})
+        lines = {"type": "list", "elements": "str", "default": []}
+        _result, args = self.validate_argument_spec({"lines": lines, "warnings": lines})
         for line in args["lines"]:
             Display().display(plain(line))
+        for line in args["warnings"]:
+            Display().warning(plain(line))
         return {**base, "changed": False}

@@ -163,6 +163,12 @@ turn:
       description: The hosts of the roll that are not done. They get VMs last.
       type: list
       elements: str
+event:
+  description:
+    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a
+      sentence; and the figures of the roll. Empty if there is nothing to tell.
+  returned: with O(state=back)
+  type: dict
 left_as:
   description: In which state the host is, if this is the end.
   returned: in a roll

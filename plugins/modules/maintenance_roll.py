@@ -131,6 +131,12 @@ lines:
   returned: with O(state=ended)
   type: list
   elements: str
+event:
+  description:
+    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a
+      sentence; and what RV(stats) has. Empty if there is nothing to tell.
+  returned: with O(state=begun), O(state=noted) and O(state=ended)
+  type: dict
 stats:
   description:
     - The roll in figures. The playbooks leave them to later jobs of a workflow.

@@ -19,7 +19,12 @@ options:
     description: The lines.
     type: list
     elements: str
-    required: true
+    default: []
+  warnings:
+    description: Lines that are shown as warnings.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:

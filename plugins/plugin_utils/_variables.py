@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
@@ -48,6 +49,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_memory": {"type": "int"},
     "maintenance_metrics": {"type": "dict"},
     "maintenance_migrate_uri": {"type": "str"},
+    "maintenance_notify": {"type": "str", "extra": True},
     OWN: {"type": "list"},
     "maintenance_pause_after": {"type": "str"},
     "maintenance_peer_uri": {"type": "str"},
@@ -89,8 +91,10 @@ INTERNAL = frozenset(
         "drain_predicted",
         "drain_result",
         "maintenance_aborted",
+        "maintenance_back",
         "maintenance_drain_stats",
         "maintenance_drained",
+        "maintenance_event",
         "maintenance_hook",
         "maintenance_not_restored",
         "maintenance_out",
@@ -168,7 +172,7 @@ def faults(
             here = value(name)
         except LookupError:
             continue  # it builds on what a role has; the role checks it
-        text = _fault(name, here, specs[name], hosts, loader)
+        text = _fault(name, here, specs[name], hosts, loader) or (_place(name, specs[name], loader) if here else "")
         if text and here not in wrong:
             wrong.append(here)
             found.append(text)
@@ -217,6 +221,13 @@ def _fault(
     if name.endswith("_rules"):
         return _rules(name, value, loader)
     return _policy(name, value)
+
+
+def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None) -> str:
+    """What a playbook needs when it is read, before there are hosts."""
+    if not spec.get("extra") or loader is None or name in load_extra_vars(loader):
+        return ""
+    return f"{name} is set in the inventory, which is too late for it: expected is an extra var, -e {name}=..."
 
 
 def _policy(name: str, value: Any) -> str:

@@ -126,8 +126,8 @@ class Roll:
         (here / "plugins" / "action").mkdir()
         (here / "plugins" / "modules").mkdir()
         for kind in ("action", "modules"):
-            name = f"plugins/{kind}/maintenance_reboot_info.py"
-            shutil.copy(ROOT / name, here / name)
+            for name in ("maintenance_reboot_info", "maintenance_show"):
+                shutil.copy(ROOT / "plugins" / kind / f"{name}.py", here / "plugins" / kind)
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
         (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)

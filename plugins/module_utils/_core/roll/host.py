@@ -158,7 +158,7 @@ def _back(ask: Asked) -> Acts:
         return {**restored, **noted}
     if noted.get("roll"):
         yield Act("show", {"lines": [words.host_is_done(noted["roll"], ask.host)]}, ask.turn)
-    return restored
+    return {**restored, "event": noted.get("event", {})}
 
 
 def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | None) -> Acts:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import figures, rules, stages, status, table, words
+from . import event, figures, rules, stages, status, table, words
 from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
@@ -98,7 +98,8 @@ def begin(
         if roll is None:  # no rule says so
             raise RollRefused(words.is_missing())
         if check or verdict.roll is None or _write(store, roll, seen, clock):
-            return _answer(verdict, roll, order=rules.order(roll))
+            told = {} if check or verdict.roll is None else event.begun(roll, verdict.message)
+            return _answer(verdict, roll, order=rules.order(roll), event=told)
 
 
 def turn(
@@ -162,7 +163,7 @@ def note(
         new.hosts[host].tally = dict(tally or new.hosts[host].tally)
         if _write(store, new, seen, clock):
             said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
-            return _answer(Verdict(Answer.GO, new, said), new)
+            return _answer(Verdict(Answer.GO, new, said), new, event=event.of_host(new, host))
 
 
 def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
@@ -184,7 +185,8 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             said = "" if new.state is State.ENDED else words.result(new)
             stats = figures.of_roll(new.to_dict())
-            return _answer(Verdict(answer, None, said), new, lines=table.lines(new), stats=stats)
+            lines, told = table.lines(new), event.ended(new)
+            return _answer(Verdict(answer, None, said), new, lines=lines, stats=stats, event=told)
 
 
 def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str, Any]:

@@ -143,11 +143,11 @@ def test_what_cannot_be_noted_is_not_done() -> None:
 
 def test_it_comes_back_when_it_is_healthy() -> None:
     asked = Asked("back", "b", turn=TURN, retries=2)
-    noted = {"roll": {"hosts": HOSTS}}
+    noted = {"roll": {"hosts": HOSTS}, "event": {"event": "done"}}
     said, result, done = play(asked, NOTED, NOT_READY, GONE, READY, {"phase": "Active"}, noted)
     assert said == ["checking", "preflight", "show", "preflight", "preflight", "restore", "done", "show"]
     assert [act.after for act in done if act.kind == "preflight"] == [0, 2, 2]
-    assert result == {"phase": "Active"}
+    assert result == {"phase": "Active", "event": {"event": "done"}}
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
 
 
