@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a roll's report, on the controller: report.json, and from it report.html and junit.xml."""
+"""The files of a roll's report, on the controller: report.json, and from it report.html, junit.xml and figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import metrics, report
 
 from ._junit import junit
 from ._page import page
@@ -33,19 +33,21 @@ def of_task(templar: Any, variables: Mapping[str, Any], check: bool) -> Report:
 
     if check:
         return Report("", "")
-    return Report(value("maintenance_report"), value("maintenance_plan_file"))
+    return Report(value("maintenance_report"), value("maintenance_plan_file"), value("maintenance_textfile"))
 
 
 class Report:
     """`folder`: where to; empty: nothing is written. `plan`: a file with the plan of the roll, or empty.
+    `textfile`: where node exporter reads figures of the roll, or empty.
 
     Several hosts of a roll write at the same time. What cannot be written is a warning: a roll does
     not stop for its report.
     """
 
-    def __init__(self, folder: str, plan: str) -> None:
+    def __init__(self, folder: str, plan: str, textfile: str = "") -> None:
         self._folder = Path(folder).expanduser() if folder else None
         self._plan = plan
+        self._textfile = Path(textfile).expanduser() if textfile else None
 
     def roll(self, result: Mapping[str, Any]) -> None:
         """`result`: what the record of the roll answered."""
@@ -72,7 +74,8 @@ class Report:
         try:
             self._change(self._folder, change)
         except (OSError, ValueError, KeyError, TypeError) as exc:
-            Display().warning(f"The report in {self._folder} could not be written: {exc}")
+            also = f" or {self._textfile}" if self._textfile else ""
+            Display().warning(f"The report in {self._folder}{also} could not be written: {exc}")
 
     def _change(self, folder: Path, change: Callable[[Doc, str], Doc]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +87,8 @@ class Report:
             _replace(folder / "report.json", json.dumps(doc, indent=2, sort_keys=True) + "\n")
             _replace(folder / "report.html", page(doc))
             _replace(folder / "junit.xml", junit(doc))
+            if self._textfile is not None:
+                _replace(self._textfile, metrics.text(doc))
 
     @staticmethod
     def _read(folder: Path) -> Doc:

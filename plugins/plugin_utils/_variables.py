@@ -78,6 +78,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_taints": {"type": "list"},
     "maintenance_take_over": {"type": "bool"},
     "maintenance_tasks": {"type": "str"},
+    "maintenance_textfile": {"type": "str", "needs": "maintenance_report"},
     "maintenance_until": {"type": "time"},
     "maintenance_uri": {"type": "str"},
     "maintenance_working_sets": {"type": "dict", "values": "float"},
@@ -172,7 +173,8 @@ def faults(
             here = value(name)
         except LookupError:
             continue  # it builds on what a role has; the role checks it
-        text = _fault(name, here, specs[name], hosts, loader) or (_place(name, specs[name], loader) if here else "")
+        text = _fault(name, here, specs[name], hosts, loader)
+        text = text or (_place(name, specs[name], loader, names) if here else "")
         if text and here not in wrong:
             wrong.append(here)
             found.append(text)
@@ -223,8 +225,10 @@ def _fault(
     return _policy(name, value)
 
 
-def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None) -> str:
-    """What a playbook needs when it is read, before there are hosts."""
+def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None, names: Collection[str]) -> str:
+    """One that is set without what it needs, or where it comes too late: when the playbook has been read."""
+    if spec.get("needs") and spec["needs"] not in names:
+        return f"{name} needs {spec['needs']}, from which it is made: expected are both."
     if not spec.get("extra") or loader is None or name in load_extra_vars(loader):
         return ""
     return f"{name} is set in the inventory, which is too late for it: expected is an extra var, -e {name}=..."

@@ -46,7 +46,7 @@ def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
 
 
 def _host(old: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> Doc:
-    host: Doc = {"vms": [], "certificate": None, "findings": [], "stages": [], **(old or {})}
+    host: Doc = {"vms": [], "certificate": None, "certified": "", "findings": [], "stages": [], **(old or {})}
     since = entry.get("since", "")
     begun = entry.get("begun", "")
     stages = list(host["stages"])
@@ -77,7 +77,8 @@ def with_drain(doc: Doc, name: str, result: Mapping[str, Any], foreseen: Sequenc
         return doc
     planned = {row["name"]: row for row in foreseen}
     host["vms"] = [_vm(row, planned.get(row["name"])) for row in result["vms"]]
-    host["certificate"] = result.get("certificate") or host["certificate"]
+    if result.get("certificate"):
+        host["certificate"], host["certified"] = result["certificate"], now
     host["findings"] = [dict(finding) for finding in result.get("findings") or ()]
     host["phase"] = result.get("phase", "")
     return _counted(new, now)

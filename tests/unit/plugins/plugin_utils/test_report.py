@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -22,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import
 from ansible_collections.virtops.maintenance.tests.unit.plugins.plugin_utils.roll_reports import (
     ODD,
     at,
+    blocked,
     entry,
     failed_roll,
     roll,
@@ -92,6 +94,32 @@ def test_the_page_is_one_file_and_a_name_is_no_markup() -> None:
     for word in ("StopNotAllowed", "Allow it with drain_allow_stop", "the plan said host-d in 8.1 s", "2 attempts"):
         assert word in text, word
     assert text == page(json.loads(json.dumps(failed_roll()))), "all comes from the JSON"
+
+
+def test_figures_for_prometheus_are_renewed_with_the_report(tmp_path: Path) -> None:
+    textfile = tmp_path / "roll.prom"
+    written = Report(str(tmp_path / "report"), "", str(textfile))
+    written.roll({"roll": roll("running", entry("host-a", "draining", 5), entry("host-b", "waiting", 0))})
+    wanted = {"running": 1, "hosts": 2, "hosts_done": 0, "hosts_out": 1, "hosts_failed": 0, "vms_left": 0}
+    assert figures(textfile) == wanted
+    written.drain("host-a", {"vms": [blocked("gpu")], "phase": "Blocked"})
+    assert figures(textfile) == {**wanted, "vms_left": 1}
+    before = time.time()
+    written.drain("host-a", {"vms": [], "certificate": {"node": "host-a"}, "phase": "Drained"})
+    assert int(before) <= figures(textfile, True)["last_certificate_timestamp_seconds"] <= time.time()
+    written.drain("host-a", {"vms": [blocked("gpu")], "phase": "Blocked"})
+    assert "last_certificate_timestamp_seconds" in figures(textfile, True), "the last one, not the last drain's"
+    written.roll({"roll": roll("stopped", entry("host-a", "failed", 9), entry("host-b", "waiting", 0))})
+    assert figures(textfile) == {**wanted, "running": 0, "hosts_failed": 1, "vms_left": 1}
+    assert 'virtops_roll_info{roll="7f3a1c",outcome="failed"} 1' in textfile.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "roll.prom"]
+
+
+def figures(path: Path, times: bool = False) -> dict[str, float]:
+    """Its samples, those of times or the others."""
+    found = dict(line.split(" ") for line in path.read_text().splitlines() if not line.startswith("#"))
+    values = {name.removeprefix("virtops_roll_"): float(value) for name, value in found.items() if "{" not in name}
+    return {name: value for name, value in values.items() if name.endswith("_seconds") is times}
 
 
 def test_another_roll_begins_a_new_report(tmp_path: Path) -> None:

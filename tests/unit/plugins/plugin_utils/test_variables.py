@@ -29,6 +29,12 @@ def told(**given: Any) -> list[str]:
     return faults(given, given.__getitem__, ["a", "b"], DataLoader())
 
 
+def test_what_needs_another_one_or_an_extra_var_says_so() -> None:
+    assert "needs maintenance_report" in told(maintenance_textfile="/x/roll.prom")[0]
+    assert told(maintenance_textfile="/x/roll.prom", maintenance_report="/x") == []
+    assert "expected is an extra var, -e maintenance_notify=" in told(maintenance_notify="notify.yml")[0]
+
+
 def test_a_typo_is_told_with_what_was_meant() -> None:
     assert told(maintenance_reboots=False) == [
         "maintenance_reboots is no variable of this collection; did you mean maintenance_reboot? "
