@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.model.record import NodeRecord
+from ..._core.run.notice import Notice
 from ..api.client import JSON_PATCH, MERGE, Client
 from ..api.errors import AccessDenied, KubeError
 from ..api.watches import Watches
@@ -24,6 +25,39 @@ Obj = dict[str, Any]
 COMPONENT = "virtops.maintenance"
 # Of an Event's message, in bytes: the limit that the newer Events API has for a note.
 _MESSAGE_BYTES = 1024
+
+
+def post_event(client: Client, about: Obj, reason: str, text: str, now: str, good: bool = True) -> None:
+    """`about`: the object. Of one without a namespace the Event is in `default`. Raises KubeError (AccessDenied)."""
+    namespace = about.get("namespace", "default")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about['name'][:200]}.{secrets.token_hex(8)}", "namespace": namespace},
+        "involvedObject": about,
+        "reason": reason,
+        "message": shortened(text),
+        "type": "Normal" if good else "Warning",
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+    }
+    client.request("POST", f"{names.CORE}/namespaces/{namespace}/events", body, retry=False)
+
+
+def note_on_node(client: Client, node: Obj, notice: Notice, now: str) -> str:
+    """An Event on the Node, which is no part of the run: '' or, if it is forbidden, a sentence about that."""
+    meta = node["metadata"]
+    about = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+    try:
+        post_event(client, about, notice.reason, notice.message, now, notice.good)
+    except AccessDenied as exc:
+        return f"No Event is written on the node: {exc.message}"
+    except KubeError:
+        pass
+    return ""
 
 
 class Signature:
@@ -77,30 +111,15 @@ class Signature:
         namespace, name = facts.key(vmi)
         why = f": {record.reason}" if record.reason else ""
         text = f"{what} of node {record.node}, run {record.run_id} of {record.requester}{why}"
-        now = self._wall()
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{name[:200]}.{secrets.token_hex(8)}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": "kubevirt.io/v1",
-                "kind": "VirtualMachineInstance",
-                "namespace": namespace,
-                "name": name,
-                "uid": vmi["metadata"]["uid"],
-            },
-            "reason": reason,
-            "message": shortened(text),
-            "type": "Normal",
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": COMPONENT},
-            "reportingComponent": COMPONENT,
+        about = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstance",
+            "namespace": namespace,
+            "name": name,
+            "uid": vmi["metadata"]["uid"],
         }
-        path = f"{names.CORE}/namespaces/{namespace}/events"
         try:
-            self._client.request("POST", path, body, retry=False)
+            post_event(self._client, about, reason, text, self._wall())
         except AccessDenied as exc:
             if "being terminated" not in exc.message:  # else the namespace takes none
                 raise

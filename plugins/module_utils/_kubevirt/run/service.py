@@ -23,6 +23,7 @@ from ..._core.roll.rules import RollTakenOver
 from ..._core.run import report
 from ..._core.run.check import Checked, check
 from ..._core.run.engine import Engine, Slice, SliceEnd
+from ..._core.run.notice import notices
 from ..._core.run.start import check_owner, start
 from ..api.client import Client
 from ..api.errors import LockHeld
@@ -35,6 +36,7 @@ from ..pods.filters import PodOptions
 from ..records.lease import Lock
 from ..records.node_record import Instance
 from ..records.roll import RollLease, system_clock
+from ..requests.signature import note_on_node
 from ..turns.other_drains import OtherDrains
 from ..turns.turns import Turns
 from .cursor import pack, pack_wait, unpack, unpack_wait
@@ -167,6 +169,7 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
             saved = (old.to_json(), platform.now())
     try:
         found = _slice(platform, request, old, saved, lock)
+        _note(platform, request, found)
     except BaseException:
         lock.release()
         raise
@@ -175,6 +178,16 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     elif "cursor" not in found:
         lock.release()
     return found
+
+
+def _note(platform: KubeVirtPlatform, request: Request, found: dict[str, Any]) -> None:
+    """Events on the Node. Who may not write them is told, and works on."""
+    node = platform.observer.own()
+    if node is None:
+        return
+    cautions = [note_on_node(platform.client, node, one, platform.wall()) for one in notices(request, found)]
+    if any(cautions):
+        found["warnings"] = [*found.get("warnings", ()), *dict.fromkeys(filter(None, cautions))]
 
 
 def _slice(
