@@ -19,7 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import
 _SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": ["out", "empty", "healthy", "back", "drained", "active", "checked"],
+        "choices": ["looked", "out", "empty", "healthy", "back", "drained", "active", "checked"],
         "required": True,
     },
     "platform": {"type": "str", "choices": ["libvirt", "kubevirt"], "default": "libvirt"},
@@ -37,6 +37,7 @@ _SPEC: dict[str, Any] = {
     "fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"], "default": "node_blockers"},
     "retries": {"type": "int", "default": 0},
     "reach_for": {"type": "int", "default": 0},
+    "shown": {"type": "list", "elements": "str", "default": []},
 }
 _ACTIONS = {"roll": "maintenance_roll", "preflight": "{}_preflight", "drain": "{}_drain", "restore": "{}_drain"}
 # Options of the record of a roll, which have their defaults from the play.

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -22,16 +23,19 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, others_work, own_run, waits
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
 
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
     *("state", "hosts", "roll_host", "stage", "why", "tally", "roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
-    *("slice", "rank", "soak", "pause_after", "until", "seconds"),
+    *("slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
 )
-# After these the roll is over, or has hosts left.
-_ENDS = ("ended", "aborted")
+# Of the action alone: what a plan is made of.
+_PLAN = {"looks": [], "policy": {}, "must_fit": True, "plan_file": ""}
+# After these the roll is over, has hosts left, or cannot be done.
+_ENDS = ("ended", "aborted", "planned")
 # Of these nothing is shown.
 _QUIET = ("noted", "read")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
@@ -75,24 +79,27 @@ class ActionModule(ActionBase):
         args = given(self._task.args)
         kubevirt = args.pop("platform", "libvirt") == "kubevirt"
         module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
-        plan_file = args.pop("plan_file", "")
         faults = args.pop("faults", None)
         if faults:
             return {**base, "failed": True, "msg": plain(" ".join([*faults, "Nothing was done."]))}
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
+        plan = {name: args.pop(name, value) for name, value in _PLAN.items()}
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
         args["roll_run"] = own_run()
-        self._report = of_task(self._templar, task_vars or {}, bool(self._task.check_mode))
+        vars_ = task_vars or {}
+        self._report = of_task(self._templar, vars_, bool(self._task.check_mode))
         if args.get("state") == "begun" and not args.get("roll_id"):
             args["roll_id"] = secrets.token_hex(3)
         if args.get("state") == "begun":
-            args |= _of_the_controller(args, plan_file)
+            args |= _of_the_controller(args, plan["plan_file"])
 
-        def call(module_args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(module_name=module, module_args=module_args, task_vars=task_vars)
+        def call(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
+            return self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars)
 
+        if args.get("state") == "planned":
+            args |= self._plan(plan, args, call, vars_)
         name = waits() if args.get("state") == "admitted" else ""
         try:
             result = self._until_final(call, args, until)
@@ -103,6 +110,22 @@ class ActionModule(ActionBase):
         if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
         return {**base, **result}
+
+    def _plan(self, plan: dict[str, Any], args: Mapping[str, Any], call: Any, variables: Any) -> dict[str, Any]:
+        """The plan of the roll, shown and put into its report; what the record needs of it."""
+        plan["must_fit"] = boolean(plan["must_fit"])
+        plan["max_failures"] = int(args.get("max_failures") or 0)
+        reach = {key: value for key, value in args.items() if key not in (*_ROLL, "roll_run", "lock_namespace")}
+
+        def read_cluster(more: dict[str, Any]) -> dict[str, Any]:
+            return dict(call({**reach, **more}, "virtops.maintenance.kubevirt_fleet_info"))
+
+        found = foresee(plan, args["hosts"], read_cluster, variables["hostvars"])
+        if not found.objections or self._task.check_mode:
+            for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode)):
+                Display().display(plain(line))
+        self._report.plan(found.plan)
+        return found.of_roll(bool(plan["plan_file"]))
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float) -> dict[str, Any]:
         """`until`: by when the host has to answer."""

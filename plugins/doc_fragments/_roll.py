@@ -28,6 +28,8 @@ options:
       - V(begun) begins the roll that the other options describe, or carries an unfinished one on
         that has the same hosts and O(settings). Any other roll is refused that lives or is not
         finished.
+      - V(planned) gives the roll the order of O(hosts) and their O(seconds), before its first host has begun. With
+        O(objections) it is refused, and is over.
       - V(admitted) waits until O(roll_host) may go out of service, and says what is left to be done
         with it.
       - V(noted) writes down that O(roll_host) has come to O(stage).
@@ -38,10 +40,10 @@ options:
         V(aborted) ends that, once O(stage=waiting) was noted of all of them.
       - V(read) only reads.
     type: str
-    choices: [begun, admitted, noted, renewed, ended, aborting, aborted, read]
+    choices: [begun, planned, admitted, noted, renewed, ended, aborting, aborted, read]
     required: true
   hosts:
-    description: With O(state=begun) the hosts of the roll, in their order.
+    description: With O(state=begun) and O(state=planned) the hosts of the roll, in their order.
     type: list
     elements: str
     default: []
@@ -124,6 +126,11 @@ options:
     description: What each host takes by the plan, a mapping from its name.
     type: dict
     default: {}
+  objections:
+    description: With O(state=planned) all that stands against the roll, a sentence each.
+    type: list
+    elements: str
+    default: []
   patience:
     description:
       - With O(state=admitted), seconds to wait for hosts that others drain. After that the host is

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.virtops.maintenance.plugins.filter.plan_fleet import from_inventory
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import plan_cluster
 
 DOCUMENTATION = r"""
 name: plan_cluster
@@ -56,28 +53,6 @@ _value:
     of M(virtops.maintenance.maintenance_plan).
   type: dict
 """
-
-
-# The rest (memory, CPU, labels, taints) is the cluster's to tell.
-_OF_NODES = ("maintenance_reserve", "maintenance_link_mib_s")
-
-
-def plan_cluster(
-    found: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], limits: Mapping[str, int] | None = None
-) -> dict[str, Any]:
-    """Raises AnsibleFilterError for what is not the result of kubevirt_fleet_info."""
-    if not isinstance(found, Mapping) or "hosts" not in found or "limits" not in found:
-        raise AnsibleFilterError("plan_cluster: the result of kubevirt_fleet_info is expected")
-    fleet: dict[str, Any] = {"hosts": [], "vms": []}
-    for host in found["hosts"]:
-        here = [vm for vm in found["vms"] if vm["host"] == host["name"]]
-        row, vms = from_inventory(host, here, hostvars, _OF_NODES)
-        fleet["hosts"].append(row)
-        fleet["vms"] += vms
-    outbound = (limits or {}).get("outbound") or found["limits"]["outbound"]
-    fleet["limits"] = {**found["limits"], "outbound": min(int(outbound), found["limits"]["outbound"])}
-    fleet["quotas"] = found.get("quotas", [])  # an older result, from a file, has none
-    return {**fleet, **{key: found[key] for key in ("budgets", "migration")}}
 
 
 class FilterModule:

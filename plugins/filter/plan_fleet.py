@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import plan_fleet
 
 DOCUMENTATION = r"""
 name: plan_fleet
@@ -16,8 +15,9 @@ version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:
-  - Puts together what M(virtops.maintenance.virt_host_info) returned as C(fleet) on each host, and
-    what the inventory says of the hosts.
+  - Puts together what M(virtops.maintenance.virt_host_info) or M(virtops.maintenance.virt_preflight)
+    returned as C(fleet) on each host, and what the inventory says of the hosts.
+  - A host that was not read itself is known from its peers, with the sums of its VMs alone.
   - Reads C(maintenance_memory), C(maintenance_reserve), C(maintenance_link_mib_s),
     C(maintenance_labels), C(maintenance_taints), C(maintenance_dirty_rates) and
     C(maintenance_working_sets) of each host. The last two are mappings from the name of a VM to
@@ -52,52 +52,6 @@ _value:
   description: C(hosts) and C(vms), as the options of M(virtops.maintenance.maintenance_plan).
   type: dict
 """
-
-# Inventory variable -> key of a host
-_FROM_INVENTORY = {
-    "maintenance_memory": "memory_mib",
-    "maintenance_reserve": "reserve_mib",
-    "maintenance_link_mib_s": "link_mib_s",
-    "maintenance_labels": "labels",
-    "maintenance_taints": "taints",
-}
-# The same for VMs: name of a VM -> value
-_OF_VMS = {"maintenance_dirty_rates": "dirty_rate", "maintenance_working_sets": "working_set_mib"}
-
-
-def plan_fleet(
-    found: Iterable[Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Raises AnsibleFilterError for what is not the result of virt_host_info."""
-    hosts: list[dict[str, Any]] = []
-    vms: list[dict[str, Any]] = []
-    for one in found:
-        if not isinstance(one, Mapping) or "host" not in one or "vms" not in one:
-            raise AnsibleFilterError("plan_fleet: a list of what virt_host_info returns as fleet is expected")
-        host, rows = from_inventory(one["host"], one["vms"], hostvars)
-        hosts.append(host)
-        vms += rows
-    return {"hosts": hosts, "vms": vms}
-
-
-def from_inventory(
-    host: Mapping[str, Any],
-    vms: Iterable[Mapping[str, Any]],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    variables: Iterable[str] = tuple(_FROM_INVENTORY),
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A host and its VMs with what the inventory says of them. `variables`: of the host."""
-    facts: Mapping[str, Any] = hostvars.get(host["name"], {})
-    reported = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
-    rows = []
-    for vm in vms:
-        row = dict(vm)
-        for variable, key in _OF_VMS.items():
-            value = (facts.get(variable) or {}).get(vm["name"])
-            if value:
-                row[key] = value
-        rows.append(row)
-    return {**host, **reported}, rows
 
 
 class FilterModule:

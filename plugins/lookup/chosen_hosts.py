@@ -29,9 +29,13 @@ options:
     type: str
   begun:
     description:
-      - The variable that the loop of M(virtops.maintenance.maintenance_roll) with C(state=begun)
-        registered. It says which of these hosts are meant, in their order. None is an error.
-    type: str
+      - The variables that the loops of M(virtops.maintenance.maintenance_roll) with C(state=planned) and
+        C(state=begun) registered. The first that says which of these hosts are meant, and in which order, is
+        taken. None is an error.
+      - In check mode no host is meant.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -76,11 +80,14 @@ class LookupModule(LookupBase):
             if not self._matches(part, known):
                 raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
         begun = self.get_option("begun")
+        if begun and context.CLIARGS.get("check"):
+            return ["!all"]
         return [self._listed(pattern, begun, known) if begun else pattern]
 
-    def _listed(self, pattern: str, begun: str, known: dict[str, Any]) -> str:
+    def _listed(self, pattern: str, begun: list[str], known: dict[str, Any]) -> str:
         """The hosts that were recorded for these."""
-        asked = [known["hostvars"][host].get(begun) or {} for host in self._hosts(pattern, known)]
+        hosts = self._hosts(pattern, known)
+        asked = [known["hostvars"][host].get(name) or {} for name in begun for host in hosts]
         orders = [one["order"] for found in asked for one in found.get("results", ()) if "order" in one]
         listed = orders[0] if orders else []
         if not listed:

@@ -20,12 +20,13 @@ author:
 options:
   state:
     description:
+      - V(looked) checks it before the roll, for the plan. What it finds is shown, and is no failure here.
       - V(out) waits for the turn of O(roll_host), checks it and drains it. V(empty) drains it again,
         as after work on it. V(healthy) waits until it is healthy. V(back) does that too, restores it
         and records that it is done.
       - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
     type: str
-    choices: [out, empty, healthy, back, drained, active, checked]
+    choices: [looked, out, empty, healthy, back, drained, active, checked]
     required: true
   platform:
     description: What the host runs.
@@ -93,6 +94,11 @@ options:
     description: With O(state=out), seconds for which a host that does not answer is tried again.
     type: int
     default: 0
+  shown:
+    description: With O(state=out) findings that were shown before the roll, RV(lines) of V(looked).
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
@@ -131,6 +137,19 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+not_ready:
+  description: Why the host is not ready, or empty.
+  returned: with O(state=looked) and O(state=checked)
+  type: str
+lines:
+  description: What the check found, a line each.
+  returned: with O(state=looked)
+  type: list
+  elements: str
+fleet:
+  description: The host and its VMs, for the plan. None on KubeVirt, where the cluster is read at once.
+  returned: with O(state=looked)
+  type: dict
 answer:
   description: V(go), or V(done) or V(closed) where nothing is to be done with the host in this roll.
   returned: with O(state=out)

@@ -47,10 +47,28 @@ options:
       - With O(state=noted) V(0) stands for a minute.
     type: int
     default: 0
+  looks:
+    description:
+      - With O(state=planned) what M(virtops.maintenance.maintenance_host) returned for each host with its
+        C(state=looked). If more hosts are not ready than O(max_failures), the roll is refused.
+    type: list
+    elements: dict
+    default: []
+  policy:
+    description:
+      - With O(state=planned) the options of M(virtops.maintenance.maintenance_plan) but for those that were read,
+        O(virtops.maintenance.maintenance_plan#module:hosts) and the like, and C(metrics) of
+        M(virtops.maintenance.kubevirt_fleet_info).
+    type: dict
+    default: {}
+  must_fit:
+    description: With O(state=planned), whether a roll that does not fit is refused.
+    type: bool
+    default: true
   plan_file:
     description:
       - With O(state=begun) a plan on the controller, from which the order of O(hosts) and O(seconds)
-        are taken. One that does not fit is refused.
+        are taken. One that does not fit is refused. With O(state=planned) its order and times stay.
     type: str
     default: ''
 extends_documentation_fragment:
@@ -152,10 +170,14 @@ steps:
   sample: [drain, work, reboot, check, restore]
 order:
   description: The hosts that are not done, half done ones first.
-  returned: with O(state=begun)
+  returned: with O(state=begun) and O(state=planned)
   type: list
   elements: str
   sample: [host-b, host-c]
+to_plan:
+  description: Whether no host of it was begun yet, so that it can still be planned.
+  returned: with O(state=begun)
+  type: bool
 watch:
   description: For the next call. The action plugin takes it.
   returned: when RV(ended) is V(out_of_time)
@@ -169,7 +191,8 @@ roll:
       description: Name of the roll.
       type: str
     state:
-      description: V(running), V(stopped), V(paused), V(aborting), V(aborted) or V(ended).
+      description: V(running), V(stopped), V(paused), V(aborting), V(aborted), V(ended), or
+        V(refused) if it could not be done.
       type: str
     requester:
       description: Who requested it.

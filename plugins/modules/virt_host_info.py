@@ -138,6 +138,10 @@ fleet:
       description: Its VMs.
       type: list
       elements: dict
+    peers:
+      description: Its peers, with the sums of their VMs.
+      type: list
+      elements: dict
 documents:
   description:
     - One document a VM, as rules and filters see it. The fields are the same on all platforms.

@@ -170,6 +170,12 @@ cautions:
   returned: success
   type: list
   elements: str
+fleet:
+  description:
+    - The host, its VMs and its peers as M(virtops.maintenance.maintenance_plan) wants them, by way of the filter
+      P(virtops.maintenance.plan_fleet#filter).
+  returned: success
+  type: dict
 vms_checked:
   description: How many VMs of the host were checked.
   returned: success

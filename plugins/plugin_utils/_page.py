@@ -23,7 +23,14 @@ _LANE = 9  # pixels for a lane of migrations
 _BAR = 16  # for the stages of a host
 _OPEN = 3  # hosts whose VMs are shown at once
 _ENDED = ("done", "failed")
-_TITLES = {"done": "Done", "failed": "Failed", "stopped": "Stopped", "aborted": "Aborted", "running": "Under way"}
+_TITLES = {
+    "done": "Done",
+    "failed": "Failed",
+    "stopped": "Stopped",
+    "aborted": "Aborted",
+    "refused": "Refused",
+    "running": "Under way",
+}
 # What is drawn in which colour.
 _STAGES = ("draining", "empty", "at work", "rebooting", "checking", "restoring", "failed")
 

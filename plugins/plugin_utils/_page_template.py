@@ -31,7 +31,7 @@ p { margin: .25rem 0; overflow-wrap: anywhere; }
 .head { display: flex; flex-wrap: wrap; gap: .5rem .75rem; align-items: center; }
 .badge { font-weight: 600; font-size: .8rem; border: 1.5px solid currentColor; border-radius: 99px;
   padding: .05rem .6rem; white-space: nowrap; }
-.done { color: var(--good); } .failed { color: var(--bad); } .stopped, .aborted { color: var(--warn); }
+.done { color: var(--good); } .failed { color: var(--bad); } .stopped, .aborted, .refused { color: var(--warn); }
   .running, .paused { color: var(--busy); } .plain { color: var(--soft); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; margin: 1rem 0 0; }
 .tile { padding: .7rem .9rem; }

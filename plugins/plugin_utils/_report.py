@@ -23,6 +23,7 @@ from ._junit import junit
 from ._page import page
 
 Doc = dict[str, Any]
+_PLAN = "plan.json"
 
 
 def of_task(templar: Any, variables: Mapping[str, Any], check: bool) -> Report:
@@ -55,6 +56,16 @@ class Report:
         if roll:
             self._write(lambda doc, now: report.with_roll(doc, roll, now))
 
+    def plan(self, plan: Doc | None) -> None:
+        """What is foreseen from now on, unless a file says it."""
+        if self._folder is None or self._plan:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _replace(self._folder / _PLAN, json.dumps(plan, indent=2, sort_keys=True) + "\n")
+        except OSError as exc:
+            Display().warning(f"The report in {self._folder} could not be written: {exc}")
+
     def drain(self, host: str, result: Mapping[str, Any]) -> None:
         self._write(lambda doc, now: report.with_drain(doc, host, result, self._foreseen(host, result), now))
 
@@ -63,10 +74,11 @@ class Report:
 
     def _foreseen(self, host: str, result: Mapping[str, Any]) -> list[Doc]:
         """What the plan said of the VMs of that host."""
-        if not self._plan or "vms" not in result:
+        path = Path(self._plan) if self._plan else (self._folder or Path()) / _PLAN
+        if "vms" not in result or not (self._plan or (self._folder and path.exists())):
             return []
-        plan = json.loads(Path(self._plan).read_text(encoding="utf-8"))
-        return compare(plan, host, result["vms"])
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        return [] if plan is None else compare(plan, host, result["vms"])
 
     def _write(self, change: Callable[[Doc, str], Doc]) -> None:
         if self._folder is None:

@@ -104,6 +104,7 @@ INTERNAL = frozenset(
         "maintenance_reboot_asked",
         "maintenance_rebooted",
         "maintenance_restored",
+        "maintenance_looked",
         "maintenance_roll",
         "maintenance_roll_order",
         "maintenance_roll_stats",
@@ -144,6 +145,8 @@ def known() -> dict[str, dict[str, Any]]:
         specs = yaml.load(text, loader)["argument_specs"]  # noqa: S506
         for spec in specs.values():
             found.update(spec.get("options", {}))
+    # Raw in the specs, or Ansible would name the role's variable, which the user did not give.
+    found |= {f"{role}_memory": SHARED["maintenance_memory"] for role in ("drain", "plan", "preflight", "restore")}
     found["plan_max_unavailable"] = SHARED["maintenance_max_unavailable"]
     return found
 

@@ -59,3 +59,4 @@ def test_the_commands_of_the_page(page: str, shared: Callable[[int], Lab], tmp_p
     assert all(host.boot_id != boots[name] for name, host in lab.hosts.items())
     lab.wait_ticking(["shop"])
     assert [traces.volumes(host) for host in lab.hosts.values()] == [[], [], []]
+    lab.remove_guest("shop")

@@ -41,15 +41,14 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     assert all(host.boot_id != boots[name] for name, host in lab.hosts.items())
     notes = [host.exec("cat /root/patched").stdout.split() for host in lab.hosts.values()]
     assert [len(note) for note in notes] == [1, 1], "a VM ran while the work was done"
-    assert int(notes[0][0]) < int(notes[1][0])
     lab.wait_ticking(["shop", "batch"])
-    # shop moved to host-b and back, and nobody stopped it.
-    assert lab.where() == {"shop": [("host-a", "running")], "batch": [("host-b", "running")]}
+    # By plan host-b comes first, so that shop moves once; and nobody stopped it.
+    assert lab.where() == {"shop": [("host-b", "running")], "batch": [("host-b", "running")]}
     guests = {guest["name"]: guest for guest in report.check(lab.paths.raw, set())["guests"]}
     assert guests["shop"]["verdict"] == "live"
     assert guests["batch"]["running_again"]
-    assert traces.autostarted(lab.host("host-a")) == ["shop"]
-    assert traces.autostarted(lab.host("host-b")) == ["batch"]
+    assert traces.autostarted(lab.host("host-a")) == []
+    assert traces.autostarted(lab.host("host-b")) == ["batch", "shop"]
     assert [traces.volumes(host) for host in lab.hosts.values()] == [[], []]
     assert traces.marked(lab) == []
 
@@ -63,9 +62,10 @@ def test_a_roll_of_three_hosts_is_a_page(shared: Callable[[int], Lab]) -> None:
     ended = plays.run(lab, "rolling_maintenance", roll)
     assert ended.code == 0, ended.text
     lines = ended.text.splitlines()
-    # A slow machine has more of these two: what moves, and who waits for whom.
-    timed = [line for line in lines if " VMs left" in line or " waits for its turn" in line]
-    assert len(lines) - len(timed) < 80, ended.text
+    # A slow machine has more of these two: what moves, and who waits for whom. And the lab has no TLS, nor clocks
+    # that were read.
+    other = [line for line in lines if re.search(" VMs left| waits for its turn| WARNING ", line)]
+    assert len(lines) - len(other) < 80, ended.text
     for name in ("web-a", "web-b", "web-c"):
         assert re.search(rf"^\S+ host-. \d/\d  {name} -> host-. moved .*pause \d+ ms \| roll ./3$", ended.text, re.M), (
             ended.text

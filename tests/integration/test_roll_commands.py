@@ -10,6 +10,7 @@ What became of the VMs is read with virsh on the hosts, never taken from the pla
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
 
 @pytest.mark.full
 def test_status_and_abort_beside_a_roll_that_lives(lab: Lab, tmp_path: Path) -> None:
-    words = {**ROLL, "drain_allow_stop": True, "maintenance_requester": "alice"}
+    # With a pause after the last host they go as given, and not as planned, with the empty one first.
+    words = {**ROLL, "drain_allow_stop": True, "maintenance_requester": "alice", "maintenance_pause_after": "host-b"}
     file = tmp_path / "status.json"
     with held(lab, "host-a", ["web"], lambda: _roll(lab, words)) as roll:
         shown = plays.run(lab, "status", {"maintenance_status_file": str(file)})
@@ -96,7 +98,11 @@ def test_a_restore_ends_a_drain_that_lives_in_the_middle_of_its_slice(lab: Lab) 
     assert back.code == 0, back.text
     outcomes = {vm["name"]: vm["outcome"] for vm in back.last["outcomes"]}
     assert outcomes["web"] == "aborted" and outcomes["batch"] in ("untouched", "started")
-    assert ended.code == 2 and "Another run restored host-a meanwhile" in ended.text, ended.text
+    # Which of the two it says depends on whether the restore is still under way when its next slice begins.
+    assert ended.code == 2, ended.text
+    assert re.search(r"Another run restored host-a meanwhile|Run \S+ \(root, active\) took over host-a", ended.text), (
+        ended.text
+    )
     assert traces.running(lab.host("host-a")) == ["batch", "web"]
 
 

@@ -40,6 +40,9 @@ def kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
+    for name in ("n2", "n3"):  # the plan begins with n1
+        sim.add_vm(f"one-{name}", name)
+        sim.add_vm(f"two-{name}", name)
     process = plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
     try:
         sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"))
@@ -49,7 +52,7 @@ def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
         assert "n1 draining since" in second.stdout
         for playbook, node, *words in (("restore", "n1"), ("drain", "n3", "--check")):
             refused = plays.own(playbook, *words, maintenance_hosts=node)
-            assert refused.returncode != 0
+            assert refused.returncode != 0, refused.stdout
             assert f"{node} belongs to roll " in refused.stdout, refused.stdout
         assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
         assert not sim.find(NODES, "n3")["spec"].get("unschedulable")

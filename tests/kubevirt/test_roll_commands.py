@@ -96,6 +96,8 @@ def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> N
     """Of a roll that lives, and of none; it changes nothing."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
     sim.add_vm("waits", "n1", migrate_seconds="3000")
+    for number in range(6):  # so the plan begins with n1
+        sim.add_vm(f"later-{number}", f"n{2 + number % 2}")
     sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
     none = plays.own("status")
     assert none.returncode == 0, none.stdout

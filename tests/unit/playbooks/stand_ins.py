@@ -39,8 +39,10 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         step = self._task.args.get("state", "look")
         host = task_vars["inventory_hostname"]
+        # Before the roll all are looked at, in any order.
+        step = "before" if self._task.name == "Look at the hosts" else step
         with open(os.environ["STEPS"], "a") as stream:
-            stream.write(f"{host} {step}\\n")
+            stream.write("" if step == "before" else f"{host} {step}\\n")
         if os.environ["FAULT"] == f"{host} {step} gone":
             raise AnsibleConnectionFailure("no route to host")
         if os.environ["FAULT"] == f"{host} {step} refused":
@@ -58,8 +60,14 @@ class ActionModule(ActionBase):
             note(record, host, NOTED[step])
         found = {"findings": [], "blockers": [], "node_blockers": [], "cautions": []}
         phase = {"drained": {"phase": "Drained"}, "active": {"phase": "Active"}}.get(step, {})
+        if step == "before":
+            row = {"name": host, "memory_mib": 4096}
+            vm = {"name": f"vm-{host}", "host": host, "memory_mib": int(os.environ["VM_MIB"])}
+            vms = [{**vm, "document": {"name": vm["name"], "host_devices": []}}]
+            peers = [{"name": name, "memory_mib": 4096} for name in ("host-a", "host-b") if name != host]
+            found["fleet"] = {"host": row, "vms": vms, "peers": peers}
         # As the modules do: a result that is as wanted has no message.
-        return {"failed": failed, **({"msg": "said by the step"} if failed else phase), **found}
+        return {"failed": failed, **({"msg": "said by the step"} if failed else {**phase, **found})}
 """
 
 # The record of the roll, by the real rules, in a file instead of on hosts.
@@ -112,6 +120,7 @@ class Roll:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.steps_file = folder / "steps"
+        self.vm_mib = 512  # of the VM that each host has, of 4096 for all
         here = folder / "ansible_collections" / "virtops" / "maintenance"
         for name in (
             "playbooks",
@@ -158,6 +167,7 @@ class Roll:
             "ANSIBLE_NOCOLOR": "1",
             "FAULT": fault,
             "HOOKS": hooks,
+            "VM_MIB": str(self.vm_mib),
             "STEPS": str(self.steps_file),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }

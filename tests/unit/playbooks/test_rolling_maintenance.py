@@ -181,11 +181,36 @@ def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
 
 
 @pytest.mark.full
-def test_check_mode_begins_no_roll(roll: Roll) -> None:
+def test_check_mode_shows_the_plan_and_begins_no_roll(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=all", "--check")
     assert code == 0, text
-    assert sorted(set(roll.steps)) == sorted({*steps("host-a"), *steps("host-b")})
+    assert "Step 1: host-a" in text and "vm-host-b migrate host-b host-a" in text
+    assert "2 VMs, by plan" in text
+    assert roll.steps == []
     assert not (roll.folder / "steps.roll").exists()
+
+
+def test_a_roll_that_cannot_be_done_is_refused_before_its_first_host(roll: Roll) -> None:
+    """And the next command is a new roll."""
+    roll.vm_mib = 3000
+    for fault, why in (("", "has no target once host-"), ("host-b before failed", "host-b is not ready: said by")):
+        code, text = roll.run(fault)
+        assert code != 0
+        assert why in text.partition("The roll cannot be done, and was not begun")[2]
+        assert roll.steps == []
+        assert json.loads((roll.folder / "steps.roll").read_text())["state"] == "refused"
+    roll.vm_mib = 512
+    code, text = roll.run()
+    assert code == 0, text
+    assert roll.steps == steps("host-a") + steps("host-b")
+
+
+@pytest.mark.full
+def test_what_does_not_fit_can_be_tried_all_the_same(roll: Roll) -> None:
+    roll.vm_mib = 3000
+    code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", "plan_must_fit=false")
+    assert code == 0, text
+    assert roll.steps == steps("host-a") + steps("host-b")
 
 
 @pytest.mark.full

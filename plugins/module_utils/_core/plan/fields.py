@@ -71,6 +71,10 @@ def texts(where: str, raw: Any) -> Any:
     return [text(f"an entry of {where}", one) for one in rows(where, raw)]
 
 
+def counts(where: str, raw: Any) -> dict[str, int]:
+    return {str(key): whole(f"{key} in {where}", value) for key, value in mapping(where, raw).items()}
+
+
 def labels(where: str, raw: Any) -> Any:
     return raw if isinstance(raw, Mapping) else texts(where, raw)
 
@@ -80,6 +84,7 @@ HOST: dict[str, Kind] = {
     "memory_mib": whole,
     "reserve_mib": whole,
     "committed_mib": whole,
+    "group_counts": counts,
     "cpu_milli": whole,
     "committed_cpu_milli": whole,
     "link_mib_s": number,

@@ -4,9 +4,9 @@
 
 """The plain form of a fleet, for the plan: what the modules hand over, and what golden files have.
 
-hosts:  name, memory_mib, reserve_mib, committed_mib (of VMs that are not listed), cpu_milli (none:
-        CPU is not counted), committed_cpu_milli, link_mib_s, version, labels, taints, cordoned,
-        reachable, message
+hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs that are not listed),
+        cpu_milli (none: CPU is not counted), committed_cpu_milli, link_mib_s, version, labels,
+        taints, cordoned, reachable, message
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
         strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, needs,
         persistent, autostart, document, known
@@ -135,6 +135,7 @@ def _node(given: Mapping[str, Any]) -> Node:
         capacity_mib=given["memory_mib"],
         reserve_mib=given.get("reserve_mib", 0),
         committed_mib=given.get("committed_mib", 0),
+        group_counts=dict(given.get("group_counts", {})),
         message=given.get("message", ""),
         labels=constraints_text.labels(f"labels of {name}", given.get("labels")),
         taints=constraints_text.taints(f"taints of {name}", given.get("taints")),

@@ -10,27 +10,49 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..model import constraints_text
-from ..model.observation import VM, Observation
+from ..model.observation import VM, Node, Observation
 from ..reasons.reason import Finding
 from .fields import number
 
 
 def fleet_of(obs: Observation, name: str) -> dict[str, Any]:
-    """One observed host with its VMs, in the plain form."""
-    node = obs.nodes[name]
+    """One observed host with its VMs, in the plain form, and its peers, of which it knows the sums alone."""
+    peers = [node for node in obs.nodes.values() if node.name != name]
     return {
-        "host": {
-            "name": name,
-            "memory_mib": node.capacity_mib,
-            "reserve_mib": node.reserve_mib,
-            "version": ".".join(str(part) for part in node.version),
-            "labels": dict(node.labels),
-            "taints": [str(taint) for taint in node.taints],
-            "cordoned": node.cordoned and not node.our_cordon,
-            "reachable": node.reachable,
-            "message": node.message,
-        },
+        "host": _host_row(obs.nodes[name]),
         "vms": [_vm_row(vm) for vm in obs.vms.values() if vm.node == name],
+        "peers": [
+            {**_host_row(node), "committed_mib": node.committed_mib, "group_counts": dict(node.group_counts)}
+            for node in peers
+        ],
+    }
+
+
+def of_fleet(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Hosts and VMs, from what each host that was read says of itself and its peers.
+
+    `found`: results of `fleet_of`. What a host says of itself stands above what others say of it, and
+    of those the first that reached it is believed.
+    """
+    own = {one["host"]["name"]: dict(one["host"]) for one in found}
+    seen: dict[str, dict[str, Any]] = {}
+    for peer in (peer for one in found for peer in one.get("peers", ()) if peer["name"] not in own):
+        if not seen.get(peer["name"], {}).get("reachable"):
+            seen[peer["name"]] = dict(peer)
+    return [*own.values(), *seen.values()], [dict(vm) for one in found for vm in one["vms"]]
+
+
+def _host_row(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "memory_mib": node.capacity_mib,
+        "reserve_mib": node.reserve_mib,
+        "version": ".".join(str(part) for part in node.version),
+        "labels": dict(node.labels),
+        "taints": [str(taint) for taint in node.taints],
+        "cordoned": node.cordoned and not node.our_cordon,
+        "reachable": node.reachable,
+        "message": node.message,
     }
 
 

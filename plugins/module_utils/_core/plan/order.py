@@ -107,14 +107,14 @@ class _Roll:
     # Order
 
     def _rank(self, host: str) -> tuple[object, ...]:
-        """The least is taken first. Empty hosts at once: they are targets then."""
+        """The least is taken first, of equal ones as they were given. Empty hosts at once: they are targets then."""
         speeds = self._request.speeds
         vms = self._fleet.on(host)
         if not vms:
-            return (0, 0.0, (), 0.0, host)
+            return (0, 0.0, (), 0.0)
         version = tuple(-part for part in self._fleet.nodes[host].version)
         work = sum(size_of(self._request, vm) for vm in vms)
-        return (1, -speeds.link(host), version, work / speeds.link(host), host)
+        return (1, -speeds.link(host), version, work / speeds.link(host))
 
     def _next(self) -> Trial | None:
         """The hosts of the next step, tried on the model; None: no host that is left fits.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a playbook leaves for the next job of a workflow: a few figures and names. Pure.
+"""What a playbook leaves for the next job of a workflow, and for notifications: a few figures and names. Pure.
 
 They are small whatever the fleet is: hosts that went well are counted, those that need somebody are named.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from . import table
-from .record import AT_REST, Stage
+from . import table, words
+from .record import AT_REST, Roll, Stage
 from .report import outcome
 
 _AT_REST = frozenset(stage.value for stage in AT_REST)
@@ -66,3 +66,26 @@ def of_drains(hosts: Sequence[str], results: Mapping[str, Mapping[str, Any]]) ->
         "moved": counted["moved"],
         "stopped": counted["stopped"],
     }
+
+
+def begun(roll: Roll, message: str) -> dict[str, Any]:
+    """An event, for the user's own notifications: figures of the roll, and what happened."""
+    return _event("begin", roll, message)
+
+
+def of_host(roll: Roll, host: str) -> dict[str, Any]:
+    """That it is done or has failed; empty: there is nothing to tell."""
+    entry = roll.hosts.get(host)
+    if entry is None or entry.stage not in (Stage.DONE, Stage.FAILED):
+        return {}
+    if entry.stage is Stage.FAILED:
+        return _event("failed", roll, words.has_failed(entry), host)
+    return _event("done", roll, words.host_is_done(roll.to_dict(), host), host)
+
+
+def ended(roll: Roll) -> dict[str, Any]:
+    return _event("end", roll, words.result(roll))
+
+
+def _event(what: str, roll: Roll, message: str, host: str = "") -> dict[str, Any]:
+    return {"event": what, "host": host, "message": message, **of_roll(roll.to_dict())}

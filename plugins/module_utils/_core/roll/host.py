@@ -42,7 +42,7 @@ Acts = Generator[Act, Result, Result]
 @dataclass(frozen=True)
 class Asked:
     """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7",
-    and `to_come`, the hosts that are not done."""
+    and `to_come`, the hosts that are not done. `shown`: findings that were shown before the roll."""
 
     state: str
     host: str
@@ -57,6 +57,7 @@ class Asked:
     fail_on: str = "node_blockers"
     retries: int = 0
     reach_for: int = 0
+    shown: Sequence[str] = ()
 
     @property
     def in_roll(self) -> bool:
@@ -78,6 +79,8 @@ def acts(ask: Asked) -> Acts:
         return (yield Act("restore"))
     if ask.state == "checked":
         return (yield from _checked(ask, ask.fail_on, ask.retries, None))
+    if ask.state == "looked":
+        return (yield from _looked(ask))
     if ask.lost:
         return {"failed": True, "msg": words.is_lost(ask.host)}
     return (yield from _IN_A_ROLL[ask.state](ask))
@@ -87,6 +90,15 @@ def ranked(peers: Iterable[Mapping[str, Any]], turn: Mapping[str, Any]) -> list[
     """Peers that are still to come get VMs last, the next one last of all."""
     ranks = {name: rank for rank, name in enumerate(turn.get("to_come", ()))}
     return [{**peer, "roll_rank": ranks.get(peer["name"])} for peer in peers]
+
+
+def _looked(ask: Asked) -> Acts:
+    """Before the roll: what its preflight finds is shown, and is no failure here. `lines`: of it. `fleet`: the host
+    and its VMs, for the plan; None on KubeVirt, where the cluster is read at once."""
+    found = yield from _checked(ask, ask.fail_on, 0, ask.turn)
+    lines = [*found.get("blockers", ()), *found.get("cautions", ())]
+    yield Act("show", {"lines": lines}, ask.turn)
+    return {"changed": False, "not_ready": found["not_ready"], "lines": lines, "fleet": found.get("fleet")}
 
 
 def _out(ask: Asked) -> Acts:
@@ -106,7 +118,7 @@ def _out(ask: Asked) -> Acts:
     if Step.DRAIN.value not in steps:
         return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
     found = yield from _checked(ask, ask.fail_on, 0, ask.turn)
-    yield Act("show", {"lines": [*found.get("blockers", ()), *found.get("cautions", ())]}, ask.turn)
+    yield Act("show", {"lines": _new(found, ask.shown)}, ask.turn)
     if found["not_ready"]:
         return {**kept, "failed": True, "msg": found["not_ready"]}
     return {**kept, **(yield from _empty(ask))}
@@ -177,6 +189,13 @@ def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | N
             why = _codes(found.get("node_blockers", ())) or str(found.get("msg") or "it cannot be read")
             yield Act("show", {"lines": [words.waits_until_healthy(ask.host, why)]}, turn)
         looks += 1
+
+
+def _new(found: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
+    """Findings that were not shown before; of what only warns, the same of the same host or VM is not new."""
+    before = {line.partition(": ")[0] for line in shown}
+    blockers = [line for line in found.get("blockers", ()) if line not in shown]
+    return blockers + [line for line in found.get("cautions", ()) if line.partition(": ")[0] not in before]
 
 
 def _not_ready(found: Mapping[str, Any], host: str, fail_on: str) -> str:

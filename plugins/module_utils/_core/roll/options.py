@@ -25,7 +25,7 @@ _NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": [*("begun", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read")],
+        "choices": [*("begun", "planned", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read")],
         "required": True,
     },
     "hosts": {"type": "list", "elements": "str", "default": []},
@@ -46,6 +46,7 @@ ROLL_SPEC: dict[str, Any] = {
     "pause_after": {"type": "str", "default": ""},
     "until": {"type": "str", "default": ""},
     "seconds": {"type": "dict", "default": {}},
+    "objections": {"type": "list", "elements": "str", "default": []},
     "patience": {"type": "float", "default": 3600.0},
     "slice": {"type": "int", "default": 20},
     "watch": {"type": "dict", "default": {}},
@@ -69,6 +70,7 @@ def answer_of(
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
     of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {
         "begun": lambda: run.begin(store, ask(params), here, until, params["watch"], check),
+        "planned": lambda: run.plan(store, runner, *_plan(params), here, check),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
         "aborting": lambda: run.abort(store, runner, params["requester"], here),
@@ -122,8 +124,16 @@ def ask(params: Mapping[str, Any]) -> Ask:
         soak=duration("soak", params["soak"]),
         pause_after=params["pause_after"],
         until=utc("until", params["until"]),
-        seconds={str(host): float(value) for host, value in params["seconds"].items()},
+        seconds=_seconds(params),
     )
+
+
+def _plan(params: Mapping[str, Any]) -> tuple[list[str], dict[str, float], list[str]]:
+    return params["hosts"], _seconds(params), params["objections"]
+
+
+def _seconds(params: Mapping[str, Any]) -> dict[str, float]:
+    return {str(host): float(value) for host, value in params["seconds"].items()}
 
 
 def most_unavailable(text: str) -> str:

@@ -42,7 +42,8 @@ AT_REST = frozenset({Stage.WAITING, Stage.DONE})
 
 class State(str, Enum):
     """How the roll as a whole is. STOPPED: a host failed, or its playbook ended before all were
-    done. PAUSED: it was asked to begin no further host, and all that it began are done."""
+    done. PAUSED: it was asked to begin no further host, and all that it began are done. REFUSED: it
+    cannot be done, and was not begun."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -50,9 +51,10 @@ class State(str, Enum):
     ABORTING = "aborting"
     ABORTED = "aborted"
     ENDED = "ended"
+    REFUSED = "refused"
 
 
-OVER = frozenset({State.ABORTED, State.ENDED})
+OVER = frozenset({State.ABORTED, State.ENDED, State.REFUSED})
 
 
 @dataclass

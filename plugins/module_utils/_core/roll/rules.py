@@ -127,7 +127,7 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     if ask.pause_after and ask.pause_after not in ask.hosts:
         raise RollRefused(words.pauses_nowhere(ask.pause_after, ask.hosts))
     if old is None or old.state in OVER:
-        return Verdict(Answer.GO, _new(ask, fleet, now), words.begins(ask.id, ask.hosts))
+        return Verdict(Answer.GO, _new(ask, fleet, now))
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
     if lives and not ask.take_over:
         return Verdict(Answer.WATCH, None, words.is_under_way(old))

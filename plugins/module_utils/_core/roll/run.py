@@ -10,11 +10,11 @@ returns says whether it is to be called again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import event, figures, rules, stages, status, table, words
+from . import figures, planned, rules, stages, status, table, words
 from .record import Roll, Stage, State
 from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
 
@@ -43,11 +43,13 @@ class RollStore(Protocol):
 
 @dataclass
 class Clock:
-    """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people."""
+    """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people.
+    `heard`: does anybody still wait for what this slice answers?"""
 
     now: Callable[[], float]
     wall: Callable[[], str]
     sleep: Callable[[float], None]
+    heard: Callable[[], bool] = lambda: True
 
 
 class Watch:
@@ -98,8 +100,37 @@ def begin(
         if roll is None:  # no rule says so
             raise RollRefused(words.is_missing())
         if check or verdict.roll is None or _write(store, roll, seen, clock):
-            told = {} if check or verdict.roll is None else event.begun(roll, verdict.message)
-            return _answer(verdict, roll, order=rules.order(roll), event=told)
+            message = verdict.message or planned.header(roll.id, [*roll.hosts], None)
+            told = {} if check or verdict.roll is None else figures.begun(roll, message)
+            return _answer(verdict, roll, order=rules.order(roll), to_plan=planned.is_wanted(roll), event=told)
+
+
+def plan(
+    store: RollStore,
+    run: str,
+    hosts: Sequence[str],
+    seconds: Mapping[str, float],
+    objections: Sequence[str],
+    clock: Clock,
+    check: bool = False,
+) -> dict[str, Any]:
+    """The roll that has begun goes on as planned; with objections it is over, and again it is the same answer.
+
+    `hosts`: in the order of the plan. `check`: nothing is read or written. Raises RollTakenOver.
+    """
+    roll: Roll | None = None
+    while not check:
+        found, seen = store.read()
+        roll = rules.check_run(found, run, State.REFUSED)
+        if roll.state is State.REFUSED or not planned.is_wanted(roll):
+            break
+        out = () if objections else store.fleet().out
+        roll = planned.refused(roll) if objections else planned.with_plan(roll, hosts, seconds, out)
+        if _write(store, roll, seen, clock):
+            break
+    if objections:
+        return _answer(Verdict(Answer.CLOSED, None, words.cannot_be_done(objections)), roll, order=[])
+    return _answer(Verdict(Answer.GO), roll, order=[*hosts] if roll is None else rules.order(roll))
 
 
 def turn(
@@ -163,13 +194,14 @@ def note(
         new.hosts[host].tally = dict(tally or new.hosts[host].tally)
         if _write(store, new, seen, clock):
             said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
-            return _answer(Verdict(Answer.GO, new, said), new, event=event.of_host(new, host))
+            return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
 
 
 def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
-    """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done."""
+    """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done, and nothing by a slice
+    whose playbook was killed: the roll would look alive."""
     roll, _seen = store.read()
-    if roll is None or roll.run != run or host not in roll.hosts:
+    if roll is None or roll.run != run or host not in roll.hosts or not clock.heard():
         return
     if roll.hosts[host].stage in _BEFORE[stage]:
         note(store, host, run, stage, clock)
@@ -185,7 +217,7 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             said = "" if new.state is State.ENDED else words.result(new)
             stats = figures.of_roll(new.to_dict())
-            lines, told = table.lines(new), event.ended(new)
+            lines, told = table.lines(new), figures.ended(new)
             return _answer(Verdict(answer, None, said), new, lines=lines, stats=stats, event=told)
 
 
@@ -217,7 +249,9 @@ def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
 def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> dict[str, Any]:
     """Write to the record when nobody has for a while. Several do this, in case one cannot.
 
-    Raises RollTakenOver when there is nothing to be renewed any more.
+    Whoever asked for it may have been killed elsewhere, and left this behind on the host: then it no
+    longer writes, or the roll would look alive. Raises RollTakenOver when there is nothing to be
+    renewed any more.
     """
     patience = _RENEW_AFTER * (1 + rank)
     mark, since = -1, clock.now()
@@ -227,9 +261,9 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
         now = clock.now()
         if roll.beat != mark:
             mark, since = roll.beat, now
-        elif now - since >= patience:
+        elif now - since >= patience and clock.heard():
             _write(store, roll, seen, clock)
-        if now >= until:
+        if now >= until or not clock.heard():
             return _answer(Verdict(Answer.GO), roll)
         clock.sleep(5 * _PAUSE)
 

@@ -13,6 +13,12 @@ from . import table
 from .record import HostEntry, Roll, Stage, State
 from .window import minutes
 
+_ENDINGS = {
+    State.ENDED: "has ended",
+    State.STOPPED: "was stopped",
+    State.PAUSED: "pauses",
+    State.REFUSED: "was refused",
+}
 HOW_TO_SEE = "See it with the playbook status"
 HOW_TO_END = "end it with the playbook abort"
 
@@ -28,11 +34,6 @@ def at_stage(entry: HostEntry) -> str:
 def name_of(roll: Roll) -> str:
     who = f" of {roll.requester}" if roll.requester else ""
     return f"roll {roll.id}{who}, begun {roll.begun}"
-
-
-def begins(roll_id: str, hosts: Sequence[str]) -> str:
-    count = f"{len(hosts)} hosts" if len(hosts) != 1 else "1 host"
-    return f"roll {roll_id}: {count}"
 
 
 def _how_far(roll: Roll) -> str:
@@ -109,9 +110,7 @@ def is_missing() -> str:
 
 def is_taken_over(roll: Roll, run: str) -> str:
     if roll.run == run:
-        what = {State.ENDED: "has ended", State.STOPPED: "was stopped", State.PAUSED: "pauses"}.get(
-            roll.state, "was aborted"
-        )
+        what = _ENDINGS.get(roll.state, "was aborted")
         return f"Roll {roll.id} {what}. This playbook does nothing more."
     who = f" by {roll.requester}" if roll.requester else ""
     if roll.state in (State.ABORTING, State.ABORTED):
@@ -208,6 +207,12 @@ def host_is_done(roll: Mapping[str, Any], host: str) -> str:
     tally = entry.get("tally") or {}
     counts = "".join(f", {tally[key]} {key}" for key in ("moved", "stopped") if tally.get(key))
     return f"{host} is done{time}{counts} | roll {done}/{len(roll['hosts'])}"
+
+
+def cannot_be_done(objections: Sequence[str]) -> str:
+    """Why a roll was refused before its first host."""
+    listed = "".join(f"\n- {one}" for one in objections)
+    return f"The roll cannot be done, and was not begun:{listed}\nNothing was changed."
 
 
 def no_place(host: str, out: Mapping[str, str], places: int, waits: bool) -> str:

@@ -9,6 +9,7 @@ A write names the version that was read, so of two the API server refuses one.
 
 from __future__ import annotations
 
+import select
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -98,4 +99,11 @@ def boot_id(client: Client, node: str) -> str:
 def system_clock() -> Clock:
     """A clock that all processes of the machine share; and UTC for people. The module may run on
     any controller, and not all of them have CLOCK_BOOTTIME."""
-    return Clock(time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep)
+    return Clock(time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep, heard)
+
+
+def heard() -> bool:
+    """Is this module's output still read? Not if the connection that it came by has ended."""
+    pipe = select.poll()
+    pipe.register(1, 0)
+    return not pipe.poll(0)

@@ -16,11 +16,13 @@ from ..._core.decision.unread_hosts import may_have, unread_hosts
 from ..._core.model.observation import VM, Observation
 from ..._core.model.policy import PolicyError
 from ..._core.model.record import NodeRecord
+from ..._core.plan.observed import fleet_of
 from ..._core.preflight.check import check, record_text, result
 from ..._core.preflight.facts import ClusterSeen, Facts, HostSeen, NodeSeen, StuckWork, TLSSeen, VMSeen
 from ..._core.reasons.reason import Platform, Reason, Severity
 from ..blockers.disk_moves import MediumMissing
 from ..host.connection import HostUnreachable, libvirt
+from ..observe.guest_memory import with_touched
 from ..observe.host import Host, HostNow
 from ..run.platform import LibvirtPlatform
 from ..run.service import Request, platform_of
@@ -65,7 +67,8 @@ def preflight(
     platform = platform_of(request, acts=False)
     try:
         facts = gather(platform, request, measured)
-        return result(facts, check(facts, request.policy), severity)
+        fleet = fleet_of(with_touched(facts.observation, request.own.name), request.own.name)
+        return {**result(facts, check(facts, request.policy), severity), "fleet": fleet}
     finally:
         platform.close()
 

@@ -43,6 +43,18 @@ def test_the_inventory_says_what_the_host_cannot() -> None:
     assert fleet["vms"] == [{"name": "web", "uuid": "u", "host": "a", "dirty_rate": 40}]
 
 
+def test_a_host_that_was_not_read_is_known_from_the_first_peer_that_reached_it() -> None:
+    silent = {"name": "c", "memory_mib": 0, "reachable": False, "message": "off"}
+    seen = {"name": "c", "memory_mib": 300, "reachable": True, "committed_mib": 90, "group_counts": {"db": 1}}
+    of_a = {"name": "a", "memory_mib": 1, "reachable": True, "committed_mib": 8}
+    first, second = ({**one, "peers": [*peers]} for one, peers in zip(FOUND, ([silent], [of_a, seen]), strict=True))
+    fleet = plan_fleet([first, second], {"c": {"maintenance_link_mib_s": 10}})
+    assert [host["name"] for host in fleet["hosts"]] == ["a", "b", "c"]
+    assert fleet["hosts"][0]["memory_mib"] == 100  # its own word
+    assert fleet["hosts"][2] == {**seen, "link_mib_s": 10}
+    assert plan_fleet([first], {})["hosts"][1] == silent
+
+
 def test_what_is_no_fleet_is_named() -> None:
     with pytest.raises(AnsibleFilterError, match="virt_host_info"):
         plan_fleet([{"failed": True}], {})

@@ -91,6 +91,13 @@ def test_a_vm_that_could_not_be_read_needs_no_memory() -> None:
     assert given(vm={"memory_mib": 0, "known": False}).vms["x"].memory_mib == 0
 
 
+def test_vms_that_are_not_listed_count_too() -> None:
+    node = given({"committed_mib": 1000, "group_counts": {"db": "2"}}, {"group": "db"}).nodes["a"]
+    assert (node.committed_mib, node.group_counts) == (1000 + VM["memory_mib"], {"db": 3})
+    with pytest.raises(PolicyError, match="db in group_counts of a is 'two': a number is expected"):
+        given({"group_counts": {"db": "two"}})
+
+
 def test_an_empty_roll_and_a_budget_of_none() -> None:
     with pytest.raises(PolicyError, match="roll is empty"):
         request_of([HOST], [], [], Policy())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import event, rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, rules
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask, Fleet
 
@@ -24,25 +24,25 @@ def roll() -> Roll:
 
 
 def test_the_begin_has_its_line_and_its_hosts(roll: Roll) -> None:
-    told = event.begun(roll, "roll 7f3a: 3 hosts")
+    told = figures.begun(roll, "roll 7f3a: 3 hosts")
     assert (told["event"], told["host"], told["message"]) == ("begin", "", "roll 7f3a: 3 hosts")
     assert (told["roll"], told["hosts"], told["done"], told["out"], told["failed"]) == ("7f3a", 3, 0, [], [])
 
 
 def test_a_host_that_is_done_or_failed_is_told_and_nothing_between(roll: Roll) -> None:
     out = rules.with_stage(roll, "a", Stage.DRAINING, AT)
-    assert event.of_host(out, "a") == {} and event.of_host(out, "x") == {}
+    assert figures.of_host(out, "a") == {} and figures.of_host(out, "x") == {}
     failed = rules.with_stage(out, "a", Stage.FAILED, AT, "", "the drain is blocked")
-    told = event.of_host(failed, "a")
+    told = figures.of_host(failed, "a")
     assert (told["event"], told["host"], told["out"], told["failed"]) == ("failed", "a", ["a"], ["a"])
     assert told["message"] == "a has failed (draining): the drain is blocked"
     done = rules.with_stage(out, "a", Stage.DONE, AT)
-    told = event.of_host(done, "a")
+    told = figures.of_host(done, "a")
     assert (told["event"], told["done"], told["out"]) == ("done", 1, [])
     assert told["message"].startswith("a is done")
 
 
 def test_the_end_says_what_is_left(roll: Roll) -> None:
-    told = event.ended(rules.end(rules.with_stage(roll, "a", Stage.DONE, AT)))
+    told = figures.ended(rules.end(rules.with_stage(roll, "a", Stage.DONE, AT)))
     assert (told["event"], told["result"], told["done"]) == ("end", "stopped", 1)
     assert "Not begun: b, c" in told["message"]

@@ -221,3 +221,19 @@ def test_outside_of_a_roll_a_check_is_only_made_again(fail_on: str, ready: bool)
 def test_hosts_that_are_to_come_get_vms_last() -> None:
     peers = ranked([{"name": "a"}, {"name": "c"}], TURN)
     assert peers == [{"name": "a", "roll_rank": None}, {"name": "c", "roll_rank": 1}]
+
+
+def test_before_the_roll_it_is_only_looked_at_and_what_was_shown_is_not_shown_again() -> None:
+    found = {**NOT_READY, "cautions": ["b OldVersion: it is"], "fleet": {"host": {"name": "b"}, "vms": []}}
+    said, looked, done = play(Asked("looked", "b"), found)
+    assert said == ["preflight", "show"] and not looked.get("failed")
+    assert looked["lines"] == done[1].options["lines"] == [*NOT_READY["blockers"], "b OldVersion: it is"]
+    assert looked["not_ready"] and looked["fleet"] == found["fleet"]
+    new = {**READY, "cautions": ["b OldVersion: it is still", "b LowMemory: it is"]}
+    _said, _result, done = play(out(shown=looked["lines"]), {**GO, "steps": ALL}, new, FAILED)
+    assert done[2].options["lines"] == ["b LowMemory: it is"]
+
+
+def test_one_that_is_lost_before_the_roll_is_not_ready() -> None:
+    _said, looked, _done = play(Asked("looked", "b"), FAILED)
+    assert (looked["not_ready"], looked["lines"]) == ("b is not ready: no", [])

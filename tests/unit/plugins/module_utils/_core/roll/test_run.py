@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,6 +123,18 @@ def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
     time.every = renew_once
     with pytest.raises(RollRefused):
         begin(store, time, "mine")
+
+
+def test_what_a_killed_playbook_left_on_a_host_does_not_renew_its_roll(store: Store, time: Time) -> None:
+    begin(store, time, "dead")
+    admit(store, time, "a", "dead")
+    before = store.roll.beat
+    clock = replace(time.clock(), heard=lambda: False)
+    run.renew(store, "dead", clock, time.at + 60, 0)
+    run.note_seen(store, "a", "dead", Stage.EMPTY, clock)
+    assert store.roll.beat == before
+    run.renew(store, "dead", time.clock(), time.at + 60, 0)
+    assert store.roll.beat > before
 
 
 def test_the_watch_goes_on_from_slice_to_slice(store: Store, time: Time) -> None:
@@ -379,3 +392,38 @@ def test_who_rests_counts_its_own_seconds_from_slice_to_slice(store: Store, time
         notes = found["watch"]
     assert found["answer"] == "go"
     assert 100 <= time.at - began < 130
+
+
+def test_a_roll_is_planned_before_its_first_host_alone(store: Store, time: Time) -> None:
+    assert begin(store, time, "mine")["to_plan"] is True
+    order, seconds = ["c", "a", "b"], {"c": 10.0, "a": 20.0, "b": 30.0}
+    found = run.plan(store, "mine", order, seconds, (), time.clock())
+    assert found["order"] == order
+    assert store.roll.seconds == seconds
+    admit(store, time, "c", "mine")
+    run.end(store, "mine", time.clock())
+    assert begin(store, time, "other")["to_plan"] is False
+
+
+def test_a_roll_that_cannot_be_done_is_over_and_holds_up_no_other(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    for _time in range(2):  # by each host that keeps the record
+        found = run.plan(store, "mine", (), {}, ["b is not ready", "it does not fit"], time.clock())
+        assert found["answer"] == "closed"
+        assert "- b is not ready\n- it does not fit\nNothing was changed" in found["message"]
+    assert store.roll.state is State.REFUSED
+    with pytest.raises(RollTakenOver, match="was refused"):
+        run.renew(store, "mine", time.clock(), time.at + 60, 0)
+    assert begin(store, time, "other")["answer"] == "go"
+
+
+def test_hosts_that_are_out_keep_their_place_before_the_plans(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    store.fleet = lambda: Fleet(HOSTS, {"b": "cordoned"})  # type: ignore[method-assign]
+    assert run.plan(store, "mine", ["c", "a", "b"], {}, (), time.clock())["order"] == ["b", "c", "a"]
+
+
+def test_who_pauses_after_a_host_keeps_the_order(store: Store, time: Time) -> None:
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, pause_after="a")
+    run.begin(store, ask, time.clock(), time.at + 200, {})
+    assert run.plan(store, "mine", ["c", "a", "b"], {}, (), time.clock())["order"] == [*HOSTS]

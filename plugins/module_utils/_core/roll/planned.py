@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Before the first host of a roll: whether all of it can be done, in which order, and how long it takes. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from . import table, window
+from .record import Roll, Stage, State
+
+
+def is_wanted(roll: Roll) -> bool:
+    """Only before its first host: one that is half done has to be brought to its end, whatever a plan says."""
+    return roll.state is State.RUNNING and all(entry.stage is Stage.WAITING for entry in roll.hosts.values())
+
+
+def objections(looks: Iterable[Mapping[str, Any]], plan: Mapping[str, Any] | None, max_failures: int) -> list[str]:
+    """All that stands against the roll, a sentence each; [] if it may begin.
+
+    `looks`: for each host `not_ready`, why its preflight says that it must not begin, or empty. As many
+    may be so as may fail. `plan`: Plan.to_dict(); None: it does not have to fit.
+    """
+    found = [one["not_ready"] for one in looks if one["not_ready"]]
+    found = found if len(found) > max_failures else []
+    refusal = (plan or {}).get("refusal")
+    return [*found, *([] if refusal is None else [refusal["sentence"]])]
+
+
+def with_plan(roll: Roll, order: Sequence[str], seconds: Mapping[str, float], out: Collection[str]) -> Roll:
+    """In the order of the plan. `out`: hosts that are out already keep their place before all others.
+
+    Who wants to pause after a host has thought of an order, and keeps it.
+    """
+    new = copy.deepcopy(roll)
+    ranks = {host: rank for rank, host in enumerate(() if roll.pause_after else order)}
+    listed = sorted(new.hosts.values(), key=lambda entry: (entry.name not in out, ranks.get(entry.name, len(ranks))))
+    new.hosts = {entry.name: entry for entry in listed}
+    new.seconds = {**new.seconds, **seconds}
+    return new
+
+
+def refused(roll: Roll) -> Roll:
+    """It is over before it began: nothing was changed, and another command is another roll."""
+    new = copy.deepcopy(roll)
+    new.state = State.REFUSED
+    return new
+
+
+def header(roll_id: str, hosts: Sequence[str], plan: Mapping[str, Any] | None) -> str:
+    """One line: what is going to happen."""
+    parts = [f"roll {roll_id}: {len(hosts)} host{'' if len(hosts) == 1 else 's'}"]
+    if plan is not None and plan["refusal"] is None:
+        vms = plan["vms_moved"] + plan["stops"]
+        parts.append(f"{vms} VM{'' if vms == 1 else 's'}")
+        if plan["moves"]:
+            parts.append(f"by plan {table.long(plan['duration'])} of transfers")
+    return ", ".join(parts)
+
+
+def seconds_left(roll: Roll, now: str) -> float | None:
+    """Until the last host is done. None: not known, as before the first host is done nobody knows what the user's
+    tasks and the reboot take."""
+    if not roll.seconds or not roll.in_stage(Stage.DONE):
+        return None
+    at_once = int(roll.max_unavailable) if roll.max_unavailable.isdigit() else 1
+    left = waiting = 0.0
+    for entry in roll.hosts.values():
+        if entry.stage is Stage.WAITING:
+            waiting += window.expected(roll, entry.name)
+        elif entry.is_out:
+            left = max(left, window.expected(roll, entry.name) - window.between(entry.begun, now))
+    return left + waiting / at_once

@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a roll knows before its first host: the preflight of each, and the plan of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, window
+
+from ._fleet import plan_cluster, plan_fleet
+from ._plan import FAULTS, SPEC, plan_of
+
+Doc = dict[str, Any]
+
+
+class Foreseen:
+    """`plan`: in result form; None: there is none, and `why` says why. `objections`: what stands against the roll."""
+
+    def __init__(self, looks: list[Doc], max_failures: int, must_fit: bool, plan: Doc | None, why: str) -> None:
+        self.plan, self.why = plan, why
+        found = plan if plan is not None and must_fit else None
+        self.objections = planned.objections(looks, found, max_failures)
+
+    def lines(self, roll_id: str, hosts: list[str], whole: bool) -> list[str]:
+        """What is shown of it. `whole`: each VM, too."""
+        table = text.table(self.plan) if whole and self.plan is not None else []
+        warnings = [] if self.plan is None or whole else [f"Warning: {one}" for one in self.plan["warnings"]]
+        missing = [f"There is no plan: {self.why}"] if self.why else []
+        return [*table, *warnings, *missing, planned.header(roll_id, hosts, self.plan)]
+
+    def of_roll(self, has_file: bool) -> Doc:
+        """The options of the record. `has_file`: order and times are those of a file, and stand already."""
+        if has_file or self.plan is None or self.plan["refusal"] is not None:
+            return {"hosts": [], "seconds": {}, "objections": self.objections}
+        hosts = [host for step in self.plan["steps"] for host in step["hosts"]]
+        return {"hosts": hosts, "seconds": window.planned_seconds(self.plan), "objections": self.objections}
+
+
+def foresee(
+    args: Mapping[str, Any], roll: list[str], read_cluster: Callable[[Doc], Doc], hostvars: Mapping[str, Any]
+) -> Foreseen:
+    """`args`: of the task. `roll`: its hosts. `read_cluster`: calls kubevirt_fleet_info."""
+    looks = [one for one in args["looks"] if "not_ready" in one]
+    policy = dict(args["policy"])
+    kubevirt = policy.get("platform") == "kubevirt"
+    metrics = policy.pop("metrics", {})
+    if kubevirt:
+        found = read_cluster({"metrics": metrics})
+        if found.get("failed"):
+            return Foreseen(looks, args["max_failures"], args["must_fit"], None, str(found.get("msg")))
+        cluster = plan_cluster(found, hostvars, policy.get("limits"))
+        cluster["budgets"] = [*policy.get("budgets", ()), *cluster["budgets"]]
+        policy |= cluster
+    else:
+        policy |= plan_fleet([one["fleet"] for one in looks if one.get("fleet")], hostvars)
+    checked = ArgumentSpecValidator(SPEC).validate({**policy, "roll": roll})
+    try:
+        if checked.error_messages:
+            raise FAULTS[0](" ".join(checked.error_messages))
+        plan, why = plan_of(checked.validated_parameters), ""
+    except FAULTS as exc:
+        plan, why = None, str(exc)
+    return Foreseen(looks, args["max_failures"], args["must_fit"], plan, why)
+
+
+__all__ = ["Foreseen", "foresee"]

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What stands against a roll, its header, and when it is ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
+
+FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "duration": 252.0}
+FULL: dict[str, Any] = {**FITS, "refusal": {"sentence": "step 2 does not fit"}}
+
+
+def looks(*why: str) -> list[dict[str, Any]]:
+    return [{"not_ready": one} for one in why]
+
+
+@pytest.mark.parametrize(
+    ("why", "plan", "max_failures", "found"),
+    [
+        (("", ""), FITS, 0, []),
+        (("", ""), None, 0, []),
+        (("a is not ready", ""), FITS, 0, ["a is not ready"]),
+        (("a is not ready", ""), FITS, 1, []),
+        (("a is not ready", "b is not ready"), FITS, 1, ["a is not ready", "b is not ready"]),
+        (("a is not ready", ""), FULL, 0, ["a is not ready", "step 2 does not fit"]),
+        (("", ""), FULL, 5, ["step 2 does not fit"]),
+    ],
+)
+def test_all_that_stands_against_it_is_named(
+    why: tuple[str, ...], plan: dict[str, Any] | None, max_failures: int, found: list[str]
+) -> None:
+    assert planned.objections(looks(*why), plan, max_failures) == found
+
+
+def test_one_line_says_what_is_going_to_happen() -> None:
+    assert planned.header("7f3a", ["a", "b"], FITS) == "roll 7f3a: 2 hosts, 14 VMs, by plan 4 min 12 s of transfers"
+    assert planned.header("7f3a", ["a"], FULL) == "roll 7f3a: 1 host"
+    assert planned.header("7f3a", ["a"], {**FITS, "vms_moved": 0, "stops": 1, "moves": 0}) == "roll 7f3a: 1 host, 1 VM"
+    assert planned.header("7f3a", ["a"], None) == "roll 7f3a: 1 host"
+
+
+def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_take() -> None:
+    def entry(name: str, stage: Stage, begun: str = "", since: str = "") -> HostEntry:
+        return HostEntry(name, stage, since=f"2026-03-01T{since}Z", begun=f"2026-03-01T{begun}Z" if begun else "")
+
+    first = entry("a", Stage.DRAINING, "10:00:00", "10:00:00")
+    rest = [entry("b", Stage.WAITING, "", "10:00:00"), entry("c", Stage.WAITING, "", "10:00:00")]
+    seconds = {"a": 60.0, "b": 30.0, "c": 90.0}
+    roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", {e.name: e for e in (first, *rest)}, seconds=seconds)
+    assert planned.seconds_left(roll, "2026-03-01T10:01:00Z") is None
+    roll.hosts["a"] = entry("a", Stage.DONE, "10:00:00", "10:03:00")  # two minutes more than its transfers
+    assert planned.seconds_left(roll, "2026-03-01T10:03:00Z") == (30 + 120) + (90 + 120)
+    roll.hosts["b"] = entry("b", Stage.EMPTY, "10:03:00", "10:04:00")
+    assert planned.seconds_left(roll, "2026-03-01T10:04:00Z") == 90 + 210
