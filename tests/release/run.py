@@ -139,10 +139,10 @@ def play_all(stranger: Stranger, installed: Path) -> int:
     return len(playbooks)
 
 
-def check_environments(stranger: Stranger, installed: Path) -> None:
+def check_environments(stranger: Stranger) -> None:
     """ansible-builder takes the definitions of execution environments, and all packages that they name exist."""
     stranger.run("pip", "install", "--quiet", "--disable-pip-version-check", "ansible-builder", "bindep")
-    for definition in sorted((installed / "docs" / "awx").glob("execution-environment*.yml")):
+    for definition in sorted((ROOT / "docs" / "awx").glob("execution-environment*.yml")):
         context = stranger.home / definition.stem
         stranger.run("ansible-builder", "create", "--file", str(definition), "--context", str(context))
         python, system = (str(context / "_build" / name) for name in ("requirements.txt", "bindep.txt"))
@@ -172,7 +172,7 @@ def main() -> int:
                 installed = install(stranger, copy)
                 modules, docs = read_all(stranger, installed)
                 playbooks = play_all(stranger, installed)
-                check_environments(stranger, installed)
+                check_environments(stranger)
             except Wrong as wrong:
                 print(f"test-release: {wrong}", flush=True)
                 return 1
