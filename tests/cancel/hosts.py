@@ -128,9 +128,8 @@ class Bed:
         """By the newest record of a roll that any host has: only to choose the moment."""
         found = self._roll()
         if found.get("id") == self._last:  # of the case before
-            return ["" for _name in self.lab.hosts]
-        stages = {host["name"]: host["stage"] for host in found.get("hosts", [])}
-        return [stages.get(name, "") for name in self.lab.hosts]
+            return []
+        return [host["stage"] for host in found.get("hosts", [])]
 
     def _roll(self) -> dict[str, Any]:
         paths = [path for host in self.lab.hosts.values() for path in store(host).glob("roll.*")]

@@ -150,7 +150,7 @@ class Bed:
         return self._counter
 
     def stages(self) -> list[str]:
-        return [self._read().stages.get(node, "") for node in NODES]
+        return list(self._read().stages.values())
 
     def events(self) -> int:
         return (self.directory / REQUESTS).read_bytes().count(b"\n")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     [
         ("SIGKILL", "again", "draining", 60),
         pytest.param("SIGTERM", "abort", "rebooting", 3, marks=pytest.mark.full),
-        ("runner", "abort", "draining", 90),
+        pytest.param("runner", "abort", "draining", 90, marks=pytest.mark.full),
         pytest.param("container", "abort", "at work", 5, marks=pytest.mark.full),
     ],
 )

@@ -121,6 +121,7 @@ def evicted(sim: Kubesim) -> list[str]:
     return sorted(call.path.split("/")[-2].split("-")[2] for call in asked)
 
 
+@pytest.mark.full
 def test_the_role_runs_the_hooks_around_the_move(sim, plays) -> None:
     for name in ("web1", "web2"):
         sim.add_vm(name, "n1", **WEB)

@@ -38,6 +38,7 @@ def kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
     process.wait()
 
 
+@pytest.mark.full
 def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     for name in ("n2", "n3"):  # the plan begins with n1
