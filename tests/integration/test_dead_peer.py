@@ -70,6 +70,7 @@ def test_the_dead_host_as_the_named_target_is_refused_at_once(lab: Lab, tmp_path
     assert traces.running(lab.host("host-a")) == sorted(GUESTS)
 
 
+@pytest.mark.full
 def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(lab: Lab, tmp_path: Path) -> None:
     check = module(lab, tmp_path, "virt_drain", check=True)
     assert {act["target"] for act in check["planned"] if act["do"] == "migrate"} == {"host-b"}

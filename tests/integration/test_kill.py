@@ -20,7 +20,9 @@ pytestmark = pytest.mark.lab
 HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize(
+    "victim", [pytest.param(victim, marks=pytest.mark.full) if victim == "playbook" else victim for victim in VICTIMS]
+)
 def test_the_same_command_carries_on(shared: Callable[[int], Lab], victim: str) -> None:
     lab = shared(2)
     name = f"lost-{victim}"
