@@ -198,8 +198,4 @@ error:
   returned: failure
   type: str
   sample: RollRefused
-not_ready:
-  description: Why the host is not ready, or nothing.
-  returned: with O(state=checked)
-  type: str
 """
