@@ -53,6 +53,7 @@ def test_a_host_that_was_not_read_is_known_from_the_first_peer_that_reached_it()
     assert fleet["hosts"][0]["memory_mib"] == 100  # its own word
     assert fleet["hosts"][2] == {**seen, "link_mib_s": 10}
     assert plan_fleet([first], {})["hosts"][1] == silent
+    assert plan_fleet([second, {**first, "peers": [silent]}], {})["hosts"][2] == seen
 
 
 def test_what_is_no_fleet_is_named() -> None:

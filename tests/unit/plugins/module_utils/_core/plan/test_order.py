@@ -60,6 +60,14 @@ def test_the_plan_is_better_than_a_loop_and_not_better_than_can_be() -> None:
     assert plan.moves_per_vm <= 1.05
 
 
+def test_equal_hosts_go_as_they_were_given() -> None:
+    names = ["c", "a", "b"]
+    hosts = [{"name": name, "memory_mib": 64 * GIB} for name in names]
+    vms = [{"name": f"vm-{name}", "host": name, "memory_mib": GIB} for name in names]
+    steps = plan_roll(request_of(hosts, vms, names, Policy())).to_dict()["steps"]
+    assert [host for step in steps for host in step["hosts"]] == names
+
+
 # The replay itself must see what is wrong.
 
 

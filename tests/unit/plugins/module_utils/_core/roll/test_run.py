@@ -128,9 +128,10 @@ def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
 def test_what_a_killed_playbook_left_on_a_host_does_not_renew_its_roll(store: Store, time: Time) -> None:
     begin(store, time, "dead")
     admit(store, time, "a", "dead")
-    before = store.roll.beat
-    clock = replace(time.clock(), heard=lambda: False)
+    before, killed = store.roll.beat, time.at + 8
+    clock = replace(time.clock(), heard=lambda: time.at < killed)  # in the middle of its slice
     run.renew(store, "dead", clock, time.at + 60, 0)
+    assert killed < time.at < killed + 10
     run.note_seen(store, "a", "dead", Stage.EMPTY, clock)
     assert store.roll.beat == before
     run.renew(store, "dead", time.clock(), time.at + 60, 0)
