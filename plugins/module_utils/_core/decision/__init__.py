@@ -4,7 +4,7 @@
 
 """From an observation, the records and a policy to the next actions. Pure.
 
-`decide` is the way in; `strategy` says what shall be done with a VM, `verdict` where it is,
-`placement` which node takes it; moves, migrations, stops, hooks and restore make the actions;
+`decide` is the way in; `strategy` says what shall be done with a VM, `reconcile` where it is,
+`placement` which node takes it; the others make the actions;
 `certificate` is the only ground for "drained". It knows the model, no platform and no clock.
 """

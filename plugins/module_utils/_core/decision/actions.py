@@ -13,7 +13,7 @@ from ..model.observation import MigrationMethod
 from ..model.policy import MigrationSettings
 from ..model.record import Hook, NodeRecord
 from ..reasons.reason import Finding
-from .verdict import Situation
+from .reconcile import Situation
 
 
 class Do(str, Enum):

@@ -17,12 +17,12 @@ from ..model.observation import ARRIVING, VM, Observation, State
 from ..model.policy import Policy
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
-from . import elsewhere, hooks, migrations, moves, restore, stops
+from . import elsewhere, here, hooks, migrations, restore, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import moving_on, problems
 from .placement import Placement
+from .reconcile import JobStage, Recorded, Situation, judge, most_significant
 from .step import Step
-from .verdict import JobStage, Recorded, Situation, judge, most_significant
 
 IN_FLIGHT = frozenset(
     {Situation.STARTING, Situation.MOVING, Situation.POSTCOPY, Situation.POSTCOPY_BROKEN, Situation.SWITCHING_OVER}
@@ -96,7 +96,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     for uuid, claim in step.obs.claims.items():
         if claim.owner == record.node and uuid not in record.vms and not step.is_unreadable(uuid):
             step.do(Do.RELEASE, uuid, claim.target)
-    moves.start_migrations(step)
+    here.start_migrations(step)
     decision.phases[record.node] = _phase(step)
     step.close()
 
@@ -250,7 +250,7 @@ def _one(step: Step, uuid: str) -> None:
     elif situation is Situation.ARRIVED_LEFTOVER:
         elsewhere.clean_source(step, uuid)
     elif situation in (Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST):
-        moves.handle_here(step, uuid, situation)
+        here.handle_here(step, uuid, situation)
     elif situation is Situation.STOPPED_HERE:
         stops.handle_off_here(step, uuid)
     elif situation in (Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED):
@@ -283,7 +283,7 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
         return waits
     for uuid in step.order():
         _one(step, uuid)
-    moves.start_migrations(step)
+    here.start_migrations(step)
     endings = {entry.ending for entry in step.record.vms.values()}
     if Ending.NONE.value in endings:
         return NodePhase.MIGRATING

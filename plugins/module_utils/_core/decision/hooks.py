@@ -19,8 +19,8 @@ from ..model.policy import Hooks, PolicyError
 from ..model.record import Ending, Hook, HookStage, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from .actions import Decision, PendingHook
+from .reconcile import Situation
 from .step import Step
-from .verdict import Situation
 
 # It has left its node, or was taken off: what `after` comes after.
 _LEFT = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.STOPPED.value, Ending.SAVED.value})

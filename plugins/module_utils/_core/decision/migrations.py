@@ -11,9 +11,9 @@ from ..model.policy import MigrationSettings
 from ..model.record import Attempt, Ending, Intent, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
 from .actions import Do
+from .reconcile import Situation
 from .step import Step
 from .strategy import choose
-from .verdict import Situation
 
 # The claim is still needed, or it is given back when the rest is done (see `arrived`).
 _NOT_YET = frozenset({Situation.UNREADABLE, Situation.ARRIVED, Situation.ARRIVED_LEFTOVER})

@@ -14,8 +14,8 @@ from ..model.record import Attempt, Ending, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import elsewhere, hooks, migrations, stops
 from .actions import Do, NodePhase
+from .reconcile import Situation
 from .step import Step
-from .verdict import Situation
 
 _HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST})
 _BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})

@@ -15,9 +15,9 @@ from ..model.record import Ending, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from .actions import Action, Decision, Do
 from .placement import Placement
+from .reconcile import Situation, most_significant
 from .strategy import Choice
 from .unread_hosts import may_have
-from .verdict import Situation, most_significant
 
 # Of a migration that prepares its target an abort is put off; what ends it then comes last.
 WITHDRAWALS = 3
@@ -112,6 +112,10 @@ class Step:
             count, when = count + 1, self.obs.now
         self._tried.setdefault(uuid, {})[key] = [count, when]
         return not used_up or self.obs.now - when < pause
+
+    def unmark(self, vm: VM) -> None:
+        if vm.marked:
+            self.attempt(Do.UNMARK, vm.uuid)
 
     def attempt_or_block(self, what: Do, uuid: str, target: str, reason: Reason, ending: Ending = Ending.NONE) -> None:
         """Attempt it and stay in `ending`; when the attempts are used up, block."""

@@ -11,9 +11,9 @@ from ..model.record import Ending, VMRecord
 from ..reasons.reason import LASTING, Finding, Reason
 from .actions import Do
 from .migrations import lacks_autostart
+from .reconcile import Situation
 from .step import Step
 from .strategy import Choice, Way
-from .verdict import Situation
 
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 

@@ -20,9 +20,9 @@ from ..model.policy import Policy, Profile
 from ..model.record import Ending, NodeRecord
 from .actions import Decision, Do, NodePhase
 from .decide import IN_FLIGHT
+from .reconcile import Situation
 from .strategy import Way
 from .unread_hosts import may_have, may_have_been_sent
-from .verdict import Situation
 
 CANDIDATES = 8
 # Seconds: between two slices, and from one read of all hosts to the next.

@@ -14,7 +14,7 @@ from typing import Protocol
 from ..decision.actions import Action, Decision, Do, NodePhase
 from ..decision.certificate import Certificate, certify
 from ..decision.decide import IN_FLIGHT, decide
-from ..decision.verdict import Situation
+from ..decision.reconcile import Situation
 from ..decision.which_hosts import was_enough
 from ..model.observation import Observation
 from ..model.policy import Limits, Policy

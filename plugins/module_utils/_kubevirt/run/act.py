@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,12 +17,12 @@ from ..api.client import MERGE, Client, only
 from ..api.cluster import can_cancel
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
-from ..objects.nodes import cordoned
 from ..observe.observe import Observer
 from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
 from ..requests.eviction import Answer, evict, explain_budget, failure
 from ..requests.signature import Signature
+from .cordon import Cordon
 from .withdraw import Withdrawal
 
 Obj = dict[str, Any]
@@ -51,9 +50,10 @@ class Actor:
         self._signature = Signature(client, observer.watches, wall)
         withdrawal = Withdrawal(client, observer, records, self._signature)
         self.note_withdrawn = withdrawal.note_withdrawn
+        cordon = Cordon(client, observer, self._signature)
         self._acts: Mapping[Do, Callable[[Action, NodeRecord], Finding | None]] = {
-            Do.CORDON: self._cordon,
-            Do.UNCORDON: self._uncordon,
+            Do.CORDON: cordon.cordon,
+            Do.UNCORDON: cordon.uncordon,
             Do.FORGET: self._forget,
             Do.MIGRATE: self._migrate,
             Do.MARK: self._mark,
@@ -79,47 +79,6 @@ class Actor:
             if finding.reason in _PERHAPS_DONE:
                 self._observer.evicted[action.vm] = time.monotonic()
         return finding
-
-    # The node
-
-    def _node(self) -> str:
-        return names.node(self._observer.node)
-
-    def _cordon(self, _action: Action, record: NodeRecord) -> Finding | None:
-        try:
-            self._cordon_as(self._observer.own() or self._client.get(self._node()), record)
-        except KubeError as exc:
-            if exc.code != 409:
-                raise
-            self._cordon_as(self._client.get(self._node()), record)
-        return None
-
-    def _cordon_as(self, node: Obj, record: NodeRecord) -> None:
-        """Ours, with what was before; the version that was read, so that of two one wins."""
-        if cordoned(node):
-            self._observer.watches.nodes.put(node)
-            record.cordoned_by_us = names.CORDON in facts.annotations(node)
-            return
-        mine = {**self._signature.request(record), "before": {"unschedulable": False}}
-        mine[facts.AGAIN] = facts.cordoned_again(node) + (names.CORDON in facts.annotations(node))
-        version = node["metadata"]["resourceVersion"]
-        patch = {
-            "metadata": {"resourceVersion": version, "annotations": {names.CORDON: json.dumps(mine, sort_keys=True)}},
-            "spec": {"unschedulable": True},
-        }
-        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
-
-    def _uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
-        node = self._client.get(self._node())
-        if names.CORDON not in facts.annotations(node):
-            self._observer.watches.nodes.put(node)
-            return None  # it is not ours (any more): left as it is
-        patch = {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {names.CORDON: None}},
-            "spec": {"unschedulable": None},
-        }
-        self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
-        return None
 
     def _forget(self, _action: Action, record: NodeRecord) -> Finding | None:
         """Nothing of ours stays on the VMs that we moved; who did it, an Event says."""

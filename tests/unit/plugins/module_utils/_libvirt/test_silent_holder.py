@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Decision, Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import Situation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.reconcile import Situation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,

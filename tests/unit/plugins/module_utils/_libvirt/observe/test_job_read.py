@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import Situation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.reconcile import Situation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (

@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.verdict import (
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.reconcile import (
     ROWS,
     JobStage,
     Recorded,

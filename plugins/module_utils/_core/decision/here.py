@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.observation import VM
-from ..model.policy import pause_after
-from ..model.record import Attempt, Ending, Intent, VMRecord
-from ..reasons.reason import LASTING, OF_THE_VM, Finding, Reason
+from ..model.record import Ending, Intent, VMRecord
+from ..reasons.reason import Finding, Reason
 from . import hooks
 from .actions import Do
 from .migrations import close_with_outcome, paused_text, resume
+from .reconcile import Situation
+from .retry import migrate, with_refusals_met
 from .step import Step
 from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping, was_started_again
 from .strategy import Choice, Way, choose, choose_requested, strongest
 from .unread_hosts import unread_hosts
-from .verdict import Situation
 
 
 def handle_here(step: Step, uuid: str, situation: Situation) -> None:
@@ -43,7 +43,7 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     read_again = vm.known and entry.is_read()
     if vm.migratable is not None and entry.reason == Reason.MigratableNotKnown.value and not read_again:
         entry.waiting_since = None  # known: from now on it waits for something else
-    vm = _with_refusals_met(step, entry, vm)
+    vm = with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
     silent = _might_take(step, vm) if refusals else []
     if silent or (refusals and not step.obs.full):
@@ -92,30 +92,15 @@ def _must_keep_running(vm: VM) -> bool:
     return vm.control_node != "" and not is_saving(vm)
 
 
-def _tried(step: Step, entry: VMRecord) -> list[Attempt]:
-    """The attempts of this run."""
-    return [a for a in entry.attempts if a.run_id == step.record.run_id]
-
-
-def _with_refusals_met(step: Step, entry: VMRecord, vm: VM) -> VM:
-    """A target that refused it in this run, for a reason that lasts, is not asked again. Nor is
-    any other, if the reason is of the VM itself."""
-    met = {a.target: (a.finding,) for a in _tried(step, entry) if a.finding and a.finding.reason in LASTING}
-    own = tuple(why for (why,) in met.values() if why.reason in OF_THE_VM)
-    if own:
-        return replace(vm, migratable=False, findings=(*own, *vm.findings))
-    return replace(vm, refused_by={**vm.refused_by, **met}) if met else vm
-
-
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     first = choice.findings[0] if choice.findings else None
     if vm.control_node and choice.way in (Way.MIGRATE, Way.EXTERNAL) and _waits_for_other_vms(step, vm, entry):
         return
     if choice.way is Way.MIGRATE:
-        _migrate(step, vm, entry, choice)
+        migrate(step, vm, entry, choice)
     elif choice.way is Way.BLOCK:
         entry.end(Ending.BLOCKED, vm.node, strongest(choice, step.obs.platform))
-        _unmark(step, vm)
+        step.unmark(vm)
     elif choice.way is Way.SKIP:
         entry.end(Ending.SKIPPED, vm.node, Finding(Reason.SkippedByPolicy, first.message if first else ""))
     elif choice.way in (Way.WAIT, Way.EXTERNAL):
@@ -139,11 +124,6 @@ def _waits_for_other_vms(step: Step, vm: VM, entry: VMRecord) -> bool:
     return True
 
 
-def _unmark(step: Step, vm: VM) -> None:
-    if vm.marked:
-        step.attempt(Do.UNMARK, vm.uuid)
-
-
 def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     """Wait for the owner (External) or for knowledge, up to a deadline of our own."""
     external = choice.way is Way.EXTERNAL
@@ -161,36 +141,9 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         entry.waiting_since = step.obs.now
     if step.obs.now - entry.waiting_since > limit or step.late():
         entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
-        _unmark(step, vm)
+        step.unmark(vm)
     elif external and not vm.marked:
         step.attempt(Do.MARK, vm.uuid)
-
-
-def _migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
-    tried = _tried(step, entry)
-    last = tried[-1] if tried else None
-    if last is not None and last.gave_up:
-        entry.end(Ending.BLOCKED, vm.node, last.finding)
-        _unmark(step, vm)
-        return
-    if len(tried) >= step.policy.max_attempts and last is not None:
-        text = f"{len(tried)} attempts; the last: {step.said(last.finding)}"
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.AttemptsUsedUp, text))
-        _unmark(step, vm)
-        return
-    if step.late() or step.refused_long(entry):
-        entry.end(Ending.BLOCKED, vm.node, step.final_finding(entry))
-        _unmark(step, vm)
-        return
-    entry.ending = Ending.NONE.value
-    if entry.refused_since is None:
-        entry.note(last.finding if last is not None and last.reason else None)
-    if last is not None:
-        pause = pause_after(len(tried), step.policy.backoff)
-        same_boot = last.boot_id == step.obs.nodes[step.record.node].boot_id
-        if same_boot and step.obs.now - last.ended_at < pause:
-            return
-    step.wanted.append((vm, choice))
 
 
 def start_migrations(step: Step) -> None:
