@@ -14,6 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import in_roll
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 
 _SPEC: dict[str, Any] = {
@@ -94,7 +95,7 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         if act.turn is not None and kind in ("drain", "restore"):
-            action.position = str(act.turn.get("position", ""))
+            action.position = in_roll(act.turn)
         try:
             found = dict(action.run(task_vars=self._vars))
         except AnsibleConnectionFailure as exc:

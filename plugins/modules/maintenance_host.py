@@ -178,6 +178,10 @@ turn:
       description: The how manieth host of the roll this is.
       type: str
       sample: 2/7
+    ready:
+      description: When the roll will be done, in UTC. Empty before its first host is.
+      type: str
+      sample: '2026-03-01T21:03:00Z'
     to_come:
       description: The hosts of the roll that are not done. They get VMs last.
       type: list

@@ -144,6 +144,13 @@ position:
   returned: with O(state=admitted)
   type: str
   sample: 2/7
+ready:
+  description:
+    - When the last host will be done, in UTC, by the plan and by what the hosts took that are done. Empty before the
+      first one is, since nobody knows what your tasks and the reboot take.
+  returned: with O(state=admitted)
+  type: str
+  sample: '2026-03-01T21:03:00Z'
 lines:
   description: What the roll did, a table. The action plugin shows it.
   returned: with O(state=ended)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 HEARTBEAT_SECONDS = 15.0
@@ -71,6 +72,16 @@ def stamped(line: str) -> str:
     return f"{time.strftime('%H:%M:%S')} {line}"
 
 
+def in_roll(turn: Mapping[str, Any]) -> str:
+    """Of a host in its roll, and when the roll is ready, in the controller's time: "2/7, ready 21:03"."""
+    text = str(turn.get("position", ""))
+    try:
+        ready = datetime.strptime(str(turn.get("ready", "")), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return text
+    return f"{text}, ready {ready.astimezone():%H:%M}"
+
+
 def plain_diff(texts: Mapping[str, Any]) -> dict[str, Any]:
     """A diff, of which Ansible prints each line as it is."""
     return {
@@ -101,7 +112,7 @@ class Progress:
         self, show: Callable[[str], None], clock: Callable[[], float], old_news: Iterable[str] = (), position: str = ""
     ) -> None:
         """`old_news`: verdicts that are not worth a line when a VM is first seen with them.
-        `position`: of the host in its roll, "2/7"; empty: it is of none."""
+        `position`: of the host in its roll, "2/7, ready 21:03"; empty: it is of none."""
         self._roll = f" | roll {position}" if position else ""
         self._old_news = frozenset(old_news)
         self._show = show

@@ -41,8 +41,9 @@ Acts = Generator[Act, Result, Result]
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7",
-    and `to_come`, the hosts that are not done. `shown`: findings that were shown before the roll."""
+    """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7";
+    `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done. `shown`: findings that were
+    shown before the roll."""
 
     state: str
     host: str
@@ -111,7 +112,8 @@ def _out(ask: Asked) -> Acts:
     steps = [step for step in turn.get("steps", []) if wanted.get(step, True)]
     hosts = (turn.get("roll") or {}).get("hosts", ())
     to_come = [one["name"] for one in hosts if one["stage"] != Stage.DONE.value]
-    ask = replace(ask, turn={"position": turn.get("position", ""), "to_come": to_come}, steps=steps)
+    when = {key: turn.get(key, "") for key in ("position", "ready")}
+    ask = replace(ask, turn={**when, "to_come": to_come}, steps=steps)
     kept |= {"answer": turn["answer"], "steps": steps, "turn": ask.turn}
     if turn["answer"] != Answer.GO.value:
         return kept

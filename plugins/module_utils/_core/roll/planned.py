@@ -62,6 +62,12 @@ def header(roll_id: str, hosts: Sequence[str], plan: Mapping[str, Any] | None) -
     return ", ".join(parts)
 
 
+def ready(roll: Roll, now: str) -> str:
+    """When the last host is done, by the plan and what was seen; "": not known."""
+    left = seconds_left(roll, now)
+    return "" if left is None else window.after(now, left)
+
+
 def seconds_left(roll: Roll, now: str) -> float | None:
     """Until the last host is done. None: not known, as before the first host is done nobody knows what the user's
     tasks and the reboot take."""
@@ -71,7 +77,7 @@ def seconds_left(roll: Roll, now: str) -> float | None:
     left = waiting = 0.0
     for entry in roll.hosts.values():
         if entry.stage is Stage.WAITING:
-            waiting += window.expected(roll, entry.name)
+            waiting += window.expected(roll, entry.name) + roll.soak
         elif entry.is_out:
             left = max(left, window.expected(roll, entry.name) - window.between(entry.begun, now))
     return left + waiting / at_once

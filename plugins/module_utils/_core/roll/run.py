@@ -171,7 +171,8 @@ def turn(
         if verdict.roll is None or _write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
             now_is = verdict.roll or roll
-            return _answer(verdict, now_is, steps=steps, position=now_is.position(host))
+            ready = planned.ready(now_is, clock.wall())
+            return _answer(verdict, now_is, steps=steps, position=now_is.position(host), ready=ready)
 
 
 def note(

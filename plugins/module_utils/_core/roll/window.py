@@ -80,6 +80,14 @@ def between(earlier: str, later: str) -> float:
         return 0.0
 
 
+def after(time: str, seconds: float) -> str:
+    """The time that many seconds later; "" for what is none."""
+    try:
+        return (_at(time) + timedelta(seconds=seconds)).strftime(_FORMAT)
+    except ValueError:
+        return ""
+
+
 def utc(name: str, text: str) -> str:
     """The text, if it is a time as records have it, or empty. Raises PolicyError."""
     try:

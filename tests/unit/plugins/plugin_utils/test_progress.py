@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
+
+import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
@@ -15,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress impo
     Progress,
     duration,
     heartbeat,
+    in_roll,
     predicted_lines,
     summary,
     vm_line,
@@ -100,6 +104,19 @@ def test_the_line_of_a_roll_says_host_vm_and_roll() -> None:
     progress.update(result(done, vm(uuid="u2", name="web-4")))
     assert re.match(r"\d\d:\d\d:\d\d host-a ", lines[0])
     assert said(lines) == ["host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7"]
+
+
+def test_the_line_of_a_roll_says_when_it_is_ready_in_the_time_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert in_roll({"position": "2/7", "ready": "2026-07-01T19:03:10Z"}) == "2/7, ready 21:03"
+        assert in_roll({"position": "2/7", "ready": ""}) == in_roll({"position": "2/7"}) == "2/7"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_summary_names_each_vm_in_the_way_with_its_remedy() -> None:

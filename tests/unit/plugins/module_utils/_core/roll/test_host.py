@@ -14,9 +14,10 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 
 ALL = ["drain", "work", "reboot", "check", "restore"]
-TURN = {"position": "2/3", "to_come": ["b", "c"]}
+WHEN = "2026-03-01T21:03:00Z"
+TURN = {"position": "2/3", "ready": WHEN, "to_come": ["b", "c"]}
 HOSTS = [{"name": "a", "stage": "done"}, {"name": "b", "stage": "draining"}, {"name": "c", "stage": "waiting"}]
-GO = {"answer": "go", "changed": True, "steps": ALL, "position": "2/3", "roll": {"hosts": HOSTS}}
+GO = {"answer": "go", "changed": True, "steps": ALL, "position": "2/3", "ready": WHEN, "roll": {"hosts": HOSTS}}
 READY = {"findings": [], "blockers": [], "cautions": [], "node_blockers": []}
 BLOCKER = "BLOCKER NodeNotReady b: it is not -> wait"
 NOT_READY = {**READY, "node_blockers": [BLOCKER], "blockers": [BLOCKER]}

@@ -55,7 +55,11 @@ def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_ta
     seconds = {"a": 60.0, "b": 30.0, "c": 90.0}
     roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", {e.name: e for e in (first, *rest)}, seconds=seconds)
     assert planned.seconds_left(roll, "2026-03-01T10:01:00Z") is None
+    assert planned.ready(roll, "2026-03-01T10:01:00Z") == ""
     roll.hosts["a"] = entry("a", Stage.DONE, "10:00:00", "10:03:00")  # two minutes more than its transfers
     assert planned.seconds_left(roll, "2026-03-01T10:03:00Z") == (30 + 120) + (90 + 120)
     roll.hosts["b"] = entry("b", Stage.EMPTY, "10:03:00", "10:04:00")
     assert planned.seconds_left(roll, "2026-03-01T10:04:00Z") == 90 + 210
+    assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:09:00Z"
+    roll.soak = 60.0  # before the one host that waits
+    assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:10:00Z"
