@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._plan import FAULTS, SPEC, plan_of, write
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, plain_diff
@@ -34,7 +35,7 @@ class ActionModule(ActionBase):
         if dest and not Path(dest).absolute().parent.is_dir():
             raise AnsibleActionFail(f"dest: there is no directory {Path(dest).absolute().parent} on the controller.")
         try:
-            plan = plan_of(options)
+            plan = plan_of(options, of_inventory(options["max_unavailable_per"], (task_vars or {}).get("hostvars", {})))
         except FAULTS as exc:
             return {**base, "failed": True, "msg": str(exc), "error": type(exc).__name__}
         try:

@@ -19,6 +19,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
@@ -29,8 +30,8 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan imp
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
     *("state", "hosts", "roll_host", "stage", "why", "tally", "roll_id", "requester", "reason"),
-    *("settings", "max_unavailable", "max_failures", "count_others", "take_over", "patience"),
-    *("slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
+    *("settings", "max_unavailable", "max_unavailable_per", "groups", "max_failures", "count_others", "take_over"),
+    *("patience", "slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
 )
 # Of the action alone: what a plan is made of.
 _PLAN = {"looks": [], "policy": {}, "must_fit": True, "plan_file": ""}
@@ -94,6 +95,7 @@ class ActionModule(ActionBase):
             args["roll_id"] = secrets.token_hex(3)
         if args.get("state") == "begun":
             args |= _of_the_controller(args, plan["plan_file"])
+            args["groups"] = of_inventory(args.get("max_unavailable_per"), vars_["hostvars"])
 
         def call(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
             return self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars)

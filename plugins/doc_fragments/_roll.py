@@ -90,6 +90,19 @@ options:
         O(count_others).
     type: str
     default: '1'
+  max_unavailable_per:
+    description:
+      - How many hosts that have the same value of a label or variable may be out at once. With 1 for C(rack) it is one
+        of each rack. It holds beside O(max_unavailable).
+      - The value is that of O(groups), or the label of the Node. A host of the roll that has none is an error.
+    type: dict
+    default: {}
+  groups:
+    description:
+      - To which rack, for example, each host belongs, a dict of dicts. The action plugin takes it from
+        C(maintenance_labels) of the host, or a variable of that name.
+    type: dict
+    default: {}
   max_failures:
     description: How many hosts may fail before no further one begins.
     type: int

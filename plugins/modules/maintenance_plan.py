@@ -69,6 +69,13 @@ options:
         rounded down. It is at least one.
     type: str
     default: '1'
+  max_unavailable_per:
+    description:
+      - How many hosts that have the same value of a label or variable may be out at once. With 1 for C(rack) it is one
+        of each rack. It holds beside O(max_unavailable).
+      - The value is in C(maintenance_labels) of the host, in its variable of that name, or in C(labels) of O(hosts).
+    type: dict
+    default: {}
   budgets:
     description:
       - How many VMs of a set may be disturbed in one step.

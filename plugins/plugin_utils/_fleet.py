@@ -62,6 +62,19 @@ def _from_inventory(
     return {**host, **reported}, rows
 
 
+def of_inventory(keys: Any, hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """To which rack, site, or whatever `keys` names, a host belongs: by its maintenance_labels, or a variable of that
+    name. Hosts of which the inventory does not say it are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for host in hostvars if keys and isinstance(keys, Mapping) else ():
+        facts = hostvars[host]
+        labels = facts.get("maintenance_labels") or {}
+        own = {str(key): str(labels.get(key) or facts.get(key) or "") for key in keys}
+        if any(own.values()):
+            found[host] = {key: value for key, value in own.items() if value}
+    return found
+
+
 # The rest (memory, CPU, labels, taints) is the cluster's to tell.
 _OF_NODES = ("maintenance_reserve", "maintenance_link_mib_s")
 
@@ -84,4 +97,4 @@ def plan_cluster(
     return {**fleet, **{key: found[key] for key in ("budgets", "migration")}}
 
 
-__all__ = ["plan_cluster", "plan_fleet"]
+__all__ = ["of_inventory", "plan_cluster", "plan_fleet"]

@@ -86,7 +86,8 @@ TEMPLATE = (
 <p>{{ roll.reason | plain }}</p>
 {% endif %}
 <p class="soft">Begun {{ roll.begun }}{% if roll.requester %} by {{ roll.requester | plain }}{% endif %}.
-At most {{ roll.max_unavailable }} out at once.</p>
+At most {{ roll.max_unavailable }} out at once
+{%- for key, most in roll.max_unavailable_per | dictsort %}, {{ most }} per {{ key | plain }}{% endfor %}.</p>
 
 <div class="tiles">
 <div class="tile"><b>{{ totals.done }}/{{ totals.hosts }}</b><span>hosts done</span></div>

@@ -21,8 +21,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     speeds_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import budget
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_per, most_unavailable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.places import budget
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import JMESPathMissing
@@ -45,6 +45,7 @@ _BUDGET: Doc = {
 POLICY: Doc = {
     "platform": {"type": "str", "choices": list(SPEEDS), "default": "libvirt"},
     "max_unavailable": {"type": "str", "default": "1"},
+    "max_unavailable_per": {"type": "dict", "default": {}},
     "speeds": SPEEDS_SPEC,
     "budgets": {"type": "list", "elements": "dict", "default": [], "options": _BUDGET},
     "quotas": {"type": "list", "elements": "dict", "default": [], "options": _QUOTA},
@@ -61,8 +62,8 @@ SPEC: Doc = {
 FAULTS = (PolicyError, JMESPathMissing)
 
 
-def plan_of(given: Mapping[str, Any]) -> Doc:
-    """The plan in result form. `given`: options of SPEC. Raises FAULTS."""
+def plan_of(given: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -> Doc:
+    """The plan in result form. `given`: options of SPEC. `groups`: of hosts, by the inventory. Raises FAULTS."""
     kubevirt = given["platform"] == "kubevirt"
     policy = options.policy(given)
     if kubevirt:
@@ -79,6 +80,8 @@ def plan_of(given: Mapping[str, Any]) -> Doc:
         given["speeds"],
         given["quotas"],
         Platform(given["platform"]),
+        most_per(given["max_unavailable_per"]),
+        groups,
     )
     plan = plan_roll(request).to_dict()
     plan["warnings"] += strange_names(request, given["speeds"])

@@ -17,8 +17,9 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import metrics, report
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report
 
+from . import _metrics
 from ._junit import junit
 from ._page import page
 
@@ -100,7 +101,7 @@ class Report:
             _replace(folder / "report.html", page(doc))
             _replace(folder / "junit.xml", junit(doc))
             if self._textfile is not None:
-                _replace(self._textfile, metrics.text(doc))
+                _replace(self._textfile, _metrics.text(doc))
 
     @staticmethod
     def _read(folder: Path) -> Doc:

@@ -14,7 +14,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, window
 
-from ._fleet import plan_cluster, plan_fleet
+from ._fleet import of_inventory, plan_cluster, plan_fleet
 from ._plan import FAULTS, SPEC, plan_of
 
 Doc = dict[str, Any]
@@ -64,7 +64,8 @@ def foresee(
     try:
         if checked.error_messages:
             raise FAULTS[0](" ".join(checked.error_messages))
-        plan, why = plan_of(checked.validated_parameters), ""
+        groups = of_inventory(policy.get("max_unavailable_per"), hostvars)
+        plan, why = plan_of(checked.validated_parameters, groups), ""
     except FAULTS as exc:
         plan, why = None, str(exc)
     return Foreseen(looks, args["max_failures"], args["must_fit"], plan, why)

@@ -45,6 +45,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_link_mib_s": {"type": "float", "positive": True},
     "maintenance_max_failures": {"type": "int"},
     "maintenance_max_unavailable": {"type": "share"},
+    "maintenance_max_unavailable_per": {"type": "dict", "values": "count"},
     "maintenance_measure_dirty_rate": {"type": "int"},
     "maintenance_memory": {"type": "int"},
     "maintenance_metrics": {"type": "dict"},
@@ -288,8 +289,7 @@ def _expected(value: Any, spec: Mapping[str, Any]) -> str:
     if not wanted and spec.get("elements") == "dict":
         wanted = "" if all(isinstance(one, Mapping) for one in value) else "a list of dicts"
     if not wanted and "values" in spec:
-        wrong = [key for key, one in value.items() if _float(one) or float(one) < 0]
-        wanted = f"a number, without a unit, for {wrong[0]}" if wrong else ""
+        wanted = _values(value, spec["values"])
     return wanted
 
 
@@ -297,6 +297,14 @@ def _least(value: float, positive: bool) -> str:
     if value > 0 or (value == 0 and not positive):
         return ""
     return "a number above 0" if positive else "0 or more"
+
+
+def _values(value: Mapping[str, Any], kind: str) -> str:
+    if kind == "count":
+        wrong = [key for key, one in value.items() if _int(one) or int(one) < 1]
+        return f"a number of hosts above 0 for {wrong[0]}" if wrong else ""
+    wrong = [key for key, one in value.items() if _float(one) or float(one) < 0]
+    return f"a number, without a unit, for {wrong[0]}" if wrong else ""
 
 
 def _limits(value: Mapping[str, Any]) -> str:

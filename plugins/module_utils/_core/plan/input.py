@@ -40,8 +40,11 @@ def request_of(
     known: Mapping[str, Any] | None = None,
     quotas: Sequence[Mapping[str, Any]] = (),
     platform: Platform = Platform.LIBVIRT,
+    max_unavailable_per: Mapping[str, int] | None = None,
+    groups: Mapping[str, Mapping[str, str]] | None = None,
 ) -> RollRequest:
-    """From the plain form. `speeds`: of what the hosts do not tell themselves. `known`: the
+    """From the plain form. `groups`: host -> label -> value, for `max_unavailable_per`, beside the labels of hosts.
+    `speeds`: of what the hosts do not tell themselves. `known`: the
     option `speeds` of the modules, of which `speeds` is a part.
 
     Raises PolicyError naming what is wrong.
@@ -88,6 +91,8 @@ def request_of(
         todo=todo,
         policy=policy,
         max_unavailable=max_unavailable,
+        max_unavailable_per=max_unavailable_per or {},
+        groups={host: _groups(nodes[host], max_unavailable_per or {}, (groups or {}).get(host, {})) for host in todo},
         speeds=replace(speeds, links={**speeds.links, **links}),
         dirty=dirty,
         sizes=sizes,
@@ -143,6 +148,18 @@ def _node(given: Mapping[str, Any]) -> Node:
         cpu_milli=given.get("cpu_milli"),
         committed_cpu_milli=given.get("committed_cpu_milli", 0),
     )
+
+
+def _groups(node: Node, keys: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Raises PolicyError for a host of the roll of which one is not known."""
+    found = {key: given.get(key) or node.labels.get(key, "") for key in keys}
+    unknown = [key for key, value in found.items() if not value]
+    if unknown:
+        raise PolicyError(
+            f"max_unavailable_per: not known is {unknown[0]} of {node.name}: a label of the host, or a variable of that"
+            " name in the inventory is expected"
+        )
+    return found
 
 
 def _version(name: str, raw: Any) -> tuple[int, ...]:

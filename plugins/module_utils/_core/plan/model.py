@@ -50,7 +50,8 @@ class RollRequest:
     """A fleet and what is to be done with it.
 
     nodes: every host. vms: every VM, by UUID. todo: hosts of the roll, in the order of the list.
-    max_unavailable: hosts that may be out at once. dirty: UUID -> MiB/s. sizes: UUID -> MiB that a
+    max_unavailable: hosts that may be out at once. max_unavailable_per: the same of hosts with the same value of a
+    label, the rack for example; groups: host -> label -> value. dirty: UUID -> MiB/s. sizes: UUID -> MiB that a
     migration sends if nothing is written meanwhile; else the VM's memory. hot: UUID -> MiB that it
     writes over and over, where that was measured. platform: whose words a refusal has.
     """
@@ -60,6 +61,8 @@ class RollRequest:
     todo: tuple[str, ...]
     policy: Policy = field(default_factory=Policy)
     max_unavailable: int = 1
+    max_unavailable_per: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     speeds: Speeds = field(default_factory=Speeds)
     dirty: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, float] = field(default_factory=dict)

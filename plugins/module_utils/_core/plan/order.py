@@ -17,7 +17,8 @@ fits at all, a VM is moved out of the way first (swap.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..decision.strategy import Way
@@ -123,7 +124,7 @@ class _Roll:
         """
         most = self._request.max_unavailable
         most = len(self._todo) % most or most
-        batch = self._todo[:most]
+        batch = self._at_once(self._todo, most)
         while len(batch) > 1:
             trial = try_step(self._fleet, batch)
             if trial.clean:
@@ -136,12 +137,27 @@ class _Roll:
                 return self._fill_up(trial, most)
         return self._second_best()
 
+    def _at_once(self, hosts: Iterable[str], most: int) -> list[str]:
+        """The first of them that may be out together, at most so many."""
+        found: list[str] = []
+        used: Counter[tuple[str, str]] = Counter()
+        for host in hosts:
+            groups = self._request.groups.get(host, {}).items()
+            if all(used[group] < self._request.max_unavailable_per[group[0]] for group in groups):
+                found.append(host)
+                used.update(groups)
+            if len(found) == most:
+                break
+        return found
+
     def _fill_up(self, trial: Trial, most: int) -> Trial:
         """Further hosts, as long as all of them fit together."""
         others = [h for h in self._todo if h not in trial.hosts]
         for host in others[:FILL_UP]:
             if len(trial.hosts) >= most:
                 break
+            if len(self._at_once([*trial.hosts, host], most)) <= len(trial.hosts):
+                continue
             more = try_step(self._fleet, [*trial.hosts, host])
             if more.clean or (trial.second and more.fits and not more.over_budget):
                 trial = more

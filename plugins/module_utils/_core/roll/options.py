@@ -39,6 +39,8 @@ ROLL_SPEC: dict[str, Any] = {
     "reason": {"type": "str", "default": ""},
     "settings": {"type": "dict", "default": {}},
     "max_unavailable": {"type": "str", "default": "1"},
+    "max_unavailable_per": {"type": "dict", "default": {}},
+    "groups": {"type": "dict", "default": {}},
     "max_failures": {"type": "int", "default": 0},
     "count_others": {"type": "bool", "default": True},
     "take_over": {"type": "bool", "default": False},
@@ -118,6 +120,8 @@ def ask(params: Mapping[str, Any]) -> Ask:
         reason=params["reason"],
         options={str(key): str(value) for key, value in params["settings"].items()},
         max_unavailable=most_unavailable(params["max_unavailable"]),
+        max_unavailable_per=most_per(params["max_unavailable_per"]),
+        groups={str(host): dict(found) for host, found in params["groups"].items()},
         max_failures=params["max_failures"],
         count_others=params["count_others"],
         take_over=params["take_over"],
@@ -146,3 +150,11 @@ def most_unavailable(text: str) -> str:
             raise PolicyError(f"max_unavailable is {text!r}: at most 100% is expected")
         return f"{number}%"
     return number
+
+
+def most_per(given: Mapping[str, Any]) -> dict[str, int]:
+    """Name of a label -> how many hosts that share its value may be out at once. Raises PolicyError."""
+    for key, most in given.items():
+        if not str(most).isascii() or not str(most).isdigit() or int(most) < 1:
+            raise PolicyError(f"max_unavailable_per has {most!r} for {key}: a number of hosts above 0 is expected")
+    return {str(key): int(most) for key, most in given.items()}

@@ -89,7 +89,9 @@ class Roll:
 
     `beat` grows with each write: a roll whose beat grows is alive. `options`: those of the command
     that another command must share to carry it on. `max_unavailable`: a number of hosts, or a share
-    with %. `count_others`: hosts that others cordoned, drain, or that are dead count as well.
+    with %. `max_unavailable_per`: label, the rack for example, and how many hosts with the same value of it.
+    `groups`: these values, of the hosts of which the inventory has them. `count_others`: hosts that others
+    cordoned, drain, or that are dead count as well.
 
     `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
     one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
@@ -107,6 +109,8 @@ class Roll:
     beat: int = 0
     written: str = ""
     max_unavailable: str = "1"
+    max_unavailable_per: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, dict[str, str]] = field(default_factory=dict)
     max_failures: int = 0
     count_others: bool = True
     run_before: str = ""
@@ -190,5 +194,10 @@ def _check(roll: Roll) -> None:
             raise TypeError("a field of a host is of another kind")
     numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
     numbers = numbers and all(isinstance(value, (int, float)) for value in (roll.soak, *roll.seconds.values()))
-    if not numbers or not isinstance(roll.options, dict):
+    numbers = numbers and all(isinstance(value, int) for value in roll.max_unavailable_per.values())
+    if not numbers or not isinstance(roll.options, dict) or not all(map(_is_dict, roll.groups.values())):
         raise TypeError("beat, max_failures, soak, seconds or options are of another kind")
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, dict)

@@ -38,7 +38,7 @@ def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
     """`roll`: its record, in result form. `now`: UTC. Another roll begins a new report."""
     same = doc.get("schema") == SCHEMA and (doc.get("roll") or {}).get("id") == roll["id"]
     new = copy.deepcopy(doc) if same else empty()
-    kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_failures")
+    kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_unavailable_per", "max_failures")
     new["roll"] = {key: roll[key] for key in kept}
     before = {host["name"]: host for host in new["hosts"]}
     new["hosts"] = [_host(before.get(entry["name"]), entry) for entry in roll["hosts"]]

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from . import window, words
+from . import places, window, words
+from .places import Fleet
 from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
 
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
@@ -51,6 +52,8 @@ class Ask:
     reason: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     max_unavailable: str = "1"
+    max_unavailable_per: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     max_failures: int = 0
     count_others: bool = True
     take_over: bool = False
@@ -58,16 +61,6 @@ class Ask:
     pause_after: str = ""
     until: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
-    work who will end, a drain or restore for example."""
-
-    hosts: Sequence[str]
-    out: Mapping[str, str] = field(default_factory=dict)
-    busy: frozenset[str] = frozenset()
 
 
 class Answer(str, Enum):
@@ -120,21 +113,22 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     """May the roll that `ask` wants begin, or an old one be carried on? `dead`: proven of the old
     one.
 
-    Raises RollRefused for other options than those of an unfinished roll, and for a pause at no host of it.
+    Raises RollRefused for other options than those of an unfinished roll, for a pause at no host of it, and for
+    a host of which it is not known in which rack it is, or whatever else has a limit.
     """
     if old is not None and old.run == ask.run and old.state is State.RUNNING:
         return Verdict(Answer.GO)
     if ask.pause_after and ask.pause_after not in ask.hosts:
         raise RollRefused(words.pauses_nowhere(ask.pause_after, ask.hosts))
     if old is None or old.state in OVER:
-        return Verdict(Answer.GO, _new(ask, fleet, now))
+        return Verdict(Answer.GO, _with_groups(_new(ask, fleet, now), fleet))
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
     if lives and not ask.take_over:
         return Verdict(Answer.WATCH, None, words.is_under_way(old))
     differs = words.differences(old, ask.hosts, ask.options)
     if (differs or old.state is State.ABORTING) and not ask.take_over:
         raise RollRefused(words.is_unfinished(old, differs))
-    roll = _resumed(old, ask, now)
+    roll = _with_groups(_resumed(old, ask, now), fleet)
     return Verdict(Answer.GO, roll, words.is_resumed(old, roll))
 
 
@@ -151,6 +145,8 @@ def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
         options=dict(ask.options),
         written=now,
         max_unavailable=ask.max_unavailable,
+        max_unavailable_per=dict(ask.max_unavailable_per),
+        groups={name: dict(found) for name, found in ask.groups.items()},
         max_failures=ask.max_failures,
         count_others=ask.count_others,
         soak=ask.soak,
@@ -169,6 +165,8 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
     roll.options, roll.count_others = dict(ask.options), ask.count_others
     roll.max_unavailable, roll.max_failures = ask.max_unavailable, ask.max_failures
+    roll.max_unavailable_per = dict(ask.max_unavailable_per)
+    roll.groups = {name: dict(found) for name, found in ask.groups.items()}
     roll.soak, roll.until, roll.paused = ask.soak, ask.until, ""
     roll.seconds = {**roll.seconds, **ask.seconds}
     at = roll.hosts.get(ask.pause_after)
@@ -181,6 +179,13 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
     wanted = {name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts}
     half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out}
     roll.hosts = {**half_done, **{name: e for name, e in wanted.items() if name not in half_done}}
+    return roll
+
+
+def _with_groups(roll: Roll, fleet: Fleet) -> Roll:
+    unknown = places.in_no_group(roll.max_unavailable_per, roll.hosts, roll, fleet)
+    if unknown:
+        raise RollRefused(words.is_in_no_group(unknown))
     return roll
 
 
@@ -258,11 +263,9 @@ def turn(
 
 def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool, rested: float) -> Verdict:
     """Is there a place for a host that waits? Those before it in the order have theirs first."""
-    places = budget(roll.max_unavailable, len(fleet.hosts))
-    out = unavailable(roll, fleet, host)
-    waiting = roll.in_stage(Stage.WAITING)
-    ahead = [name for name in waiting[: waiting.index(host)] if name not in out]
-    if len(out) + (0 if left else len(ahead)) < places:
+    out = places.unavailable(roll, fleet, host)
+    ahead = [] if left else places.before(roll, fleet, host)
+    if not places.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
         after, seconds = window.soaks(roll, now, rested)
         over = window.too_long(roll, host, now, seconds)
         if over:
@@ -270,8 +273,15 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
         if after:
             return Verdict(Answer.WAIT, None, words.soaks(host, after, roll.soak), rests=True)
         return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
-    if len(out) < places:
+    limit = places.used_up(roll, fleet, host, out)
+    if limit is None:
         return Verdict(Answer.WAIT, None, words.comes_later(host, ahead), waits_for=tuple(ahead))
+    return _no_place(roll, host, fleet, limit, now, in_vain, left)
+
+
+def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str, in_vain: bool, left: bool) -> Verdict:
+    """It waits for hosts that somebody brings back. If nobody works on them, it is not begun."""
+    out, waiting = limit.out, roll.in_stage(Stage.WAITING)
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
     coming = [name for name in out if name in waiting]
     under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
@@ -281,14 +291,18 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
         for name in under_way:
             new = with_stage(new, name, Stage.FAILED, now, "", words.was_left())
         return Verdict(Answer.CLOSED, new, words.is_closed(host, under_way))
-    if under_way or (coming and len(own) < places):
-        return Verdict(Answer.WAIT, None, words.no_place(host, out, places, True), waits_for=tuple(out))
+    message = words.waits_for_place(host, limit.most, out, limit.of)
+    if under_way or (coming and len(own) < limit.most):
+        return Verdict(Answer.WAIT, None, message, waits_for=tuple(out))
     if others and not in_vain:
-        return Verdict(
-            Answer.WAIT, None, words.no_place(host, out, places, True), for_others=True, waits_for=tuple(out)
-        )
-    message = words.no_place(host, out, places, False)
-    return Verdict(Answer.CLOSED, with_stage(roll, host, Stage.WAITING, now, "", message), message)
+        return Verdict(Answer.WAIT, None, message, for_others=True, waits_for=tuple(out))
+    message = words.no_place(host, limit.most, out, limit.of)
+    new = with_stage(roll, host, Stage.WAITING, now, "", message)
+    if may_begin(roll) and any(
+        not places.used_up(roll, fleet, name, places.unavailable(roll, fleet, name)) for name in waiting
+    ):
+        new.state = roll.state  # of another rack
+    return Verdict(Answer.CLOSED, new, message)
 
 
 def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
@@ -298,21 +312,6 @@ def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
         return (Step.CHECK, Step.RESTORE)
     left = _LEFT.get(entry.stage, _ALL)
     return tuple(step for step in left if not (entry.worked and step is Step.WORK))
-
-
-def budget(most: str, hosts: int) -> int:
-    """How many hosts may be out at once: a number, or a share of the fleet, rounded down; at least
-    one."""
-    if most.endswith("%"):
-        return max(1, int(hosts * float(most[:-1]) // 100))
-    return max(1, int(most))
-
-
-def unavailable(roll: Roll, fleet: Fleet, host: str) -> dict[str, str]:
-    """Hosts that are out now, and why; `host` itself, which wants to begin, does not count."""
-    others = dict(fleet.out) if roll.count_others else {}
-    own = {entry.name: words.at_stage(entry) for entry in roll.hosts.values() if entry.is_out}
-    return {name: why for name, why in {**others, **own}.items() if name != host}
 
 
 def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:

@@ -87,7 +87,7 @@ def begin(
         old, seen = store.read()
         dead = watch.dead(old, clock.now())
         new = old is None or old.state in rules.OVER
-        fleet = store.fleet() if new else Fleet(())
+        fleet = store.fleet() if new or ask.max_unavailable_per else Fleet(())
         verdict = rules.begin(old, ask, dead, fleet, clock.wall())
         if verdict.answer is Answer.WATCH:
             if watch.moved or check:

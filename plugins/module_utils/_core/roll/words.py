@@ -215,16 +215,34 @@ def cannot_be_done(objections: Sequence[str]) -> str:
     return f"The roll cannot be done, and was not begun:{listed}\nNothing was changed."
 
 
-def no_place(host: str, out: Mapping[str, str], places: int, waits: bool) -> str:
-    listed = ", ".join(f"{name} ({why})" for name, why in out.items())
-    may = "1 host" if places == 1 else f"{places} hosts"
-    if waits:
-        return f"{host} waits for its turn: {may} may be out at once, and {listed}"
+def waits_for_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
+    """`of`: what the hosts share, "rack r1"; "": the fleet."""
+    return f"{host} waits for its turn: {_may(most, of)} may be out at once, and {_with_reasons(out)}"
+
+
+def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
+    variable = "maintenance_max_unavailable_per" if of else "maintenance_max_unavailable"
     return (
-        f"{host} is not begun: {may} may be out at once (maintenance_max_unavailable), and nobody "
-        "works on those"
-        f" that are: {listed}. Put them back, raise the number, or leave hosts of others aside with"
+        f"{host} is not begun: {_may(most, of)} may be out at once ({variable}), and nobody works on those"
+        f" that are: {_with_reasons(out)}. Put them back, raise the number, or leave hosts of others aside with"
         " maintenance_count_others=false."
+    )
+
+
+def _may(most: int, of: str) -> str:
+    return ("1 host" if most == 1 else f"{most} hosts") + (f" of {of}" if of else "")
+
+
+def _with_reasons(out: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({why})" for name, why in out.items())
+
+
+def is_in_no_group(unknown: Iterable[tuple[str, str]]) -> str:
+    listed = ", ".join(f"{key} of {host}" for host, key in unknown)
+    return (
+        f"maintenance_max_unavailable_per: not known is {listed}. Expected is a label of the host"
+        " (maintenance_labels; on KubeVirt of the Node) or a variable of that name in the inventory."
+        " Nothing was done."
     )
 
 

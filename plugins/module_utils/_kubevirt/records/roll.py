@@ -77,7 +77,8 @@ class RollLease:
             why = _out(node)
             if why:
                 found[name] = why
-        return Fleet([node["metadata"]["name"] for node in fleet], found, frozenset(busy))
+        labels = {node["metadata"]["name"]: facts.labels(node) for node in fleet}
+        return Fleet([*labels], found, frozenset(busy), labels)
 
 
 def _out(node: Obj) -> str:

@@ -31,6 +31,7 @@ def roll(state: str, *hosts: dict[str, Any]) -> dict[str, Any]:
         "reason": "CHG-4711: kernel 6.1.140 on the KVM hosts of rack 3",
         "begun": at(0),
         "max_unavailable": "1",
+        "max_unavailable_per": {"rack": 1},
         "max_failures": 0,
         "hosts": list(hosts),
     }

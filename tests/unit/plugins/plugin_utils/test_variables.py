@@ -68,6 +68,8 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_max_failures", -1, "0 or more"),
         ("maintenance_dirty_rates", {"a": 1, "b": "40m"}, "a number, without a unit, for b"),
         ("maintenance_budgets", ["w"], "a list of dicts"),
+        ("maintenance_max_unavailable_per", {"rack": 1, "site": 0}, "a number of hosts above 0 for site"),
+        ("maintenance_max_unavailable_per", "rack", "a dict; "),
         ("maintenance_max_unavailable", "0%", "a number of hosts above 0, or a share"),
         ("plan_max_unavailable", "some", "a number of hosts above 0, or a share"),
         ("maintenance_fleet", "", "a list; "),

@@ -68,6 +68,25 @@ def test_equal_hosts_go_as_they_were_given() -> None:
     assert [host for step in steps for host in step["hosts"]] == names
 
 
+def test_hosts_of_one_rack_go_one_after_the_other() -> None:
+    racks = {"a": "r1", "b": "r1", "c": "r1", "d": "r2"}
+    hosts = [{"name": name, "memory_mib": 64 * GIB, "labels": {"rack": rack}} for name, rack in racks.items()]
+    hosts.append({"name": "spare", "memory_mib": 64 * GIB})
+    vms = [{"name": f"vm-{name}", "host": name, "memory_mib": GIB} for name in racks]
+
+    def steps(per: dict[str, int], groups: dict[str, dict[str, str]] | None = None) -> list[set[str]]:
+        asked = request_of(hosts, vms, [*racks], Policy(), 2, max_unavailable_per=per, groups=groups)
+        return [set(step["hosts"]) for step in plan_roll(asked).to_dict()["steps"]]
+
+    assert [len(step) for step in steps({})] == [2, 2]
+    apart = steps({"rack": 1})
+    assert sorted(map(len, apart)) == [1, 1, 2]
+    assert all(len(step - {"d"}) <= 1 for step in apart)
+    assert len(steps({"rack": 1}, {"c": {"rack": "r2"}, "d": {"rack": "r1"}})) == 3
+    with pytest.raises(PolicyError, match="not known is site of a"):
+        steps({"site": 1}, {"b": {"site": "s"}})
+
+
 # The replay itself must see what is wrong.
 
 

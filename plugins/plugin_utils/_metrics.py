@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A roll as figures for Prometheus, in the format of node exporter's textfile collector. Pure.
+"""A roll as figures for Prometheus, in the format of node exporter's textfile collector.
 
 Their names and meanings are documented in docs/report.md.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .record import AT_REST, State
-from .window import between
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import AT_REST, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.window import between
 
 _EPOCH = "1970-01-01T00:00:00Z"
 _AT_REST = frozenset(stage.value for stage in AT_REST)
@@ -53,3 +53,6 @@ def _seconds(at: str) -> float | None:
 
 def _label(value: object) -> str:
     return str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+__all__ = ["text"]

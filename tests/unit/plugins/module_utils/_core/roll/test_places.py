@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many hosts of a rack may be out, beside how many of the fleet."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import options, rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
+    Answer,
+    Ask,
+    Fleet,
+    RollRefused,
+)
+
+NOW = "2026-01-01T00:00:00Z"
+RACKS = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
+LABELLED = Fleet([*RACKS], labels={host: {"rack": rack} for host, rack in RACKS.items()})
+GROUPS = {host: {"rack": rack} for host, rack in RACKS.items()}
+
+
+def ask(**more: object) -> Ask:
+    wanted = {"max_unavailable": "3", "max_unavailable_per": {"rack": 1}, **more}
+    return Ask(id="7f3a", run="one", hosts=[*RACKS], **wanted)  # type: ignore[arg-type]
+
+
+def new(fleet: Fleet = LABELLED, **more: object) -> Roll:
+    roll = rules.begin(None, ask(**more), False, fleet, NOW).roll
+    assert roll is not None
+    return roll
+
+
+def at(roll: Roll, **stages: Stage) -> Roll:
+    for host, stage in stages.items():
+        roll = rules.with_stage(roll, host, stage, NOW)
+    return roll
+
+
+def answers(roll: Roll, fleet: Fleet = LABELLED) -> dict[str, str]:
+    return {host: rules.turn(roll, host, fleet, "", NOW).answer.value for host in roll.in_stage(Stage.WAITING)}
+
+
+@pytest.mark.parametrize(
+    ("fleet", "groups"),
+    [(LABELLED, {}), (Fleet([*RACKS]), GROUPS), (Fleet([*RACKS], labels={"a": {"rack": "r2"}}), GROUPS)],
+    ids=["labels of Nodes", "the inventory", "the inventory before the labels"],
+)
+def test_one_host_of_each_rack_is_out(fleet: Fleet, groups: object) -> None:
+    roll = new(fleet, groups=groups)
+    assert answers(roll, fleet) == {"a": "go", "b": "wait", "c": "go", "d": "wait"}
+    roll = at(roll, a=Stage.DRAINING)
+    # c does not wait for b, which comes before it and has no place.
+    assert answers(roll, fleet) == {"b": "wait", "c": "go", "d": "wait"}
+    waits = rules.turn(roll, "b", fleet, "", NOW).message
+    assert "1 host of rack r1 may be out at once, and a (draining since" in waits
+    roll = at(roll, c=Stage.AT_WORK)
+    assert answers(roll, fleet) == {"b": "wait", "d": "wait"}
+    assert answers(at(roll, a=Stage.DONE), fleet) == {"b": "go", "d": "wait"}
+
+
+def test_the_number_for_the_fleet_holds_beside_it() -> None:
+    roll = at(new(max_unavailable="1"), a=Stage.DRAINING)
+    assert answers(roll) == {"b": "wait", "c": "wait", "d": "wait"}
+    assert "1 host may be out" in rules.turn(roll, "c", LABELLED, "", NOW).message
+
+
+def test_a_host_of_others_takes_the_place_of_its_rack() -> None:
+    fleet = Fleet([*RACKS, "x"], {"x": "does not answer"}, labels={**LABELLED.labels, "x": {"rack": "r1"}})
+    roll = new(fleet)
+    verdict = rules.turn(roll, "a", fleet, "", NOW)
+    assert verdict.answer is Answer.CLOSED
+    assert "1 host of rack r1 may be out at once (maintenance_max_unavailable_per)" in verdict.message
+    # Those of the other rack are not stopped by it.
+    assert verdict.roll is not None and verdict.roll.state is State.RUNNING
+    assert rules.turn(verdict.roll, "c", fleet, "", NOW).answer is Answer.GO
+    assert rules.turn(new(fleet, count_others=False), "a", fleet, "", NOW).answer is Answer.GO
+
+
+def test_where_no_rack_has_a_place_the_roll_stops() -> None:
+    fleet = Fleet(LABELLED.hosts, {"a": "does not answer", "c": "does not answer"}, labels=LABELLED.labels)
+    roll = at(new(fleet, count_others=False), a=Stage.DONE, c=Stage.DONE)
+    roll.count_others = True
+    verdict = rules.turn(roll, "b", fleet, "", NOW)
+    assert verdict.roll is not None and verdict.roll.state is State.STOPPED
+
+
+def test_a_host_without_a_rack_is_known_before_the_first_one() -> None:
+    some = Fleet([*RACKS], labels={"a": {"rack": "r1"}})
+    with pytest.raises(RollRefused, match="not known is rack of b, rack of c, rack of d"):
+        new(some)
+    assert new(some, max_unavailable_per={}).state is State.RUNNING
+
+
+def test_it_is_kept_in_the_record_and_given_anew_with_the_same_command() -> None:
+    roll = Roll.from_json(rules.end(at(new(groups=GROUPS), a=Stage.DRAINING)).to_json())
+    assert (roll.max_unavailable_per, roll.groups) == ({"rack": 1}, GROUPS)
+    again = rules.begin(roll, ask(max_unavailable_per={"rack": 2}, groups=GROUPS), True, LABELLED, NOW).roll
+    assert again is not None and again.max_unavailable_per == {"rack": 2}
+
+
+@pytest.mark.parametrize("most", [0, -1, "one", "", None, 1.5, "50%"])
+def test_it_is_a_number_of_hosts(most: object) -> None:
+    with pytest.raises(PolicyError, match=r"max_unavailable_per has .* for rack: a number of hosts above 0"):
+        options.most_per({"rack": most})
+    assert options.most_per({"rack": "2"}) == {"rack": 2}
