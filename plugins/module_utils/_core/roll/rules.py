@@ -373,15 +373,16 @@ def end(roll: Roll) -> Roll:
     return new
 
 
-def refusal(roll: Roll | None, host: str, run: str) -> str:
+def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
     """Why a drain or restore by `run` must keep off this host while that roll lives; '': it may.
 
-    A stopped roll works on nothing, and a host that waits for its turn or is done is nobody's.
+    A stopped roll works on nothing. A host that is done can be restored, which does nothing; a drain would take it
+    out beside the one that the roll is at.
     """
     if roll is None or roll.run == run or roll.state not in (State.RUNNING, State.ABORTING):
         return ""
     entry = roll.hosts.get(host)
-    if entry is None or entry.stage is Stage.DONE:
+    if entry is None or (entry.stage is Stage.DONE and not drains):
         return ""
     return words.belongs_to(roll, entry)
 

@@ -314,7 +314,7 @@ def without_record() -> dict[str, Any]:
     return _answer(Verdict(Answer.GO), None, steps=[step.value for step in rules.Step])
 
 
-def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool) -> None:
+def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> None:
     """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
 
     Before the first slice it takes LEASE seconds to be sure that such a roll is dead. Raises
@@ -327,11 +327,11 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool)
     if roll is not None and run and roll.run_before == run:
         raise RollTakenOver(words.is_taken_over(roll, run))
     if begun:
-        if roll is not None and host in roll.out and rules.refusal(roll, host, run):
+        if roll is not None and host in roll.out and rules.refusal(roll, host, run, drains):
             raise RollTakenOver(words.is_taken_over(roll, run))
         return
     watch = Watch({}, clock.now())
-    while why := rules.refusal(roll, host, run):
+    while why := rules.refusal(roll, host, run, drains):
         dead = watch.dead(roll, clock.now())
         if watch.moved:
             raise RollRefused(why)

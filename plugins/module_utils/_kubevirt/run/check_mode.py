@@ -43,8 +43,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
         store = RollLease(platform.client, request.lock_namespace)
-        roll.check_host(store, request.node, request.roll_run, system_clock(), request.begun)
         drains = request.intent is Intent.DRAINED
+        roll.check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains)
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
         found = dry_run_evictions(platform.client, platform.observer, found)
         if not drains or platform.observer.cluster is None:

@@ -108,7 +108,8 @@ def run_slice(request: Request) -> dict[str, Any]:
             refuse_own_node(platform.client, request.node)
         leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
         try:
-            roll.check_host(*leased, system_clock(), request.begun)
+            drains = request.intent is Intent.DRAINED
+            roll.check_host(*leased, system_clock(), request.begun, drains)
         except RollTakenOver:
             _release_kept(platform.client, request)
             raise

@@ -60,7 +60,9 @@ def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) ->
     return {own.name: Host(own, acts=acts), **{peer.name: Host(peer, open_peer, acts=acts) for peer in peers}}
 
 
-def check_host(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool) -> None:
+def check_host(
+    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool, drains: bool
+) -> None:
     """Before a slice on this host: is it of a roll that is another's? Raises RollRefused,
     RollTakenOver, RecordError.
 
@@ -69,9 +71,9 @@ def check_host(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str
     """
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        run.check_host(volumes, host, roll_run, system_clock(), begun)
+        run.check_host(volumes, host, roll_run, system_clock(), begun, drains)
     except RollUnreadable:
-        why = rules.refusal(volumes.read_any(), host, roll_run)
+        why = rules.refusal(volumes.read_any(), host, roll_run, drains)
         if why:
             raise rules.RollRefused(why) from None
     finally:

@@ -101,7 +101,7 @@ def check_roll(platform: LibvirtPlatform, request: Request) -> tuple[Mapping[str
     """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
     RecordError."""
     where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
-    roll.check_host(*where, begun=request.begun)
+    roll.check_host(*where, begun=request.begun, drains=request.intent is Intent.DRAINED)
     return where
 
 

@@ -108,7 +108,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(Platform, "store", Volumes())
     monkeypatch.setattr(Platform, "running", ())
     monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
-    monkeypatch.setattr(service.roll, "check_host", lambda *_where, begun: None)
+    monkeypatch.setattr(service.roll, "check_host", lambda *_where, **_how: None)
     return found
 
 

@@ -202,14 +202,17 @@ def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "refused"), [(Stage.WAITING, True), (Stage.AT_WORK, True), (Stage.FAILED, True), (Stage.DONE, False)]
+    ("stage", "back"), [(Stage.WAITING, False), (Stage.AT_WORK, False), (Stage.FAILED, False), (Stage.DONE, True)]
 )
-def test_nobody_else_touches_a_host_of_a_roll_that_lives(stage: Stage, refused: bool) -> None:
+def test_nobody_else_touches_a_host_of_a_roll_that_lives(stage: Stage, back: bool) -> None:
+    """Least of all to drain it beside the one that the roll is at: it may be done already."""
     roll = at(new(max_failures=1), b=Stage.DRAINING, a=stage)
-    assert bool(rules.refusal(roll, "a", "two")) is refused
-    assert rules.refusal(roll, "a", "one") == ""
-    assert rules.refusal(roll, "x", "two") == ""
-    assert rules.refusal(rules.end(roll), "a", "two") == "", "a stopped roll works on nothing"
+    assert "a belongs to roll 7f3a" in rules.refusal(roll, "a", "two", True)
+    assert (rules.refusal(roll, "a", "two", False) == "") is back
+    for drains in (True, False):
+        assert rules.refusal(roll, "a", "one", drains) == ""
+        assert rules.refusal(roll, "x", "two", drains) == ""
+        assert rules.refusal(rules.end(roll), "a", "two", drains) == "", "a stopped roll works on nothing"
 
 
 def test_the_record_is_read_as_it_was_written() -> None:

@@ -261,25 +261,25 @@ def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Ti
 def test_a_drain_by_others_waits_for_the_proof(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.check_host(store, "a", "roll", time.clock(), False)
-    run.check_host(store, "x", "mine", time.clock(), False)
+    run.check_host(store, "a", "roll", time.clock(), False, True)
+    run.check_host(store, "x", "mine", time.clock(), False, True)
     time.every = lambda: beat(store)
     with pytest.raises(RollRefused, match="a belongs to roll ro"):
-        run.check_host(store, "a", "mine", time.clock(), False)
+        run.check_host(store, "a", "mine", time.clock(), False, True)
     time.every = lambda: None
     began = time.at
-    run.check_host(store, "a", "mine", time.clock(), False)
+    run.check_host(store, "a", "mine", time.clock(), False, True)
     assert time.at - began > rules.LEASE
 
 
 def test_a_drain_under_way_stops_when_its_roll_is_taken_over(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.check_host(store, "a", "roll", time.clock(), True)
+    run.check_host(store, "a", "roll", time.clock(), True, True)
     ask = Ask(id="n", run="new", hosts=HOSTS, take_over=True)
     run.begin(store, ask, time.clock(), time.at, {})
     with pytest.raises(RollTakenOver):
-        run.check_host(store, "a", "roll", time.clock(), True)
+        run.check_host(store, "a", "roll", time.clock(), True, True)
 
 
 def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) -> None:
@@ -301,8 +301,8 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: St
     assert (found["answer"], found["order"]) == ("go", ["a"])
     for begun in (True, False):
         with pytest.raises(RollTakenOver, match="aborted by bob"):
-            run.check_host(store, "a", "roll", time.clock(), begun)
-    run.check_host(store, "a", "abort", time.clock(), False)
+            run.check_host(store, "a", "roll", time.clock(), begun, True)
+    run.check_host(store, "a", "abort", time.clock(), False, True)
     assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
     with pytest.raises(RollRefused, match="Run the playbook abort again"):
         begin(store, time, "next")

@@ -68,7 +68,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     vms = [vm(1, "a"), vm(2, "a"), vm(3, "a", declared_strategy="None", autostart=True)]
     found = fleet([("a", one) for one in vms], {"a": 8192, "b": 8192})
     monkeypatch.setattr(service, "LibvirtPlatform", lambda *_a, **_k: Platform(found, "a"))
-    monkeypatch.setattr(service.roll, "check_host", lambda *_where, begun: None)
+    monkeypatch.setattr(service.roll, "check_host", lambda *_where, **_how: None)
     return found
 
 
@@ -104,11 +104,13 @@ def test_check_mode_writes_nothing_on_top_of_a_run(made: Fleet, intent: Intent) 
 def test_check_mode_is_refused_where_a_living_roll_refuses_the_run(
     made: Fleet, monkeypatch: pytest.MonkeyPatch, intent: Intent
 ) -> None:
-    def belongs(_hosts: Any, _quorum: Any, host: str, roll_run: str, begun: bool) -> None:
-        raise RollRefused(f"{host} belongs to roll 1, not to {roll_run}, begun {begun}")
+    def belongs(_hosts: Any, _quorum: Any, host: str, roll_run: str, begun: bool, drains: bool) -> None:
+        raise RollRefused(f"{host} belongs to roll 1, not to {roll_run}, begun {begun}, drains {drains}")
 
     monkeypatch.setattr(service.roll, "check_host", belongs)
-    with pytest.raises(RollRefused, match="a belongs to roll 1, not to mine, begun False"):
+    with pytest.raises(
+        RollRefused, match=f"a belongs to roll 1, not to mine, begun False, drains {intent is Intent.DRAINED}"
+    ):
         unchanged(made, lambda: check_mode.plan(request(intent, roll_run="mine")))
 
 
