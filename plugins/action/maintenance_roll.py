@@ -18,7 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
@@ -85,6 +85,7 @@ class ActionModule(ActionBase):
             return {**base, "failed": True, "msg": plain(" ".join([*faults, "Nothing was done."]))}
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
+        must_answer = boolean(args.pop("must_answer", True))
         plan = {name: args.pop(name, value) for name, value in _PLAN.items()}
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
@@ -104,10 +105,12 @@ class ActionModule(ActionBase):
             args |= self._plan(plan, args, call, vars_)
         name = waits() if args.get("state") == "admitted" else ""
         try:
-            result = self._until_final(call, args, until)
+            result = self._until_final(call, args, until, must_answer)
         finally:
             if name:
                 waits(name)
+        if "silent" in result:
+            return {**base, **result}
         begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
         if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
@@ -129,8 +132,8 @@ class ActionModule(ActionBase):
         self._report.plan(found.plan)
         return found.of_roll(bool(plan["plan_file"]))
 
-    def _until_final(self, call: Any, args: dict[str, Any], until: float) -> dict[str, Any]:
-        """`until`: by when the host has to answer."""
+    def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool) -> dict[str, Any]:
+        """`until`: by when the host has to answer. If it does not, and must not, the result is `silent`."""
         lines, playbook, changed = _Lines(args.get("state")), os.getppid(), False
         watch: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
@@ -144,11 +147,14 @@ class ActionModule(ActionBase):
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
             try:
                 result = call({**args, "watch": watch})
-            except AnsibleConnectionFailure:
-                if time.monotonic() > until:
+            except AnsibleConnectionFailure as exc:
+                if time.monotonic() <= until:
+                    time.sleep(_AGAIN)
+                    continue
+                if must_answer:
                     raise
-                time.sleep(_AGAIN)
-                continue
+                Display().display(plain(words.is_silent_keeper(str(args.get("node")), str(exc))))
+                return {"changed": False, "silent": True}
             result["changed"] = changed = changed or bool(result.get("changed"))
             self._report.roll(result)
             for line in result.get("lines", ()):

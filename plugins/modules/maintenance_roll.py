@@ -47,6 +47,13 @@ options:
       - With O(state=noted) V(0) stands for a minute.
     type: int
     default: 0
+  must_answer:
+    description:
+      - Whether it is an error that the host cannot be reached. If not, RV(silent) is true then, so that another host
+        that keeps the record can be asked. Ansible ends a play for an unreachable host of a task that has C(run_once),
+        also where that is ignored.
+    type: bool
+    default: true
   looks:
     description:
       - With O(state=planned) what M(virtops.maintenance.maintenance_host) returned for each host with its
@@ -124,6 +131,11 @@ answer:
   returned: success
   type: str
   sample: go
+silent:
+  description: That the host could not be reached. There is nothing else then.
+  returned: if O(must_answer=false)
+  type: bool
+  sample: true
 ended:
   description: V(final), or V(out_of_time) when the call is to be made again.
   returned: success

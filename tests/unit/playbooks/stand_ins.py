@@ -73,6 +73,7 @@ class ActionModule(ActionBase):
 # The record of the roll, by the real rules, in a file instead of on hosts.
 ROLL_STAND_IN = """
 import fcntl, os, time
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     ROLL_SPEC, answer_of)
@@ -106,6 +107,8 @@ class ActionModule(ActionModule):
         args["max_unavailable"] = str(args["max_unavailable"])
         if os.environ["FAULT"].endswith(f"{args['stage']} not by {module_args.get('node')}"):
             return {"failed": True, "msg": "too few answer", "error": "RollUnreadable"}
+        if os.environ["FAULT"] in (f"{module_args.get('node')} is off", "all are off"):
+            raise AnsibleConnectionFailure("no route to host")
         clock = Clock(time.monotonic, lambda: "2026-01-01T00:00:00Z", lambda _s: time.sleep(0.1))
         try:
             return answer_of(args, Store(), clock, lambda: "boot", bool(self._task.check_mode))

@@ -46,6 +46,25 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(roll: Roll, step: str,
     assert untouched == (step == "look")
 
 
+def test_a_host_that_keeps_the_record_may_be_off(roll: Roll) -> None:
+    """Ansible ends a play for an unreachable host of a task with run_once, even where that is ignored."""
+    code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b")
+    assert code == 0, text
+    assert roll.steps == steps("host-b")
+    assert "host-a, which keeps the record of the roll too, cannot be reached: no route to host" in text
+    for playbook, said in (("status", "host-b done"), ("abort", "there is no roll")):
+        code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b", playbook=playbook)
+        assert (code, said in text) == (0, True), text
+
+
+@pytest.mark.parametrize("playbook", [ROLL, "status", "abort"])
+def test_where_nobody_has_the_record_nothing_succeeds(roll: Roll, playbook: str) -> None:
+    code, text = roll.run("all are off", playbook=playbook)
+    assert code != 0
+    assert "could be reached" in text or "UNREACHABLE" in text
+    assert roll.steps == []
+
+
 def test_a_drain_that_is_refused_is_not_said_to_have_moved_vms(roll: Roll) -> None:
     code, text = roll.run("host-a drained refused")
     assert code != 0

@@ -194,6 +194,10 @@ def is_lost(host: str, why: str = "it does not answer") -> str:
     return f"{host} cannot be reached: {why}"
 
 
+def is_silent_keeper(host: str, why: str) -> str:
+    return f"{host}, which keeps the record of the roll too, cannot be reached: {why.strip()}"
+
+
 def waits_until_healthy(host: str, why: str) -> str:
     return f"{host} waits until it is healthy: {why}"
 
