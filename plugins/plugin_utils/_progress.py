@@ -220,6 +220,7 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
     text += "".join(f"  {what}" for what in _waiting(result.get("vms", [])))
+    text += "".join(f"  {found['reason']}: {found['message']}" for found in result.get("findings", [])[:_SHOWN])
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])

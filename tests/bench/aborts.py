@@ -42,11 +42,13 @@ from lab import GuestSpec, Lab  # noqa: E402
 from lab.procs import wait_for  # noqa: E402
 
 PATIENCE = 180.0
-ROLL = {"maintenance_hosts": "all", "maintenance_max_unavailable": 2, "maintenance_reboot": False}
+ROLL = {"maintenance_max_unavailable": 2, "maintenance_reboot": False}
 
 
 class Place(Protocol):
-    """Where the roll is."""
+    """Where the roll is. `out`: its hosts. The third one is a target, and no host of it."""
+
+    out: list[str]
 
     def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
         """A playbook of the collection."""
@@ -72,6 +74,7 @@ class Simulator:
 
     def __init__(self, directory: Path, remote: Remote, vms: int) -> None:
         self._directory = directory
+        self.out = [*self.HOSTS[:2]]
         self._remote = remote
         self._vms = [f"{node}-{number}" for node in self.HOSTS[:2] for number in range(vms)]
         inventory = {"all": {"hosts": {name: {} for name in self.HOSTS}, "vars": {"maintenance_platform": "kubevirt"}}}
@@ -138,8 +141,8 @@ class Hosts:
 
     def __init__(self, lab: Lab, vms: int) -> None:
         self._lab = lab
-        self._out = [*lab.hosts][:2]
-        self._vms = {host: [f"vm-{host[-1]}{n}" for n in range(vms)] for host in self._out}
+        self.out = [*lab.hosts][:2]
+        self._vms = {host: [f"vm-{host[-1]}{n}" for n in range(vms)] for host in self.out}
         for host, names in self._vms.items():
             for name in names:
                 lab.run(host, GuestSpec(name, memory_mib=96, fill_mib=16))
@@ -156,7 +159,7 @@ class Hosts:
 
     def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
         if name != "abort":
-            for host in self._out:
+            for host in self.out:
                 self._lab.shape(host, self.MBIT)
         play = plays.Play(self._lab, name, {**plays.UNMEASURED, **extra})
         log.symlink_to(play.output)
@@ -167,23 +170,23 @@ class Hosts:
 
     def moving(self) -> None:
         """Two move to the third host at once, so it may be that none leaves one of the hosts."""
-        if not wait_for(lambda: any(map(self._moves, self._out))):
+        if not wait_for(lambda: any(map(self._moves, self.out))):
             raise RuntimeError("nothing moves")
-        for host in self._out:
+        for host in self.out:
             self._lab.hold(host)
             self._lab.unshape(host)
 
     def over(self) -> None:
-        if not wait_for(lambda: not any(map(self._moves, self._out)), pause=0.1):
+        if not wait_for(lambda: not any(map(self._moves, self.out)), pause=0.1):
             raise RuntimeError("migrations run still")
 
     def wrong(self) -> list[str]:
-        where = {host: traces.running(self._lab.host(host)) for host in self._out}
+        where = {host: traces.running(self._lab.host(host)) for host in self.out}
         gone = [f"{host} runs {names}" for host, names in where.items() if names != self._vms[host]]
         return [*gone, *traces.claims(self._lab), *traces.marked(self._lab)]
 
     def tidy(self) -> None:
-        for host in self._out:
+        for host in self.out:
             self._lab.let_go(host)
 
 
@@ -191,7 +194,8 @@ def one(place: Place, directory: Path, number: int, pause: float) -> float:
     """Seconds until no migration runs. Raises RuntimeError for an abort that did not succeed."""
     log = directory / f"abort-{number}.log"
     with ExitStack() as plays_end:
-        roll = place.start("rolling_maintenance", directory / f"roll-{number}.log", **ROLL)
+        hosts = ",".join(place.out)
+        roll = place.start("rolling_maintenance", directory / f"roll-{number}.log", maintenance_hosts=hosts, **ROLL)
         plays_end.callback(roll.kill)
         place.moving()
         time.sleep(pause)

@@ -186,6 +186,9 @@ def test_every_action_has_words_in_check_mode() -> None:
 
 def test_a_host_without_vms_has_none_left() -> None:
     assert heartbeat({**result(), "phase": "Drained"}) == "Drained  no VMs left"
+    arrives = {"reason": "InboundMigration", "message": "web-1 arrives from n1", "remedy": ""}
+    empty = {**result(), "phase": "Draining", "findings": [arrives]}
+    assert heartbeat(empty) == "Draining  no VMs left  InboundMigration: web-1 arrives from n1"
 
 
 def test_of_a_host_that_is_active_nothing_is_left() -> None:
