@@ -118,7 +118,7 @@ class Races:
         while store.read()[0] is None:
             self._clock.sleep(0.1)
         try:
-            rolls.check_host(store, NODES[-1], "", self._clock, begun=False)
+            rolls.check_host(store, NODES[-1], "", self._clock, begun=False, drains=True)
         except RollRefused:
             return True
         return False
