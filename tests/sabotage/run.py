@@ -9,7 +9,7 @@ of the tree; the tests named with it must go red there, and green without it. A 
 test catches, or whose text is not found exactly once, fails the run.
 
     run.py [NAME ...]     all faults, or those named
-    run.py --changed      those with unit tests in what the change touches, 40 at most
+    run.py --changed      those with unit tests in what the change touches, 15 at most, new ones first
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import os
 import py_compile
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ TIMEOUT = 600
 # for what must come. A short wait must call no slow machine a catch, so it is only for tests that
 # took less than BRISK seconds without the fault, in the same run.
 BRISK, SHORT, LONG = 4.0, 8.0, 60.0
-MOST_OF_A_CHANGE = 40  # a minute's worth
+MOST_OF_A_CHANGE = 15  # a minute's worth
 TREES = (os.cpu_count() or 1) + 1
 # Tests against the simulator wait for its clock most of the time: a fifth of a core each.
 WAITING_TREES = 4 * (os.cpu_count() or 1)
@@ -70,32 +71,38 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def change() -> set[str]:
-    """Files that differ from the version before the change, whether committed or not.
-
-    That version: where the branch left origin/main; on main itself, the newest commit that is
+def base() -> str:
+    """The version before the change: where the branch left origin/main; on main itself, the newest commit that is
     four hours older than the last one. So it follows from the history alone.
     """
-    base = ""
+    found = ""
     if git("branch", "--remotes", "--list", "origin/main"):
-        base = git("merge-base", "HEAD", "origin/main")
-    if base in ("", git("rev-parse", "HEAD")):
+        found = git("merge-base", "HEAD", "origin/main")
+    if found in ("", git("rev-parse", "HEAD")):
         newest = int(git("log", "-1", "--format=%ct"))
-        base = git("rev-list", "-1", f"--before={newest - 4 * 3600}", "HEAD")
-        base = base or git("rev-list", "--max-parents=0", "HEAD").splitlines()[-1]
+        found = git("rev-list", "-1", f"--before={newest - 4 * 3600}", "HEAD")
+        found = found or git("rev-list", "--max-parents=0", "HEAD").splitlines()[-1]
+    return found
+
+
+def change(since: str) -> set[str]:
+    """Files that differ from that version, whether committed or not."""
     untracked = git("ls-files", "--others", "--exclude-standard")
-    return {*git("diff", "--name-only", base).splitlines(), *untracked.splitlines()}
+    return {*git("diff", "--name-only", since).splitlines(), *untracked.splitlines()}
 
 
 def of_the_change(faults: list[Fault]) -> list[Fault]:
     """The faults to plant in the quick tier; the names of the others are printed."""
-    touched = change()
+    since = base()
+    touched = change(since)
+    new = set(re.findall(r'^\+ *"name": "(.+)"', git("diff", since, "--", "tests/sabotage/faults"), re.MULTILINE))
     fitting = [
         fault
         for fault in faults
         if {fault.file, fault.home, *(test.partition("::")[0] for test in fault.tests)} & touched
         and all(test.startswith("tests/unit/") for test in fault.tests)
     ]
+    fitting.sort(key=lambda fault: fault.name not in new)
     left = [fault.name for fault in fitting[MOST_OF_A_CHANGE:]]
     if left:
         print(f"sabotage: {len(left)} more in what changed, for test-all: {' '.join(left)}")

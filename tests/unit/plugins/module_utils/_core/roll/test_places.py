@@ -63,6 +63,11 @@ def test_one_host_of_each_rack_is_out(fleet: Fleet, groups: object) -> None:
     assert answers(at(roll, a=Stage.DONE), fleet) == {"b": "go", "d": "wait"}
 
 
+def test_who_has_no_place_keeps_none_free_for_itself() -> None:
+    """b comes first and waits for its rack: the second place of the fleet is not kept for it."""
+    assert answers(at(new(max_unavailable="2"), a=Stage.DRAINING)) == {"b": "wait", "c": "go", "d": "wait"}
+
+
 def test_the_number_for_the_fleet_holds_beside_it() -> None:
     roll = at(new(max_unavailable="1"), a=Stage.DRAINING)
     assert answers(roll) == {"b": "wait", "c": "wait", "d": "wait"}
