@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 RBD = (
     "<disk type='network' device='disk'><driver name='qemu' type='raw'/>"
     "<auth username='libvirt'><secret type='ceph' uuid='{secret}'/></auth>"
-    "<source protocol='rbd' name='pool/{name}'><host name='mon' port='6789'/></source>"
+    "<source protocol='rbd' name='pool/{name}'><host name='192.0.2.9' port='6789'/></source>"
     "<target dev='vda' bus='virtio'/></disk>"
 )
 NFS = (

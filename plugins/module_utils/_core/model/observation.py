@@ -152,6 +152,7 @@ class VM:
     `instance`: which start of it this is, where the platform tells it apart; empty: it does not.
     `next_start`: how what it starts with next differs from what runs now; empty: in nothing that
     matters. `unshown`: what of it can be known only when the drain looks, in sentences.
+    `served_at`: servers of its disks that are given by name, so that each host may find another one.
     """
 
     uuid: str
@@ -189,6 +190,7 @@ class VM:
     next_start: str = ""
     instance: str = ""
     unshown: tuple[str, ...] = ()
+    served_at: tuple[str, ...] = ()
 
     @property
     def active(self) -> bool:

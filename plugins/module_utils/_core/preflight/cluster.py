@@ -82,6 +82,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         about = About.NODE if pod.whole else About.POD
         yield Found(pod.reason, f"pod {pod.name}", pod.message, about=about)
     yield from _twice(facts)
+    yield from _servers(facts, choices)
     moving = [u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.WAIT)]
     if moving:
         yield from _for_those_that_move(facts, choices, moving)
@@ -123,6 +124,17 @@ def _twice(facts: Facts) -> Iterator[Found]:
         if there:
             text = f"It runs on {facts.node} and on {', '.join(there)}."
             yield Found(Reason.RunningTwice, f"VM {vm.name}", text)
+
+
+def _servers(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """A name that leads to another server there would give the guest other data. One finding: all
+    disks of a fleet may be on the same servers."""
+    moving = (u for u, choice in choices.items() if choice.way in (Way.MIGRATE, Way.COLD_MIGRATE))
+    served = {vm.name: vm.served_at for vm in map(facts.observation.vms.__getitem__, moving) if vm.served_at}
+    names = sorted({name for servers in served.values() for name in servers})
+    if names:
+        text = f"Whether {listed(names)} (disks of {listed(sorted(served))}) leads to the same server on every host"
+        yield Found(Reason.NotChecked, f"node {facts.node}", f"{text}: compare `getent hosts {names[0]}` there.")
 
 
 def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:

@@ -21,7 +21,7 @@ from ..domain.spec import DiskSpec, DomainSpec, SourceSpec
 from ..host.connection import ERR_NO_SUPPORT, is_lost, libvirt
 from ..host.facts import HostFacts
 from ..host.mounts import QEMU_CONF, libvirt_shares, path_is_shared_fs, servers_of
-from ..host.own_address import OwnAddress, is_loopback
+from ..host.own_address import OwnAddress, is_loopback, literal
 from .same_content import Compared, compare
 
 NETWORK_POOLS = frozenset(("netfs", "iscsi", "iscsi-direct", "rbd", "gluster", "sheepdog"))
@@ -44,7 +44,8 @@ class DiskView:
     it is neither shared nor local; `unsafe`: why libvirt here does not migrate it although it is
     shared; `lacks`: what of it the target does not have; `in_the_way`: why it cannot be copied;
     `differs`: why what lies there is not the same, though it is on shared storage; `unshown`: why
-    it is not known before the drain looks.
+    it is not known before the drain looks. `served_at`: the servers that are given by name, which
+    every host resolves for itself.
     """
 
     source_shared: bool | None = None
@@ -57,6 +58,7 @@ class DiskView:
     in_the_way: str = ""
     differs: str = ""
     unshown: str = ""
+    served_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class _SourceReader:
         if held:
             return DiskView(False if disk.type == "network" else None, held=held)
         if all(layer is True for layer in shared):
-            return DiskView(True, unsafe=self._unsafe(disk))
+            return DiskView(True, unsafe=self._unsafe(disk), served_at=self._served_at(layers))
         if all(layer is False for layer in shared):
             return DiskView(False)
         # A shared disk on a local one can neither be shared nor be copied over itself.
@@ -156,6 +158,16 @@ class _SourceReader:
         if not path or path.startswith("/dev/") or _declared(path, self.declared):
             return ""
         return self._own(self.mounts.servers(path))
+
+    def _served_at(self, layers: Sequence[SourceSpec]) -> tuple[str, ...]:
+        """Of a file on a share another host's libvirt is asked; of what QEMU fetches itself, nobody."""
+        names: list[str] = []
+        for layer in layers:
+            pool = (self.source.pools or {}).get(layer.pool) if layer.type == "volume" else None
+            fetched = layer.type == "network" or (pool is not None and pool.type not in FILE_POOLS)
+            hosts = pool.hosts if pool is not None else layer.hosts
+            names += [host for host in hosts if fetched and literal(host) is None]
+        return tuple(dict.fromkeys(names))
 
     def _own(self, hosts: Sequence[str]) -> str:
         """Of several servers one that is elsewhere is enough, but "this host" is never another."""

@@ -72,6 +72,7 @@ class VMFacts:
     known: bool = True
     next_start: str = ""
     unshown: tuple[str, ...] = ()
+    served_at: tuple[str, ...] = ()
 
     def to_vm(self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None) -> VM:
         return VM(
@@ -101,6 +102,7 @@ class VMFacts:
             known=self.known,
             next_start=self.next_start,
             unshown=self.unshown,
+            served_at=self.served_at,
         )
 
 
@@ -171,7 +173,13 @@ def _facts(asked: _Question, domain: DomainNow, needs: Constraints, marked: bool
         constraints=needs,
         next_start=asked.pending.text if asked.pending else "",
         unshown=tuple(dict.fromkeys(asked.unshown)),
+        served_at=_served_at(views, asked.pending.views if asked.pending else {}),
     )
+
+
+def _served_at(*views: Mapping[str, DiskView]) -> tuple[str, ...]:
+    """Of the disks that it has now, and of those with which it starts next."""
+    return tuple(dict.fromkeys(name for disks in views for disk in disks.values() for name in disk.served_at))
 
 
 def _cold_findings(asked: _Question) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:

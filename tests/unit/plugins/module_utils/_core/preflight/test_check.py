@@ -52,6 +52,17 @@ def test_a_vm_that_will_be_stopped_anyway_is_not_asked_whether_it_can_migrate() 
     assert Reason.DisksNotLiveMigratable not in found(facts, STOPS)
 
 
+def test_a_server_by_name_is_one_finding_whatever_stands_on_it() -> None:
+    """A guest reads other data where the name leads elsewhere; which of them move is what matters."""
+    facts = clean(L)
+    vms = {uuid: replace(vm, served_at=("nas-1",)) for uuid, vm in facts.observation.vms.items()}
+    facts = replace(facts, observation=replace(facts.observation, vms=vms))
+    (row,) = result(facts, check(facts, POLICY), {})["findings"]
+    assert (row["code"], row["severity"], row["subject"]) == ("NotChecked", "warning", "node a")
+    assert "nas-1 (disks of vm0, vm1)" in row["message"]
+    assert Reason.NotChecked not in found(facts, STOPS)
+
+
 def test_a_budget_matters_only_to_a_pod_that_is_really_evicted() -> None:
     full, _policy = seen(K, budgets=(Budget("b", left=0),))()
     assert found(full) == {}

@@ -122,6 +122,20 @@ def test_as_the_source_sees_it(disk: DiskSpec, shared: bool | None) -> None:
 @pytest.mark.parametrize(
     ("disk", "names"),
     [
+        (net("nas-1", "10.0.0.9", "nas-2"), ("nas-1", "nas-2")),
+        (net("10.0.0.9"), ()),  # an address leads everywhere to the same server
+        (volume("san"), ("nas-1",)),
+        (volume("nfs"), ()),  # its files are compared on both hosts
+        (net("nas-1", below="/images/base"), ()),  # it stays
+    ],
+)
+def test_a_server_that_is_given_by_name_may_be_another_one_elsewhere(disk: DiskSpec, names: tuple[str, ...]) -> None:
+    assert local_views(spec(disk), SOURCE, mounts=VIEW)["vda"].served_at == names
+
+
+@pytest.mark.parametrize(
+    ("disk", "names"),
+    [
         (net("127.0.0.2"), "127.0.0.2"),
         (net("::ffff:127.0.0.3"), "::ffff:127.0.0.3"),
         (net("localhost.localdomain"), "localhost.localdomain"),
@@ -148,7 +162,8 @@ def test_what_this_host_serves_to_itself_is_not_shared(disk: DiskSpec, names: st
 
 @pytest.mark.parametrize("disk", [net("host-a", "nas-1"), net("gone", "nas-2"), net("nas-1", "nas-2")])
 def test_one_of_several_servers_that_is_elsewhere_is_enough(disk: DiskSpec) -> None:
-    assert local_views(spec(disk), SOURCE, (), mounts=VIEW)["vda"] == DiskView(True)
+    view = local_views(spec(disk), SOURCE, (), mounts=VIEW)["vda"]
+    assert (view.source_shared, view.held) == (True, "")
 
 
 @pytest.mark.parametrize(

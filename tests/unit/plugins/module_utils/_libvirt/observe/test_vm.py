@@ -225,6 +225,14 @@ def test_a_medium_that_is_only_defined_keeps_nothing_here(monkeypatch: pytest.Mo
     assert "/i/data" in found.next_start
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["runs on it", "starts on it next"])
+def test_the_servers_that_its_disks_name(monkeypatch: pytest.MonkeyPatch, runs: bool) -> None:
+    mounts = shared_storage.SourceMounts(own=lambda _name: False)
+    monkeypatch.setattr(shared_storage, "SOURCE_MOUNTS", mounts)
+    nbd = "<disk type='network'><source protocol='nbd' name='d'><host name='nas-1'/></source><target dev='vdb'/></disk>"
+    assert facts_of(monkeypatch, pending=nbd, live=nbd if runs else "").served_at == ("nas-1",)
+
+
 SHARED = LOCAL.replace("/i/data", "/mnt/data")
 
 
