@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import status
 
 DOCUMENTATION = r"""
 name: abort_report
@@ -57,7 +57,7 @@ def abort_report(
 ) -> dict[str, Any]:
     """As the core has it."""
     restores = {name: hostvars[name].get("restore_result") or {} for name in out}
-    return aborted.report(roll, out, restores)
+    return status.aborted(roll, out, restores)
 
 
 class FilterModule:

@@ -21,10 +21,10 @@ from typing import Any
 
 from demo.plays import Command, watch
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run as rolls
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, record, stages
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Stage
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
@@ -48,7 +48,7 @@ class Races:
     def __init__(self, sim: Kubesim, directory: Path) -> None:
         self._auth = auth.settings({"kubeconfig": str(sim.kubeconfig(directory / "races"))}, {})
         clock = system_clock()
-        self._clock = rolls.Clock(clock.now, clock.wall, lambda s: time.sleep(s / _HASTE))
+        self._clock = record.Clock(clock.now, clock.wall, lambda s: time.sleep(s / _HASTE))
         self._most_out: dict[str, int] = {}
         sim.call(lambda: sim.world.on_change(self._change))
         self._sim = sim
@@ -108,7 +108,7 @@ class Races:
             # What a drain and a restore see, and between them what the playbook notes.
             for seen, noted in ((Stage.EMPTY, "at work"), (Stage.EMPTY, "checking"), (Stage.RESTORING, "done")):
                 self._clock.sleep(1)
-                rolls.note_seen(store, node, run, seen, self._clock)
+                stages.note_seen(store, node, run, seen, self._clock)
                 self._call(store, run, state="noted", roll_host=node, stage=noted)
 
     def _single(self, space: str, line: threading.Barrier) -> bool:
@@ -118,7 +118,7 @@ class Races:
         while store.read()[0] is None:
             self._clock.sleep(0.1)
         try:
-            rolls.check_host(store, NODES[-1], "", self._clock, begun=False, drains=True)
+            owner.check_host(store, NODES[-1], "", self._clock, begun=False, drains=True)
         except RollRefused:
             return True
         return False

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from .._core.model.policy import PolicyError
 from .._core.model.record import RecordError, Superseded
-from .._core.roll.rules import RollRefused, RollTakenOver, RollUnreadable
+from .._core.roll.owner import RollRefused, RollTakenOver, RollUnreadable
 from .host.connection import LibvirtProblem, hint_for
 from .host.errors import HolderError, PeerUnreachable, VMNotHere
 from .store.volumes import StoreError

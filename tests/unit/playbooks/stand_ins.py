@@ -74,14 +74,13 @@ class ActionModule(ActionBase):
 ROLL_STAND_IN = """
 import fcntl, os, time
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, rules
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
     ROLL_SPEC, answer_of)
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.run import Clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, Fleet, Roll
 from ansible_collections.virtops.maintenance.plugins.plugin_utils.real_roll import ActionModule
 
-rules.LEASE, rules.LEFT_AFTER = 4.0, 2.0
+owner.LEASE, rules.LEFT_AFTER = 4.0, 2.0
 
 class Store:
     path = os.environ["STEPS"] + ".roll"
@@ -98,7 +97,7 @@ class Store:
             os.rename(self.path + ".new", self.path)
         return True
     def fleet(self):
-        return rules.Fleet(["host-a", "host-b"])
+        return Fleet(["host-a", "host-b"])
 
 class ActionModule(ActionModule):
     def _execute_module(self, module_name, module_args, task_vars):
@@ -112,7 +111,7 @@ class ActionModule(ActionModule):
         clock = Clock(time.monotonic, lambda: "2026-01-01T00:00:00Z", lambda _s: time.sleep(0.1))
         try:
             return answer_of(args, Store(), clock, lambda: "boot", bool(self._task.check_mode))
-        except (rules.RollRefused, rules.RollTakenOver) as exc:
+        except (owner.RollRefused, owner.RollTakenOver) as exc:
             return {"failed": True, "msg": str(exc), "error": type(exc).__name__}
 """
 

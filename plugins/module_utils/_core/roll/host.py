@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import stages, table, words
+from . import table, words
 from .record import Stage
 from .rules import Answer, Step
 
@@ -134,7 +134,7 @@ def _empty(ask: Asked) -> Acts:
         return {**found, "failed": False, "next": ["hooks"], "steps": ask.steps, "turn": ask.turn}
     if _failed(found):
         return found
-    stage, following = stages.next_steps(ask.steps)
+    stage, following = next_steps(ask.steps)
     noted = yield ask.note(stage, tally=table.tally(found.get("vms") or ()))
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
@@ -221,3 +221,13 @@ def _failed(found: Mapping[str, Any]) -> bool:
 
 
 _IN_A_ROLL: dict[str, Callable[[Asked], Acts]] = {"out": _out, "empty": _empty, "healthy": _healthy, "back": _back}
+
+
+def next_steps(left: Sequence[str]) -> tuple[Stage, list[str]]:
+    """(what an empty host comes to, what has to be done on it then, in this order). `left`: the
+    steps that are left, by name. After work it is asked again.
+    """
+    if Step.WORK.value in left:
+        return Stage.AT_WORK, [Step.WORK.value]
+    reboot = Step.REBOOT.value in left
+    return Stage.REBOOTING if reboot else Stage.CHECKING, [Step.REBOOT.value] if reboot else []

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..model.policy import PolicyError
 from . import run
-from .record import Stage
+from .record import Clock, RollStore, Stage
 from .rules import Ask
 from .window import duration, utc
 
@@ -57,7 +57,7 @@ ROLL_SPEC: dict[str, Any] = {
 
 
 def answer_of(
-    params: Mapping[str, Any], store: run.RollStore, here: run.Clock, boot_id: Callable[[], str], check: bool = False
+    params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
 ) -> dict[str, Any]:
     """What the module returns. `boot_id`: reads that of `roll_host`.
 

@@ -6,22 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from . import words
-from .record import Roll, Stage
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
-    work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them."""
-
-    hosts: Sequence[str]
-    out: Mapping[str, str] = field(default_factory=dict)
-    busy: frozenset[str] = frozenset()
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+from .record import Fleet, Roll, Stage
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from ..model.record import RecordError
 
@@ -59,8 +59,8 @@ OVER = frozenset({State.ABORTED, State.ENDED, State.REFUSED})
 
 @dataclass
 class HostEntry:
-    """One host of a roll. `begun`, `since`: UTC, when it was first taken out, and when this stage
-    began. `boot_id`: before its reboot.
+    """One host of a roll. `begun`, `emptied`, `since`: UTC, when it was first taken out, first empty, and
+    when this stage began. `boot_id`: before its reboot.
 
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
     their end, and the host was empty after them. `tally`: VMs that its drain moved and stopped, and
@@ -75,6 +75,7 @@ class HostEntry:
     message: str = ""
     worked: bool = False
     begun: str = ""
+    emptied: str = ""
     tally: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -201,3 +202,47 @@ def _check(roll: Roll) -> None:
 
 def _is_dict(value: object) -> bool:
     return isinstance(value, dict)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
+    work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them."""
+
+    hosts: Sequence[str]
+    out: Mapping[str, str] = field(default_factory=dict)
+    busy: frozenset[str] = frozenset()
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass
+class Clock:
+    """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people.
+    `heard`: does anybody still wait for what this slice answers?"""
+
+    now: Callable[[], float]
+    wall: Callable[[], str]
+    sleep: Callable[[float], None]
+    heard: Callable[[], bool] = lambda: True
+
+
+class RollStore(Protocol):
+    """Where a platform keeps the record."""
+
+    def read(self) -> tuple[Roll | None, Any]:
+        """The record, and what `write` has to know to see whether somebody else wrote since.
+
+        Both raise RollUnreadable.
+        """
+
+    def write(self, roll: Roll, seen: Any) -> bool:
+        """False: somebody else wrote since, and this one did not."""
+
+    def fleet(self) -> Fleet:
+        """Which hosts there are, and which of them are out."""
+
+
+def write(store: RollStore, roll: Roll, seen: Any, clock: Clock) -> bool:
+    roll.beat += 1
+    roll.written = clock.wall()
+    return store.write(roll, seen)

@@ -2,14 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who may begin a roll, carry it on, take a turn, or touch a host of it. Pure.
-
-A roll is alive as long as its record is written: each stage is, and while the user's tasks run or a
-host reboots the playbook writes to it every few seconds. It is dead when nobody wrote for LEASE
-seconds of the clock of who looks; nobody's wall time is believed. Only then, or because the user
-says so, does another playbook carry it on. The old one finds that out with its next step, and
-stops.
-"""
+"""Who may begin a roll, carry it on, or take a turn. Pure."""
 
 from __future__ import annotations
 
@@ -18,27 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from . import places, window, words
-from .places import Fleet
-from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
+from . import places, stages, window, words
+from .owner import RollRefused
+from .record import OVER, Fleet, HostEntry, Roll, Stage, State
 
-# Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
-# alive. The price: the same command given again after a kill waits for a minute.
-LEASE = 60.0
 # Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
 LEFT_AFTER = 60.0
-
-
-class RollTakenOver(Exception):
-    """Another playbook carries this roll on, or it was aborted: this one does nothing more."""
-
-
-class RollRefused(Exception):
-    """There is a roll that must not be disturbed. Nothing was done."""
-
-
-class RollUnreadable(Exception):
-    """Too few of the hosts that keep the record of a roll answer."""
 
 
 @dataclass(frozen=True)
@@ -213,18 +191,6 @@ def order(roll: Roll) -> list[str]:
     return [entry.name for entry in sorted(left, key=lambda entry: not entry.is_out)]
 
 
-def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
-    """The roll, if it still is that of this run, and runs. `also`: or is in one of these states.
-
-    Raises RollTakenOver.
-    """
-    if roll is None:
-        raise RollTakenOver(words.is_missing())
-    if roll.run != run or roll.state not in (State.RUNNING, *also):
-        raise RollTakenOver(words.is_taken_over(roll, run))
-    return roll
-
-
 def turn(
     roll: Roll,
     host: str,
@@ -251,13 +217,13 @@ def turn(
         return Verdict(Answer.CLOSED, None, words.has_failed(entry))
     if entry.stage is not Stage.WAITING:
         still = steps(entry, boot_id)
-        again = with_stage(roll, host, Stage.DRAINING, now) if Step.DRAIN in still else None
+        again = stages.with_stage(roll, host, Stage.DRAINING, now) if Step.DRAIN in still else None
         return Verdict(Answer.GO, again, words.carries_on(entry), still)
-    if not may_begin(roll):
+    if not stages.may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
     over = window.is_over(roll, now)
     if over:
-        return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))
+        return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
     return _place(roll, host, fleet, now, in_vain, left, rested)
 
 
@@ -269,10 +235,10 @@ def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: b
         after, seconds = window.soaks(roll, now, rested)
         over = window.too_long(roll, host, now, seconds)
         if over:
-            return Verdict(Answer.CLOSED, paused(roll, over), words.is_closed(host, (), over))
+            return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
         if after:
             return Verdict(Answer.WAIT, None, words.soaks(host, after, roll.soak), rests=True)
-        return Verdict(Answer.GO, with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
+        return Verdict(Answer.GO, stages.with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
     limit = places.used_up(roll, fleet, host, out)
     if limit is None:
         return Verdict(Answer.WAIT, None, words.comes_later(host, ahead), waits_for=tuple(ahead))
@@ -289,7 +255,7 @@ def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str
     if under_way and left:
         new = roll
         for name in under_way:
-            new = with_stage(new, name, Stage.FAILED, now, "", words.was_left())
+            new = stages.with_stage(new, name, Stage.FAILED, now, "", words.was_left())
         return Verdict(Answer.CLOSED, new, words.is_closed(host, under_way))
     message = words.waits_for_place(host, limit.most, out, limit.of)
     if under_way or (coming and len(own) < limit.most):
@@ -297,8 +263,8 @@ def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str
     if others and not in_vain:
         return Verdict(Answer.WAIT, None, message, for_others=True, waits_for=tuple(out))
     message = words.no_place(host, limit.most, out, limit.of)
-    new = with_stage(roll, host, Stage.WAITING, now, "", message)
-    if may_begin(roll) and any(
+    new = stages.with_stage(roll, host, Stage.WAITING, now, "", message)
+    if stages.may_begin(roll) and any(
         not places.used_up(roll, fleet, name, places.unavailable(roll, fleet, name)) for name in waiting
     ):
         new.state = roll.state  # of another rack
@@ -314,89 +280,9 @@ def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
     return tuple(step for step in left if not (entry.worked and step is Step.WORK))
 
 
-def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:
-    """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
-
-    The roll ends with the last host that is done. It stops when none is under way any more and none
-    may begin: too many failed, or one that waits (WAITING) gets no place.
-    """
-    new = copy.deepcopy(roll)
-    entry = new.hosts.get(host)
-    if entry is None:
-        raise RollTakenOver(words.is_not_of_it(roll, host))
-    if entry.stage is Stage.DONE:
-        return new
-    entry.worked = entry.worked or stage in (Stage.REBOOTING, Stage.CHECKING)
-    if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
-        entry.failed_in = entry.stage
-    if entry.stage is not stage:
-        entry.stage, entry.since = stage, now
-    if entry.is_out and not entry.begun:
-        entry.begun = now
-    if stage is Stage.DONE and host == new.pause_after:
-        new.paused = words.pauses_after(host)
-    entry.message, entry.boot_id = message, boot_id or entry.boot_id
-    if new.state is State.ABORTING:
-        return new
-    under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
-    if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
-        new.state = State.ENDED
-    elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
-        new.state = _stopped(new)
-    return new
-
-
-def _stopped(roll: Roll) -> State:
-    """With nothing under way: by a failure, or as it was asked."""
-    return State.PAUSED if roll.paused and not roll.out else State.STOPPED
-
-
-def paused(roll: Roll, why: str) -> Roll:
-    """No further host begins; those that are under way finish."""
-    new = copy.deepcopy(roll)
-    new.paused = why
-    if all(entry.stage is Stage.FAILED for entry in new.hosts.values() if entry.is_out):
-        new.state = _stopped(new)
-    return new
-
-
-def may_begin(roll: Roll) -> bool:
-    """May further hosts begin, as far as failures and a pause go?"""
-    return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
-
-
 def end(roll: Roll) -> Roll:
     """Its playbook has ended. What is not over waits for the same command."""
     new = copy.deepcopy(roll)
     if new.state is State.RUNNING:
-        new.state = _stopped(new)
+        new.state = stages.stopped(new)
     return new
-
-
-def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
-    """Why a drain or restore by `run` must keep off this host while that roll lives; '': it may.
-
-    A stopped roll works on nothing. A host that is done can be restored, which does nothing; a drain would take it
-    out beside the one that the roll is at.
-    """
-    if roll is None or roll.run == run or roll.state not in (State.RUNNING, State.ABORTING):
-        return ""
-    entry = roll.hosts.get(host)
-    if entry is None or (entry.stage is Stage.DONE and not drains):
-        return ""
-    return words.belongs_to(roll, entry)
-
-
-__all__ = [
-    "AT_REST",
-    "LEASE",
-    "OVER",
-    "Answer",
-    "Ask",
-    "Fleet",
-    "RollRefused",
-    "RollTakenOver",
-    "RollUnreadable",
-    "Step",
-    "Verdict",
-]

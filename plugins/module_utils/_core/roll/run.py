@@ -11,68 +11,16 @@ returns says whether it is to be called again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from . import figures, planned, rules, stages, status, table, words
-from .record import Roll, Stage, State
-from .rules import Answer, Ask, Fleet, RollRefused, RollTakenOver, RollUnreadable, Verdict
+from .owner import RollRefused, RollUnreadable, Watch, check_run
+from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
+from .rules import Answer, Ask, Verdict
 
 _PAUSE = 1.0  # seconds between two looks at the record
 _TURN_PAUSE = 3.0  # seconds between two looks at the fleet
 _RENEW_AFTER = 10.0  # seconds of silence
-# What a drain and a restore see for themselves: the stage that they note -> the ones before it.
-_BEFORE = {Stage.EMPTY: (Stage.DRAINING, Stage.AT_WORK), Stage.RESTORING: (Stage.CHECKING,)}
-
-
-class RollStore(Protocol):
-    """Where a platform keeps the record."""
-
-    def read(self) -> tuple[Roll | None, Any]:
-        """The record, and what `write` has to know to see whether somebody else wrote since.
-
-        Both raise RollUnreadable.
-        """
-
-    def write(self, roll: Roll, seen: Any) -> bool:
-        """False: somebody else wrote since, and this one did not."""
-
-    def fleet(self) -> Fleet:
-        """Which hosts there are, and which of them are out."""
-
-
-@dataclass
-class Clock:
-    """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people.
-    `heard`: does anybody still wait for what this slice answers?"""
-
-    now: Callable[[], float]
-    wall: Callable[[], str]
-    sleep: Callable[[float], None]
-    heard: Callable[[], bool] = lambda: True
-
-
-class Watch:
-    """Since when the record has not changed, by the clock of who looks.
-
-    `notes`: of the slice before, as `to_dict` gave them. `moved`: it changed while we looked.
-    """
-
-    def __init__(self, notes: Mapping[str, Any], now: float) -> None:
-        self._mark = str(notes.get("mark", ""))
-        self._since = float(notes.get("since", now))
-        self.moved = False
-
-    def dead(self, roll: Roll | None, now: float) -> bool:
-        """Has nobody written for LEASE seconds?"""
-        mark = f"{roll.run} {roll.beat}" if roll else ""
-        if mark != self._mark or self._since > now:
-            self.moved = bool(self._mark) and mark != self._mark
-            self._mark, self._since = mark, now
-        return now - self._since > rules.LEASE
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"mark": self._mark, "since": self._since}
 
 
 def begin(
@@ -86,7 +34,7 @@ def begin(
     while True:
         old, seen = store.read()
         dead = watch.dead(old, clock.now())
-        new = old is None or old.state in rules.OVER
+        new = old is None or old.state in OVER
         fleet = store.fleet() if new or ask.max_unavailable_per else Fleet(())
         verdict = rules.begin(old, ask, dead, fleet, clock.wall())
         if verdict.answer is Answer.WATCH:
@@ -99,7 +47,7 @@ def begin(
         roll = verdict.roll or old
         if roll is None:  # no rule says so
             raise RollRefused(words.is_missing())
-        if check or verdict.roll is None or _write(store, roll, seen, clock):
+        if check or verdict.roll is None or write(store, roll, seen, clock):
             message = verdict.message or planned.header(roll.id, [*roll.hosts], None)
             told = {} if check or verdict.roll is None else figures.begun(roll, message)
             return _answer(verdict, roll, order=rules.order(roll), to_plan=planned.is_wanted(roll), event=told)
@@ -121,12 +69,12 @@ def plan(
     roll: Roll | None = None
     while not check:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.REFUSED)
+        roll = check_run(found, run, State.REFUSED)
         if roll.state is State.REFUSED or not planned.is_wanted(roll):
             break
         out = () if objections else store.fleet().out
         roll = planned.refused(roll) if objections else planned.with_plan(roll, hosts, seconds, out)
-        if _write(store, roll, seen, clock):
+        if write(store, roll, seen, clock):
             break
     if objections:
         return _answer(Verdict(Answer.CLOSED, None, words.cannot_be_done(objections)), roll, order=[])
@@ -152,7 +100,7 @@ def turn(
     rests, rests_for = notes.get("rests"), notes.get("rests_for", "")
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
+        roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
         waits = host in roll.hosts and roll.hosts[host].stage is Stage.WAITING
         fleet = store.fleet() if waits else Fleet(())
         now = clock.now()
@@ -168,7 +116,7 @@ def turn(
                 return _answer(verdict, roll, watch={"since": since, "rests": rests, "rests_for": rests_for})
             _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
-        if verdict.roll is None or _write(store, verdict.roll, seen, clock):
+        if verdict.roll is None or write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
             now_is = verdict.roll or roll
             ready = planned.ready(now_is, clock.wall())
@@ -187,34 +135,18 @@ def note(
 ) -> dict[str, Any]:
     """The host has come to this stage. `tally`: what its drain did; empty: it is not known.
     Raises RollTakenOver, RollRefused."""
-    while True:
-        found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
-        stages.check_stage(roll, host, stage)
-        new = rules.with_stage(roll, host, stage, clock.wall(), boot_id, message)
-        new.hosts[host].tally = dict(tally or new.hosts[host].tally)
-        if _write(store, new, seen, clock):
-            said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
-            return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
-
-
-def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
-    """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done, and nothing by a slice
-    whose playbook was killed: the roll would look alive."""
-    roll, _seen = store.read()
-    if roll is None or roll.run != run or host not in roll.hosts or not clock.heard():
-        return
-    if roll.hosts[host].stage in _BEFORE[stage]:
-        note(store, host, run, stage, clock)
+    new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally)
+    said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
+    return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
 
 
 def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
     """The playbook ends; again it is the same answer. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
+        roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
         new = rules.end(roll)
-        if new.state is roll.state or _write(store, new, seen, clock):
+        if new.state is roll.state or write(store, new, seen, clock):
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             said = "" if new.state is State.ENDED else words.result(new)
             stats = figures.of_roll(new.to_dict())
@@ -226,12 +158,12 @@ def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str,
     """Stop the roll, whoever has it. `order`: the hosts that are to be given back."""
     while True:
         roll, seen = store.read()
-        if roll is None or roll.state in rules.OVER:
+        if roll is None or roll.state in OVER:
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
             return _answer(Verdict(Answer.GO), roll, order=roll.out)
         new = rules.abort(roll, run, requester, clock.wall())
-        if _write(store, new, seen, clock):
+        if write(store, new, seen, clock):
             return _answer(Verdict(Answer.GO, new, words.aborts(roll)), new, order=new.out)
 
 
@@ -239,10 +171,10 @@ def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
     """The abort's playbook has come to its end. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
-        if found is None or found.state in rules.OVER:
+        if found is None or found.state in OVER:
             return _answer(Verdict(Answer.DONE), found)
-        new = rules.aborted(rules.check_run(found, run, State.ABORTING))
-        if new.state is found.state or _write(store, new, seen, clock):
+        new = rules.aborted(check_run(found, run, State.ABORTING))
+        if new.state is found.state or write(store, new, seen, clock):
             answer = Answer.CLOSED if new.out else Answer.DONE
             return _answer(Verdict(answer, None, words.how_aborted(new)), new)
 
@@ -258,12 +190,12 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
     mark, since = -1, clock.now()
     while True:
         found, seen = store.read()
-        roll = rules.check_run(found, run, State.ABORTING)
+        roll = check_run(found, run, State.ABORTING)
         now = clock.now()
         if roll.beat != mark:
             mark, since = roll.beat, now
         elif now - since >= patience and clock.heard():
-            _write(store, roll, seen, clock)
+            write(store, roll, seen, clock)
         if now >= until or not clock.heard():
             return _answer(Verdict(Answer.GO), roll)
         clock.sleep(5 * _PAUSE)
@@ -314,33 +246,6 @@ def without_record() -> dict[str, Any]:
     return _answer(Verdict(Answer.GO), None, steps=[step.value for step in rules.Step])
 
 
-def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> None:
-    """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
-
-    Before the first slice it takes LEASE seconds to be sure that such a roll is dead. Raises
-    RollRefused, RollTakenOver.
-    """
-    roll, _seen = store.read()
-    if roll is not None and roll.run == run:
-        rules.check_run(roll, run, State.ABORTING)
-        return
-    if roll is not None and run and roll.run_before == run:
-        raise RollTakenOver(words.is_taken_over(roll, run))
-    if begun:
-        if roll is not None and host in roll.out and rules.refusal(roll, host, run, drains):
-            raise RollTakenOver(words.is_taken_over(roll, run))
-        return
-    watch = Watch({}, clock.now())
-    while why := rules.refusal(roll, host, run, drains):
-        dead = watch.dead(roll, clock.now())
-        if watch.moved:
-            raise RollRefused(why)
-        if dead:
-            return
-        clock.sleep(_PAUSE)
-        roll, _seen = store.read()
-
-
 def _until_changed(store: RollStore, roll: Roll, clock: Clock, until: float) -> None:
     """Another host of the roll is done, or it is another's roll now: that is seen at once. What
     becomes of the fleet is seen a little later, for it is more to read."""
@@ -349,12 +254,6 @@ def _until_changed(store: RollStore, roll: Roll, clock: Clock, until: float) -> 
         found, _seen = store.read()
         if found is None or (found.run, found.beat) != (roll.run, roll.beat):
             return
-
-
-def _write(store: RollStore, roll: Roll, seen: Any, clock: Clock) -> bool:
-    roll.beat += 1
-    roll.written = clock.wall()
-    return store.write(roll, seen)
 
 
 def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What proves that a host may come to a stage, and what comes after its drain. Pure."""
+"""The stages of a host: what proves that it may come to one, and what that makes of its roll."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping
 
 from . import words
-from .record import Roll, Stage
-from .rules import RollRefused, Step
+from .owner import RollRefused, RollTakenOver, check_run
+from .record import Clock, Roll, RollStore, Stage, State, write
 
 # The stages that a host must come from. What nothing stands here for comes after any.
 _AFTER: dict[Stage, frozenset[Stage]] = {
@@ -19,6 +20,8 @@ _AFTER: dict[Stage, frozenset[Stage]] = {
     Stage.CHECKING: frozenset({Stage.EMPTY, Stage.REBOOTING, Stage.RESTORING}),
     Stage.DONE: frozenset({Stage.RESTORING}),
 }
+# What a drain and a restore see for themselves: the stage that they note -> the ones before it.
+_BEFORE = {Stage.EMPTY: (Stage.DRAINING, Stage.AT_WORK), Stage.RESTORING: (Stage.CHECKING,)}
 
 
 def check_stage(roll: Roll, host: str, stage: Stage) -> None:
@@ -30,11 +33,86 @@ def check_stage(roll: Roll, host: str, stage: Stage) -> None:
         raise RollRefused(words.is_not_proven(entry, stage))
 
 
-def next_steps(left: Sequence[str]) -> tuple[Stage, list[str]]:
-    """(what an empty host comes to, what has to be done on it then, in this order). `left`: the
-    steps that are left, by name. After work it is asked again.
+def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:
+    """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
+
+    The roll ends with the last host that is done. It stops when none is under way any more and none
+    may begin: too many failed, or one that waits (WAITING) gets no place.
     """
-    if Step.WORK.value in left:
-        return Stage.AT_WORK, [Step.WORK.value]
-    reboot = Step.REBOOT.value in left
-    return Stage.REBOOTING if reboot else Stage.CHECKING, [Step.REBOOT.value] if reboot else []
+    new = copy.deepcopy(roll)
+    entry = new.hosts.get(host)
+    if entry is None:
+        raise RollTakenOver(words.is_not_of_it(roll, host))
+    if entry.stage is Stage.DONE:
+        return new
+    entry.worked = entry.worked or stage in (Stage.REBOOTING, Stage.CHECKING)
+    if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
+        entry.failed_in = entry.stage
+    if entry.stage is not stage:
+        entry.stage, entry.since = stage, now
+    if entry.is_out and not entry.begun:
+        entry.begun = now
+    if stage is Stage.EMPTY and not entry.emptied:
+        entry.emptied = now
+    if stage is Stage.DONE and host == new.pause_after:
+        new.paused = words.pauses_after(host)
+    entry.message, entry.boot_id = message, boot_id or entry.boot_id
+    if new.state is State.ABORTING:
+        return new
+    under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
+    if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
+        new.state = State.ENDED
+    elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
+        new.state = stopped(new)
+    return new
+
+
+def may_begin(roll: Roll) -> bool:
+    """May further hosts begin, as far as failures and a pause go?"""
+    return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
+
+
+def paused(roll: Roll, why: str) -> Roll:
+    """No further host begins; those that are under way finish."""
+    new = copy.deepcopy(roll)
+    new.paused = why
+    if all(entry.stage is Stage.FAILED for entry in new.hosts.values() if entry.is_out):
+        new.state = stopped(new)
+    return new
+
+
+def stopped(roll: Roll) -> State:
+    """With nothing under way: by a failure, or as it was asked."""
+    return State.PAUSED if roll.paused and not roll.out else State.STOPPED
+
+
+def come_to(
+    store: RollStore,
+    host: str,
+    run: str,
+    stage: Stage,
+    clock: Clock,
+    boot_id: str = "",
+    message: str = "",
+    tally: Mapping[str, int] | None = None,
+) -> Roll:
+    """The roll as it was written with this stage of the host. `tally`: what its drain did; empty: it is not known.
+    Raises RollTakenOver, RollRefused."""
+    while True:
+        found, seen = store.read()
+        roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
+        check_stage(roll, host, stage)
+        new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
+        new.hosts[host].tally = dict(tally or new.hosts[host].tally)
+        if write(store, new, seen, clock):
+            return new
+
+
+def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
+    """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done, and nothing by a slice
+    whose playbook was killed: the roll would look alive."""
+    roll, _seen = store.read()
+    if roll is None or roll.run != run or host not in roll.hosts or not clock.heard():
+        return
+    if roll.hosts[host].stage in _BEFORE[stage]:
+        come_to(store, host, run, stage, clock)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How far a roll and each host of a fleet are: rows for programs, a table for people. Pure.
+"""How far a roll and each host of a fleet are, and what came of an abort: rows for programs, a table for people. Pure.
 
 What becomes of a VM comes from what the modules say that read a host (virt_host_info,
 kubevirt_node_info): the drain's own record, and its decision on what is there now.
@@ -15,8 +15,8 @@ from typing import Any
 
 from ..model.columns import columns
 from . import figures, rules, words
-from .record import AT_REST, OVER, HostEntry, Roll, Stage, State
-from .rules import Answer, Fleet
+from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
+from .rules import Answer
 
 Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
@@ -24,6 +24,11 @@ _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved":
 _NOT_OUT = ("", *(stage.value for stage in AT_REST))
 # Phases of what has no migration under way.
 _STILL = ("", "Pending", "Failed", "Succeeded")
+# On a host in one of these something of the user's may be under way that no abort ends.
+_BUSY = {
+    Stage.AT_WORK.value: "it was at work: your tasks there may still run",
+    Stage.REBOOTING.value: "it was to be rebooted, which may still come",
+}
 
 
 def rows(roll: Roll | None, fleet: Fleet) -> list[Row]:
@@ -195,3 +200,35 @@ _OF_A_ROLL = {
     State.STOPPED.value: "Give the same command again to carry it on, or run the playbook abort.",
     State.ABORTING.value: "If no abort is running, run the playbook abort again.",
 }
+
+
+def aborted(
+    roll: Mapping[str, Any] | None, out: Sequence[str], restores: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """`roll`: as the abort found it. `out`: its hosts that were out. `restores`: results by host.
+
+    `lines` is the same for people.
+    """
+    stages = {host["name"]: host["stage"] for host in (roll or {}).get("hosts", ())}
+    hosts, vms, lines = [], [], []
+    for name in out:
+        found = restores.get(name, {})
+        back = found.get("phase") == "Active"
+        why = _BUSY.get(stages.get(name, ""), "") if back else str(found.get("msg") or "no answer")
+        hosts.append({"name": name, "stage": stages.get(name), "given_back": back, "message": why})
+        first, *more = why.splitlines() or [""]
+        lines.append(f"{name}  {'' if back else 'not '}given back{': ' if first else ''}{first}")
+        lines += [f"  {line}" for line in more]
+        outcomes = found.get("outcomes") or []
+        vms += [{"host": name, **vm} for vm in outcomes]
+        lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
+    given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
+    stats = figures.of_roll(roll, given_back=given_back)
+    return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
+
+
+def _by_message(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for vm in outcomes:
+        found.setdefault(vm["message"], []).append(vm["name"])
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 from ..model.columns import columns
 from .record import HostEntry, Roll, Stage
 
-_HEAD = ("host", "is", "VMs moved", "stopped", "longest pause", "time")
+_HEAD = ("host", "is", "VMs moved", "stopped", "longest pause", "drained in", "by plan", "time")
 _MOVED, _STOPPED = frozenset({"moved", "cold_moved"}), frozenset({"stopped", "saved"})
 
 
@@ -29,13 +29,20 @@ def tally(vms: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def lines(roll: Roll) -> list[str]:
-    """A table. A host that was not begun has no numbers."""
+    """A table. A host that was not begun has no numbers but the plan's."""
     hosts = list(roll.hosts.values())
-    rows = [(entry.name, entry.stage.value, *_numbers([entry]), _time(entry.begun, _end(entry))) for entry in hosts]
-    done = len(roll.in_stage(Stage.DONE))
+    rows = [(e.name, e.stage.value, *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e))) for e in hosts]
+    done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
-    whole = (f"roll {roll.id}", f"{done} of {len(hosts)} done", *_numbers(hosts), _time(roll.begun, end))
+    whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end))
     return columns([_HEAD, *rows, whole])
+
+
+def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:
+    """How long it took until they were empty, and what the plan said of that."""
+    took = [found for e in entries if e.emptied and (found := seconds(e.begun, e.emptied)) is not None]
+    by_plan = [roll.seconds[e.name] for e in entries if e.name in roll.seconds]
+    return long(sum(took)) if took else "-", long(sum(by_plan)) if by_plan else "-"
 
 
 def _numbers(entries: Sequence[HostEntry]) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._core.model.policy import PolicyError
 from ..._core.model.record import RecordError, Superseded
-from ..._core.roll.rules import RollRefused, RollTakenOver
+from ..._core.roll.owner import RollRefused, RollTakenOver
 from .auth import ConfigError
 from .errors import KubeError, KubernetesMissing, LockHeld, NodeUnknown
 

@@ -15,9 +15,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.model.record import RecordError
-from ..._core.roll.record import Roll, State
-from ..._core.roll.rules import LEASE, Fleet
-from ..._core.roll.run import Clock
+from ..._core.roll.owner import LEASE
+from ..._core.roll.record import Clock, Fleet, Roll, State
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import facts, names
@@ -27,7 +26,7 @@ Obj = dict[str, Any]
 
 
 class RollLease:
-    """Implements roll.run.RollStore. Raises KubeError, RecordError."""
+    """Implements roll.record.RollStore. Raises KubeError, RecordError."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client

@@ -14,7 +14,7 @@ from ..._core.model.policy import Limits, MigrationSettings, Policy
 from ..._core.model.record import Intent
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
-from ..._core.roll import run as roll
+from ..._core.roll.owner import check_host
 from ..._core.run.report import record_row
 from ..._core.run.rows import accounted
 from ..api.cluster import Cluster
@@ -44,7 +44,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
             refuse_own_node(platform.client, request.node)
         store = RollLease(platform.client, request.lock_namespace)
         drains = request.intent is Intent.DRAINED
-        roll.check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains)
+        check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains)
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
         found = dry_run_evictions(platform.client, platform.observer, found)
         if not drains or platform.observer.cluster is None:

@@ -17,9 +17,9 @@ from ..._core.model.observation import Observation
 from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Platform
-from ..._core.roll import run as roll
+from ..._core.roll.owner import RollTakenOver, check_host
 from ..._core.roll.record import Stage
-from ..._core.roll.rules import RollTakenOver
+from ..._core.roll.stages import note_seen
 from ..._core.run import report
 from ..._core.run.check import Checked, check
 from ..._core.run.engine import Engine, Slice, SliceEnd
@@ -109,15 +109,15 @@ def run_slice(request: Request) -> dict[str, Any]:
         leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
         try:
             drains = request.intent is Intent.DRAINED
-            roll.check_host(*leased, system_clock(), request.begun, drains)
+            check_host(*leased, system_clock(), request.begun, drains)
         except RollTakenOver:
             _release_kept(platform.client, request)
             raise
         if request.intent is Intent.ACTIVE and not request.begun:
-            roll.note_seen(*leased, Stage.RESTORING, system_clock())
+            note_seen(*leased, Stage.RESTORING, system_clock())
         found = _locked(platform, request)
         if found.get("phase") == NodePhase.DRAINED.value:
-            roll.note_seen(*leased, Stage.EMPTY, system_clock())
+            note_seen(*leased, Stage.EMPTY, system_clock())
         return found
     finally:
         platform.close()

@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 
 from ..._core.claims.admission import are_majority
 from ..._core.model.record import RecordError
-from ..._core.roll import rules, run
-from ..._core.roll.record import Roll, Stage
-from ..._core.roll.rules import Fleet, RollUnreadable
-from ..._core.roll.run import Clock
+from ..._core.roll import owner, stages
+from ..._core.roll.owner import RollUnreadable
+from ..._core.roll.record import Clock, Fleet, Roll, Stage
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import PATIENCE, Task, Threads, open_peer
@@ -71,11 +70,11 @@ def check_host(
     """
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        run.check_host(volumes, host, roll_run, system_clock(), begun, drains)
+        owner.check_host(volumes, host, roll_run, system_clock(), begun, drains)
     except RollUnreadable:
-        why = rules.refusal(volumes.read_any(), host, roll_run, drains)
+        why = owner.refusal(volumes.read_any(), host, roll_run, drains)
         if why:
-            raise rules.RollRefused(why) from None
+            raise owner.RollRefused(why) from None
     finally:
         volumes.close()
 
@@ -85,7 +84,7 @@ def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str,
     written."""
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        run.note_seen(volumes, host, roll_run, stage, system_clock())
+        stages.note_seen(volumes, host, roll_run, stage, system_clock())
     except RollUnreadable:
         return
     finally:
@@ -93,7 +92,7 @@ def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str,
 
 
 class RollVolumes:
-    """Implements roll.run.RollStore. Raises RollUnreadable, RecordError.
+    """Implements roll.record.RollStore. Raises RollUnreadable, RecordError.
 
     `hosts`: the fleet by name. `quorum_hosts`: those that count the slots.
     """

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, rules
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask, Fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, rules, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
 
 HOSTS = ("a", "b", "c")
 AT = "2026-03-01T04:00:00Z"
@@ -30,19 +30,19 @@ def test_the_begin_has_its_line_and_its_hosts(roll: Roll) -> None:
 
 
 def test_a_host_that_is_done_or_failed_is_told_and_nothing_between(roll: Roll) -> None:
-    out = rules.with_stage(roll, "a", Stage.DRAINING, AT)
+    out = stages.with_stage(roll, "a", Stage.DRAINING, AT)
     assert figures.of_host(out, "a") == {} and figures.of_host(out, "x") == {}
-    failed = rules.with_stage(out, "a", Stage.FAILED, AT, "", "the drain is blocked")
+    failed = stages.with_stage(out, "a", Stage.FAILED, AT, "", "the drain is blocked")
     told = figures.of_host(failed, "a")
     assert (told["event"], told["host"], told["out"], told["failed"]) == ("failed", "a", ["a"], ["a"])
     assert told["message"] == "a has failed (draining): the drain is blocked"
-    done = rules.with_stage(out, "a", Stage.DONE, AT)
+    done = stages.with_stage(out, "a", Stage.DONE, AT)
     told = figures.of_host(done, "a")
     assert (told["event"], told["done"], told["out"]) == ("done", 1, [])
     assert told["message"].startswith("a is done")
 
 
 def test_the_end_says_what_is_left(roll: Roll) -> None:
-    told = figures.ended(rules.end(rules.with_stage(roll, "a", Stage.DONE, AT)))
+    told = figures.ended(rules.end(stages.with_stage(roll, "a", Stage.DONE, AT)))
     assert (told["event"], told["result"], told["done"]) == ("end", "stopped", 1)
     assert "Not begun: b, c" in told["message"]

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted, figures, status
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, status
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 
 NOW = "2026-01-01T00:00:00Z"
@@ -60,7 +60,7 @@ def test_without_a_roll_the_names_are_the_same() -> None:
 def test_what_an_abort_has_given_back_is_not_out() -> None:
     before = roll(State.ABORTING, a=Stage.DONE, b=Stage.DRAINING, c=Stage.FAILED).to_dict()
     restores = {"b": {"phase": "Active", "outcomes": []}, "c": {"msg": "no answer"}}
-    stats = aborted.report(before, ["b", "c"], restores)["stats"]
+    stats = status.aborted(before, ["b", "c"], restores)["stats"]
     assert (stats["result"], stats["hosts"], stats["done"]) == ("aborted", 3, 1)
     assert (stats["out"], stats["failed"]) == (["c"], ["c"])
 

@@ -9,14 +9,10 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import options, rules
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    Answer,
-    Ask,
-    Fleet,
-    RollRefused,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import options, rules, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask
 
 NOW = "2026-01-01T00:00:00Z"
 RACKS = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
@@ -35,9 +31,9 @@ def new(fleet: Fleet = LABELLED, **more: object) -> Roll:
     return roll
 
 
-def at(roll: Roll, **stages: Stage) -> Roll:
-    for host, stage in stages.items():
-        roll = rules.with_stage(roll, host, stage, NOW)
+def at(roll: Roll, **found: Stage) -> Roll:
+    for host, stage in found.items():
+        roll = stages.with_stage(roll, host, stage, NOW)
     return roll
 
 

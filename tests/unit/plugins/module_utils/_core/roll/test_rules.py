@@ -9,16 +9,10 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import places, rules
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    Answer,
-    Ask,
-    Fleet,
-    RollRefused,
-    RollTakenOver,
-    Step,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, places, rules, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask, Step
 
 NOW = "2026-01-01T00:00:00Z"
 HOSTS = ("a", "b", "c")
@@ -36,9 +30,9 @@ def new(fleet: Fleet = FLEET, **more: object) -> Roll:
     return roll
 
 
-def at(roll: Roll, **stages: Stage) -> Roll:
-    for host, stage in stages.items():
-        roll = rules.with_stage(roll, host, stage, NOW)
+def at(roll: Roll, **found: Stage) -> Roll:
+    for host, stage in found.items():
+        roll = stages.with_stage(roll, host, stage, NOW)
     return roll
 
 
@@ -109,9 +103,9 @@ def test_half_done_hosts_come_first_and_done_ones_not_at_all() -> None:
 @pytest.mark.parametrize("failed", [False, True])
 def test_what_is_left_of_a_host(stage: Stage, boot: str, steps: tuple[Step, ...], failed: bool) -> None:
     """Work that ended is not done again, and no host is rebooted twice."""
-    roll = rules.with_stage(new(), "a", stage, NOW, "old")
+    roll = stages.with_stage(new(), "a", stage, NOW, "old")
     if failed:
-        roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+        roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
     roll = rules.begin(rules.end(roll), ask("two"), False, FLEET, NOW).roll or roll
     verdict = turn(roll, "a", boot=boot)
     assert (verdict.answer, verdict.steps) == (Answer.GO, steps)
@@ -167,7 +161,7 @@ def test_a_host_that_is_out_already_comes_first_and_needs_no_further_place() -> 
 
 def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
     roll = at(new(max_unavailable="2"), a=Stage.DRAINING, b=Stage.AT_WORK)
-    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
     assert turn(roll, "c").answer is Answer.CLOSED
     assert roll.state is State.RUNNING, "b is still at work"
     roll = at(roll, b=Stage.DONE)
@@ -177,7 +171,7 @@ def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
 
 def test_more_failures_may_be_allowed() -> None:
     roll = at(new(max_unavailable="2", max_failures=1), a=Stage.DRAINING)
-    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
     assert turn(roll, "b").answer is Answer.GO
 
 
@@ -194,11 +188,11 @@ def test_a_host_that_was_left_without_an_error_is_found_by_the_one_that_waits() 
 def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:
     roll = rules.begin(new(), ask("two", take_over=True), False, FLEET, NOW).roll
     with pytest.raises(RollTakenOver, match="taken over"):
-        rules.check_run(roll, "one")
+        owner.check_run(roll, "one")
     with pytest.raises(RollTakenOver, match="removed"):
-        rules.check_run(None, "one")
+        owner.check_run(None, "one")
     assert roll is not None
-    assert rules.check_run(roll, "two") is roll
+    assert owner.check_run(roll, "two") is roll
 
 
 @pytest.mark.parametrize(
@@ -207,17 +201,17 @@ def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:
 def test_nobody_else_touches_a_host_of_a_roll_that_lives(stage: Stage, back: bool) -> None:
     """Least of all to drain it beside the one that the roll is at: it may be done already."""
     roll = at(new(max_failures=1), b=Stage.DRAINING, a=stage)
-    assert "a belongs to roll 7f3a" in rules.refusal(roll, "a", "two", True)
-    assert (rules.refusal(roll, "a", "two", False) == "") is back
+    assert "a belongs to roll 7f3a" in owner.refusal(roll, "a", "two", True)
+    assert (owner.refusal(roll, "a", "two", False) == "") is back
     for drains in (True, False):
-        assert rules.refusal(roll, "a", "one", drains) == ""
-        assert rules.refusal(roll, "x", "two", drains) == ""
-        assert rules.refusal(rules.end(roll), "a", "two", drains) == "", "a stopped roll works on nothing"
+        assert owner.refusal(roll, "a", "one", drains) == ""
+        assert owner.refusal(roll, "x", "two", drains) == ""
+        assert owner.refusal(rules.end(roll), "a", "two", drains) == "", "a stopped roll works on nothing"
 
 
 def test_the_record_is_read_as_it_was_written() -> None:
     roll = at(new(options={"tasks": "x.yml"}), a=Stage.REBOOTING)
-    roll = rules.with_stage(roll, "a", Stage.FAILED, NOW, "boot", "it did not come back")
+    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "boot", "it did not come back")
     assert Roll.from_json(roll.to_json()) == roll
 
 

@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, run
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    Ask,
-    Fleet,
-    RollRefused,
-    RollTakenOver,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, record, rules, run, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
 
 HOSTS = ("a", "b", "c")
 
@@ -58,8 +54,8 @@ class Time:
         self.at = 1000.0
         self.every: Callable[[], None] = lambda: None
 
-    def clock(self) -> run.Clock:
-        return run.Clock(lambda: self.at, lambda: "2026-01-01T00:00:00Z", self.sleep)
+    def clock(self) -> record.Clock:
+        return record.Clock(lambda: self.at, lambda: "2026-01-01T00:00:00Z", self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.at += seconds
@@ -105,7 +101,7 @@ def test_a_roll_that_nobody_renews_is_carried_on_after_a_minute(store: Store, ti
     admit(store, time, "a", "dead")
     began = time.at
     found = begin(store, time, "mine")
-    assert rules.LEASE < time.at - began < rules.LEASE + 10
+    assert owner.LEASE < time.at - began < owner.LEASE + 10
     assert found["order"] == ["a", "b", "c"]
     assert store.roll.run == "mine"
     with pytest.raises(RollTakenOver):
@@ -117,7 +113,7 @@ def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
     began = time.at
 
     def renew_once() -> None:
-        if began + rules.LEASE - 5 < time.at and store.roll.beat == 1:
+        if began + owner.LEASE - 5 < time.at and store.roll.beat == 1:
             run.note(store, "a", "slow", Stage.EMPTY, time.clock())
 
     time.every = renew_once
@@ -132,7 +128,7 @@ def test_what_a_killed_playbook_left_on_a_host_does_not_renew_its_roll(store: St
     clock = replace(time.clock(), heard=lambda: time.at < killed)  # in the middle of its slice
     run.renew(store, "dead", clock, time.at + 60, 0)
     assert killed < time.at < killed + 10
-    run.note_seen(store, "a", "dead", Stage.EMPTY, clock)
+    stages.note_seen(store, "a", "dead", Stage.EMPTY, clock)
     assert store.roll.beat == before
     run.renew(store, "dead", time.clock(), time.at + 60, 0)
     assert store.roll.beat > before
@@ -222,28 +218,32 @@ def test_what_was_not_proven_is_not_noted(store: Store, time: Time, stage: Stage
     admit(store, time, "a", "mine")
     for one in (Stage.EMPTY, before):
         if store.roll.hosts["a"].stage is not before:
-            roll = rules.with_stage(store.roll, "a", one, "")
+            roll = stages.with_stage(store.roll, "a", one, "")
             store.text = roll.to_json()
     if before is Stage.DRAINING:
-        store.text = rules.with_stage(store.roll, "a", before, "").to_json()
+        store.text = stages.with_stage(store.roll, "a", before, "").to_json()
     with pytest.raises(RollRefused, match=f"a is not recorded as {stage.value}: it is {before.value}"):
         run.note(store, "a", "mine", stage, time.clock())
     assert store.roll.hosts["a"].stage is before
 
 
 def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
-    begin(store, time, "mine")
-    admit(store, time, "a", "mine")
-    run.note(store, "a", "mine", Stage.EMPTY, time.clock(), tally={"moved": 4, "stopped": 1, "pause_ms": 133})
-    for stage in (Stage.CHECKING, Stage.RESTORING, Stage.DONE):
-        run.note(store, "a", "mine", stage, time.clock())
+    clock = time.clock()
+    clock.wall = lambda: f"2026-01-01T00:00:{int(time.at) % 60:02}Z"
+    time.at = 0.0
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, seconds={"a": 3.0, "b": 61.0})
+    run.begin(store, ask, clock, 99, {})
+    run.turn(store, "a", "mine", "boot", clock, 99, {}, 3600)
+    for stage in (Stage.EMPTY, Stage.CHECKING, Stage.RESTORING, Stage.DONE):
+        time.at += 4
+        run.note(store, "a", "mine", stage, clock, tally={"moved": 4, "stopped": 1, "pause_ms": 133})
     found = run.end(store, "mine", time.clock())
     assert [line.split() for line in found["lines"]] == [
-        ["host", "is", "VMs", "moved", "stopped", "longest", "pause", "time"],
-        ["a", "done", "4", "1", "133", "ms", "0", "s"],
-        ["b", "waiting", "-", "-", "-", "-"],
-        ["c", "waiting", "-", "-", "-", "-"],
-        ["roll", "mi", "1", "of", "3", "done", "4", "1", "133", "ms", "0", "s"],
+        ["host", "is", "VMs", "moved", "stopped", "longest", "pause", "drained", "in", "by", "plan", "time"],
+        ["a", "done", "4", "1", "133", "ms", "4", "s", "3", "s", "16", "s"],
+        ["b", "waiting", "-", "-", "-", "-", "1", "min", "1", "s", "-"],
+        ["c", "waiting", "-", "-", "-", "-", "-", "-"],
+        ["roll", "mi", "1", "of", "3", "done", "4", "1", "133", "ms", "4", "s", "1", "min", "4", "s", "16", "s"],
     ]
 
 
@@ -261,36 +261,36 @@ def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Ti
 def test_a_drain_by_others_waits_for_the_proof(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.check_host(store, "a", "roll", time.clock(), False, True)
-    run.check_host(store, "x", "mine", time.clock(), False, True)
+    owner.check_host(store, "a", "roll", time.clock(), False, True)
+    owner.check_host(store, "x", "mine", time.clock(), False, True)
     time.every = lambda: beat(store)
     with pytest.raises(RollRefused, match="a belongs to roll ro"):
-        run.check_host(store, "a", "mine", time.clock(), False, True)
+        owner.check_host(store, "a", "mine", time.clock(), False, True)
     time.every = lambda: None
     began = time.at
-    run.check_host(store, "a", "mine", time.clock(), False, True)
-    assert time.at - began > rules.LEASE
+    owner.check_host(store, "a", "mine", time.clock(), False, True)
+    assert time.at - began > owner.LEASE
 
 
 def test_a_drain_under_way_stops_when_its_roll_is_taken_over(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.check_host(store, "a", "roll", time.clock(), True, True)
+    owner.check_host(store, "a", "roll", time.clock(), True, True)
     ask = Ask(id="n", run="new", hosts=HOSTS, take_over=True)
     run.begin(store, ask, time.clock(), time.at, {})
     with pytest.raises(RollTakenOver):
-        run.check_host(store, "a", "roll", time.clock(), True, True)
+        owner.check_host(store, "a", "roll", time.clock(), True, True)
 
 
 def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
     for host, runner in (("a", "other"), ("x", "roll"), ("b", "roll")):
-        run.note_seen(store, host, runner, Stage.EMPTY, time.clock())
+        stages.note_seen(store, host, runner, Stage.EMPTY, time.clock())
     assert store.roll.in_stage(Stage.EMPTY) == []
-    run.note_seen(store, "a", "roll", Stage.EMPTY, time.clock())
+    stages.note_seen(store, "a", "roll", Stage.EMPTY, time.clock())
     assert store.roll.in_stage(Stage.EMPTY) == ["a"]
-    run.note_seen(store, "a", "roll", Stage.RESTORING, time.clock())
+    stages.note_seen(store, "a", "roll", Stage.RESTORING, time.clock())
     assert store.roll.in_stage(Stage.EMPTY) == ["a"], "a restore of a host at work is no restore"
 
 
@@ -301,8 +301,8 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: St
     assert (found["answer"], found["order"]) == ("go", ["a"])
     for begun in (True, False):
         with pytest.raises(RollTakenOver, match="aborted by bob"):
-            run.check_host(store, "a", "roll", time.clock(), begun, True)
-    run.check_host(store, "a", "abort", time.clock(), False, True)
+            owner.check_host(store, "a", "roll", time.clock(), begun, True)
+    owner.check_host(store, "a", "abort", time.clock(), False, True)
     assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
     with pytest.raises(RollRefused, match="Run the playbook abort again"):
         begin(store, time, "next")
@@ -326,7 +326,7 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
     def step() -> dict[str, Any]:
         if away:
             away.pop()
-            raise rules.RollUnreadable("too few answer.")
+            raise owner.RollUnreadable("too few answer.")
         return admit(store, time, "a", "mine")
 
     if waits:
@@ -335,7 +335,7 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
         found = run.patiently(step, time.clock(), time.at + 60, found["watch"], 100.0)
         assert found["answer"] == "go"
     else:
-        with pytest.raises(rules.RollUnreadable):
+        with pytest.raises(owner.RollUnreadable):
             run.patiently(step, time.clock(), time.at + 60, notes, 100.0)
 
 
@@ -353,7 +353,7 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
 
 def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Store) -> None:
     def unreadable() -> Any:
-        raise rules.RollUnreadable("most must answer. b: no route to host")
+        raise owner.RollUnreadable("most must answer. b: no route to host")
 
     store.read = unreadable  # type: ignore[method-assign]
     store.fleet = lambda: Fleet(HOSTS, {"b": "does not answer"})  # type: ignore[method-assign]

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import aborted, status
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import status
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    Fleet,
+    HostEntry,
+    Roll,
+    Stage,
+    State,
+)
 
 NOW = "2026-01-01T00:00:00Z"
 RECORD = {"intent": "drained", "requester": "bob", "reason": "disks", "started": NOW}
@@ -111,7 +116,7 @@ def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
         "c": {"unreachable": True, "msg": "no route"},
     }
     before = roll(a=Stage.AT_WORK, b=Stage.EMPTY, c=Stage.REBOOTING).to_dict()
-    found = aborted.report(before, ["a", "b", "c"], restores)
+    found = status.aborted(before, ["a", "b", "c"], restores)
     assert found["lines"] == [
         "a  given back: it was at work: your tasks there may still run",
         "  x, y: its migration was aborted",

@@ -12,14 +12,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, window, words
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll, Stage, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import (
-    Answer,
-    Ask,
-    Fleet,
-    RollRefused,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, stages, window, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask
 
 HOSTS = ("a", "b", "c")
 FLEET = Fleet(HOSTS)
@@ -39,7 +35,7 @@ def through(roll: Roll, host: str, began: int, ended: int) -> Roll:
     """That host from its turn to its end."""
     verdict = turn(roll, host, began)
     assert verdict.answer is Answer.GO and verdict.roll is not None
-    return rules.with_stage(verdict.roll, host, Stage.DONE, clock(ended))
+    return stages.with_stage(verdict.roll, host, Stage.DONE, clock(ended))
 
 
 def turn(roll: Roll, host: str, at: int) -> rules.Verdict:
@@ -122,10 +118,10 @@ def test_what_is_under_way_at_a_pause_finishes() -> None:
         verdict = turn(roll, host, 0)
         assert verdict.roll is not None
         roll = verdict.roll
-    roll = rules.with_stage(roll, "a", Stage.DONE, clock(5))
+    roll = stages.with_stage(roll, "a", Stage.DONE, clock(5))
     assert (roll.state, turn(roll, "c", 6).answer) == (State.RUNNING, Answer.CLOSED)
-    assert rules.with_stage(roll, "b", Stage.DONE, clock(7)).state is State.PAUSED
-    assert rules.with_stage(roll, "b", Stage.FAILED, clock(7)).state is State.STOPPED
+    assert stages.with_stage(roll, "b", Stage.DONE, clock(7)).state is State.PAUSED
+    assert stages.with_stage(roll, "b", Stage.FAILED, clock(7)).state is State.STOPPED
 
 
 def test_a_pause_at_no_host_of_the_roll_is_refused() -> None:

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Rule,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent, NodeRecord
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable

@@ -1,0 +1,113 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose a roll is, and whether a drain or a restore of one of its hosts may begin beside it.
+
+A roll is alive as long as its record is written: each stage is, and while the user's tasks run or a
+host reboots the playbook writes to it every few seconds. It is dead when nobody wrote for LEASE
+seconds of the clock of who looks; nobody's wall time is believed. Only then, or because the user
+says so, does another playbook carry it on. The old one finds that out with its next step, and
+stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import words
+from .record import Clock, Roll, RollStore, Stage, State
+
+# Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
+# alive. The price: the same command given again after a kill waits for a minute.
+LEASE = 60.0
+_PAUSE = 1.0  # seconds between two looks at the record
+
+
+class RollTakenOver(Exception):
+    """Another playbook carries this roll on, or it was aborted: this one does nothing more."""
+
+
+class RollRefused(Exception):
+    """There is a roll that must not be disturbed. Nothing was done."""
+
+
+class RollUnreadable(Exception):
+    """Too few of the hosts that keep the record of a roll answer."""
+
+
+class Watch:
+    """Since when the record has not changed, by the clock of who looks.
+
+    `notes`: of the slice before, as `to_dict` gave them. `moved`: it changed while we looked.
+    """
+
+    def __init__(self, notes: Mapping[str, Any], now: float) -> None:
+        self._mark = str(notes.get("mark", ""))
+        self._since = float(notes.get("since", now))
+        self.moved = False
+
+    def dead(self, roll: Roll | None, now: float) -> bool:
+        """Has nobody written for LEASE seconds?"""
+        mark = f"{roll.run} {roll.beat}" if roll else ""
+        if mark != self._mark or self._since > now:
+            self.moved = bool(self._mark) and mark != self._mark
+            self._mark, self._since = mark, now
+        return now - self._since > LEASE
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mark": self._mark, "since": self._since}
+
+
+def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
+    """The roll, if it still is that of this run, and runs. `also`: or is in one of these states.
+
+    Raises RollTakenOver.
+    """
+    if roll is None:
+        raise RollTakenOver(words.is_missing())
+    if roll.run != run or roll.state not in (State.RUNNING, *also):
+        raise RollTakenOver(words.is_taken_over(roll, run))
+    return roll
+
+
+def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
+    """Why a drain or restore by `run` must keep off this host while that roll lives; '': it may.
+
+    A stopped roll works on nothing. A host that is done can be restored, which does nothing; a drain would take it
+    out beside the one that the roll is at.
+    """
+    if roll is None or roll.run == run or roll.state not in (State.RUNNING, State.ABORTING):
+        return ""
+    entry = roll.hosts.get(host)
+    if entry is None or (entry.stage is Stage.DONE and not drains):
+        return ""
+    return words.belongs_to(roll, entry)
+
+
+def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> None:
+    """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
+
+    Before the first slice it takes LEASE seconds to be sure that such a roll is dead. Raises
+    RollRefused, RollTakenOver.
+    """
+    roll, _seen = store.read()
+    if roll is not None and roll.run == run:
+        check_run(roll, run, State.ABORTING)
+        return
+    if roll is not None and run and roll.run_before == run:
+        raise RollTakenOver(words.is_taken_over(roll, run))
+    if begun:
+        if roll is not None and host in roll.out and refusal(roll, host, run, drains):
+            raise RollTakenOver(words.is_taken_over(roll, run))
+        return
+    watch = Watch({}, clock.now())
+    while why := refusal(roll, host, run, drains):
+        dead = watch.dead(roll, clock.now())
+        if watch.moved:
+            raise RollRefused(why)
+        if dead:
+            return
+        clock.sleep(_PAUSE)
+        roll, _seen = store.read()
