@@ -32,15 +32,19 @@ class Seen:
         return [(row["subject"], row["severity"], row["message"]) for row in self.findings if row["code"] == code]
 
 
-def look(lab: Lab, node: str, asked: Mapping[str, Mapping[str, Any]], state: str = "") -> dict[str, Seen]:
+def look(
+    lab: Lab, node: str, asked: Mapping[str, Mapping[str, Any]], state: str = "", then: str = ""
+) -> dict[str, Seen]:
     """A name -> options, for each. `state`: virt_drain brings the host there before, and back
-    to active afterwards."""
+    to active afterwards. `then`: a command on the host in that state."""
     folder = lab.paths.logs / "preflights"
     folder.mkdir(parents=True, exist_ok=True)
     where = _hosts(lab, node)
     tasks: list[dict[str, Any]] = []
     if state:
         tasks.append({"virtops.maintenance.virt_drain": {**where, "state": state}})
+    if then:
+        tasks.append({"ansible.builtin.command": then})
     for name, options in asked.items():
         found = folder / f"{name}.json"
         found.unlink(missing_ok=True)

@@ -100,6 +100,9 @@ class ModelPlatform:
     def wall(self) -> str:
         return datetime.fromtimestamp(self.fleet.clock, timezone.utc).strftime(WALL)
 
+    def provides(self) -> Sequence[str]:
+        return ()
+
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         self.sleep(seconds)
 

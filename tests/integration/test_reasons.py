@@ -203,6 +203,7 @@ TOLD = {
     "ExternalOwner": ("owners", "VM ops"),
     "FleetTooFull": ("narrow", "node host-a"),
     "MaintenanceUnderWay": ("cordoned", "node host-a"),
+    "NotAsBefore": ("cordoned", "node host-a"),
     "VMCrashed": ("alone", "VM ops"),
     "PeerUnreachable": ("alone", "host host-b"),
     "LastSchedulableNode": ("alone", "node host-a"),
@@ -267,7 +268,9 @@ def seen(lab: Lab) -> dict[str, Seen]:
     found = preflights.look(lab, "host-a", {**LOOKS, "narrow": narrow, "bare": bare})
     assert traces.snapshot(lab) == before
     away()
-    found |= preflights.look(lab, "host-a", {"cordoned": {}}, state="cordoned")
+    lab.host("host-a").add_network("spare")
+    then = "virsh net-destroy spare"
+    found |= preflights.look(lab, "host-a", {"cordoned": {}}, state="cordoned", then=then)
     lab.announce_stop("ops")
     lab.host("host-a").exec("kill -9 $(cat /run/libvirt/qemu/ops.pid)")
     lab.unplug("host-b")

@@ -226,6 +226,7 @@ class NodeRecord:
     waiting_since: float | None = None  # something about the node must be read or must go away
     act_reason: str = ""  # why the last act on the node itself was refused
     act_message: str = ""
+    provides: list[str] = field(default_factory=list)  # pools and networks that were active when it began
     runs: list[str] = field(default_factory=list)
     vms: dict[str, VMRecord] = field(default_factory=dict)
     schema: int = SCHEMA
@@ -242,7 +243,7 @@ class NodeRecord:
     def copy(self) -> NodeRecord:
         """A copy that shares nothing with this one (much quicker than copy.deepcopy)."""
         new = copy.copy(self)
-        new.runs = list(self.runs)
+        new.runs, new.provides = list(self.runs), list(self.provides)
         new.vms = {}
         for uuid, entry in self.vms.items():
             vm = new.vms[uuid] = copy.copy(entry)
@@ -308,5 +309,5 @@ def _check(record: NodeRecord) -> None:
                 raise ValueError(f"{about.name} is {type(value).__name__}, expected {about.type}")
     if any(uuid != entry.uuid for uuid, entry in record.vms.items()):
         raise ValueError("a VM is stored under the UUID of another one")
-    if not all(isinstance(run, str) for run in record.runs):
-        raise ValueError("runs has what is no id")
+    if not all(isinstance(text, str) for text in (*record.runs, *record.provides)):
+        raise ValueError("runs or provides has what is no text")

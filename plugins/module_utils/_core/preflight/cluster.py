@@ -69,6 +69,9 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         if text:
             yield Found(check, subject, text)
     yield from _control_node_finding(facts, choices)
+    gone = [name for name in own.provided if own.provides is not None and name not in own.provides]
+    if gone:
+        yield Found(Reason.NotAsBefore, subject, f"Not active: {listed(gone)}.")
     for text in own.other_maintenance:
         yield Found(Reason.OthersMaintenance, subject, text)
     if own.cordoned_by_others:

@@ -111,7 +111,8 @@ class HostSeen:
 
 @dataclass(frozen=True)
 class NodeSeen:
-    """The node itself. `record`: our maintenance that is recorded on it, in words."""
+    """The node itself. `record`: our maintenance that is recorded on it, in words. `provides`: pools and networks
+    that are active; `provided`: that were when its maintenance began. None: not known."""
 
     not_ready: str = ""
     silent: str = ""
@@ -120,6 +121,8 @@ class NodeSeen:
     cordoned_by_others: bool = False
     record: str = ""
     control_node: str = ""
+    provides: tuple[str, ...] | None = None
+    provided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class Reason(str, Enum):
     LeftoverMark = "LeftoverMark"
     LeftoverClaim = "LeftoverClaim"
     MaintenanceUnderWay = "MaintenanceUnderWay"
+    NotAsBefore = "NotAsBefore"
     CordonedByOthers = "CordonedByOthers"
     OthersMaintenance = "OthersMaintenance"
     DeschedulerAtWork = "DeschedulerAtWork"

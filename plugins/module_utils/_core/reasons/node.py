@@ -111,6 +111,11 @@ ROWS: dict[Reason, Row] = {
         "Run the drain to continue it, or restore to end it.",
         preflight=Preflight(BOTH, "the node's record", about=About.NODE, severity=Severity.WARNING, only=True),
     ),
+    Reason.NotAsBefore: Row(
+        "A storage pool or network that was active before the maintenance of the host is not.",
+        "Start it (virsh pool-start, virsh net-start) and let it start with the host (pool-autostart, net-autostart).",
+        preflight=Preflight(LIBVIRT, "the host's record; its pools and networks", about=About.NODE, only=True),
+    ),
     Reason.CordonedByOthers: Row(
         "The node is cordoned, and not by this maintenance: restore leaves it cordoned.",
         "Ask who cordoned it. Uncordon it if nobody needs the cordon.",

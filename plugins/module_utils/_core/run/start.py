@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..decision.stops import ASK_AGAIN_SECONDS
@@ -41,12 +42,14 @@ class Request(Protocol):
 
 
 class Clocks(Protocol):
-    """What a new record takes from the platform."""
+    """What a new record takes from the platform. `provides`: what of the node VMs need and a reboot may not bring
+    back, in words."""
 
     @property
     def boot_id(self) -> str: ...
     def now(self) -> float: ...
     def wall(self) -> str: ...
+    def provides(self) -> Sequence[str]: ...
 
 
 def check_owner(old: NodeRecord | None, request: Request) -> None:
@@ -73,7 +76,7 @@ def check_owner(old: NodeRecord | None, request: Request) -> None:
 
 def start(platform: Clocks, request: Request, old: NodeRecord | None) -> NodeRecord:
     """The record of the run that is asked for."""
-    return begin(
+    record = begin(
         old,
         request.node,
         request.intent.value,
@@ -87,6 +90,9 @@ def start(platform: Clocks, request: Request, old: NodeRecord | None) -> NodeRec
         request.to,
         fresh=not request.begun,
     )
+    if old is None and not request.only:
+        record.provides = list(platform.provides())
+    return record
 
 
 def begin(

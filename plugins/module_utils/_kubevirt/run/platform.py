@@ -98,6 +98,9 @@ class KubeVirtPlatform:
     def wall(self) -> str:
         return datetime.fromtimestamp(self._clock(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def provides(self) -> Sequence[str]:
+        return ()  # storage and networks are the cluster's
+
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         """Until a watch reports a change, or for that time.
 

@@ -97,6 +97,12 @@ class HostFacts:
         """What messages call the host."""
         return self.hostname or self.uri or "the target"
 
+    def provides(self) -> tuple[str, ...] | None:
+        """What its VMs need of it and a reboot may not bring back."""
+        if self.pools is None or self.networks is None:
+            return None
+        return (*(f"storage pool {name}" for name in self.pools), *(f"network {name}" for name in self.networks))
+
     def has_bridge(self, name: str) -> bool | None:
         """Is there a network device of this name? None: not known."""
         if self.interfaces is None and self.node_nets is None:

@@ -86,7 +86,12 @@ def gather(platform: LibvirtPlatform, request: Request, measured: Sequence[Measu
         platform=Platform.LIBVIRT,
         node=node,
         observation=obs,
-        own=NodeSeen(cordoned_by_others=by_others(obs.nodes[node], record), record=record_text(record)),
+        own=NodeSeen(
+            cordoned_by_others=by_others(obs.nodes[node], record),
+            record=record_text(record),
+            provides=platform.source.facts.provides(),
+            provided=() if record is None else tuple(record.provides),
+        ),
         vms={vm.uuid: vm_seen(vm, record, copied[vm.uuid]) for vm in here},
         hosts=tuple(_hosts(platform.hosts.values(), node, obs, measured)),
         cluster=ClusterSeen(slots=request.policy.limits.cluster, outbound=request.policy.limits.outbound),

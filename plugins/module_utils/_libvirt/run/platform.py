@@ -118,6 +118,9 @@ class LibvirtPlatform:
     def wall(self) -> str:
         return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def provides(self) -> Sequence[str]:
+        return self.source.facts.provides() or ()
+
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         """Until the holder reports the end of a migration, or another run wants the host, or for that
         time."""

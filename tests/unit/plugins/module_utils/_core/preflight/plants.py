@@ -281,6 +281,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.LeftoverMark: seen(K, stale_mark="evacuationNodeName is a."),
     Reason.LeftoverClaim: whole(L, stale_claims=("resv.u9.512.a on b",)),
     Reason.MaintenanceUnderWay: whole(L, own=NodeSeen(record="Run r1.")),
+    Reason.NotAsBefore: whole(L, own=NodeSeen(provides=("network lan",), provided=("network lan", "storage pool nfs"))),
     Reason.DrainTaint: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
     Reason.CordonedByOthers: whole(L, own=NodeSeen(cordoned_by_others=True)),
     Reason.OthersMaintenance: whole(K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))),

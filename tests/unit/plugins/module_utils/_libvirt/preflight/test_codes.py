@@ -81,6 +81,11 @@ def cordon(fleet: Fleet) -> None:
     fleet.obs.nodes["a"].cordoned = True
 
 
+def a_pool_stopped(fleet: Fleet) -> None:
+    fleet.record = NodeRecord("a", "r1", provides=["storage pool nfs", "network lan"])
+    fleet.facts["a"] = replace(fleet.facts["a"], pools={}, networks={"lan": ""})
+
+
 def all_cordoned(fleet: Fleet) -> None:
     for name in "bc":
         fleet.obs.nodes[name].cordoned = True
@@ -172,6 +177,7 @@ PLANTS: dict[Reason, Callable[[Fleet], Any]] = {
     Reason.LeftoverMark: lambda fleet: fleet.vm(marked=True),
     Reason.LeftoverClaim: claim,
     Reason.MaintenanceUnderWay: record,
+    Reason.NotAsBefore: a_pool_stopped,
     Reason.CordonedByOthers: cordon,
     Reason.PeerUnreachable: unreachable,
     Reason.RunsTheMaintenance: lambda fleet: fleet.vm(
