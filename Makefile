@@ -290,6 +290,9 @@ dist: venv ## the collection's tarball, in build/dist
 	@tree=$$($(PY) $(TOOLS)/export_tree.py $(BUILD)/pack); rm -rf $(BUILD)/dist; \
 	ansible-galaxy collection build --output-path $(BUILD)/dist "$$tree"
 
+matrix: deps ## the tests on the oldest and the newest ansible-core and Python
+	$(PY) $(TOOLS)/matrix.py $(MATRIX_ARGS)
+
 release: venv ## VERSION=0.1.0: changelog, version, importer, commit and tag; pushes nothing
 	$(TOOLS)/release "$(VERSION)"
 
@@ -304,4 +307,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden dist release test-release clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # of a core. With a fault planted, where patience is short, it is not given up before either.
 LONGEST = max(180.0, patience())
 _TOOL = str(Path(sys.executable).with_name("ansible-playbook"))
+# The Python that modules run on: `make matrix` has another one than the controller's.
+_OTHER_PYTHON = os.environ.get("VIRTOPS_MODULES_PYTHON", "")
+MODULES_PYTHON = _OTHER_PYTHON or sys.executable
 
 
 def inventory(**variables: str) -> dict[str, Any]:
@@ -43,7 +46,8 @@ def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
 
 def command(hosts: Path, name: str, *more: str, **variables: Any) -> list[str]:
     """What a person would type. `hosts`: the inventory."""
-    return [_TOOL, "-i", str(hosts), "-e", json.dumps(variables), *more, name]
+    given = {"ansible_python_interpreter": _OTHER_PYTHON, **variables} if _OTHER_PYTHON else variables
+    return [_TOOL, "-i", str(hosts), "-e", json.dumps(given), *more, name]
 
 
 class Plays:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import MODULES_PYTHON
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 
@@ -50,7 +51,7 @@ class Tasks:
         tasks = [
             {
                 f"virtops.maintenance.kubevirt_{name}": options,
-                "vars": {"ansible_python_interpreter": sys.executable},
+                "vars": {"ansible_python_interpreter": MODULES_PYTHON},
                 "ignore_errors": go_on,
             }
             for name, options in wanted

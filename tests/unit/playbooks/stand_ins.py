@@ -174,7 +174,8 @@ class Roll:
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         done = subprocess.run(argv, cwd=self.folder, env=clean | mine, capture_output=True, text=True, check=False)
-        return done.returncode, " ".join((done.stdout + done.stderr).split())
+        # ansible-core 2.18 prints an error as JSON.
+        return done.returncode, " ".join((done.stdout + done.stderr).split()).replace('\\"', '"')
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)

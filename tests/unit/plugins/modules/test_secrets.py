@@ -30,7 +30,10 @@ MODULES = ROOT / "plugins" / "modules"
 RUN = """
 import json, runpy, sys
 import ansible.module_utils.basic as basic
-args = {**json.loads(sys.argv[2]), "_ansible_inject_invocation": True}
+from ansible.module_utils.common.parameters import PASS_VARS
+args = json.loads(sys.argv[2])
+if "inject_invocation" in PASS_VARS:  # else it is always shown
+    args["_ansible_inject_invocation"] = True
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": args}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, msg, log_args=None: print("LOG", msg, log_args)

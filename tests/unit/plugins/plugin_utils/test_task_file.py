@@ -34,7 +34,7 @@ def test_a_file_that_ansible_takes(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("- name: [", "YAML parsing failed"),
+        ("- name: [", "cannot be loaded: "),
         ("hosts: all", "no list of tasks"),
         ("- ping", "'ping' where a task is expected"),
         ("- block: [{no.such.module: }]", "'no.such.module'"),
