@@ -85,6 +85,8 @@ class Server:
             await asyncio.sleep(self.faults.latency)
         try:
             response = await self._handle(request, began)
+        except ConnectionResetError:  # the client was killed while it sent: nobody reads an answer
+            return web.Response(status=400)
         except ApiError as exc:
             if isinstance(exc.body, str):
                 response = web.Response(status=exc.code, text=exc.body, headers=exc.headers)
