@@ -27,6 +27,8 @@ from . import words
 from .kinds import NODES, VMIS
 from .remote import Remote
 
+COMMANDS = ("nodes", "vm", "fit", "remove", "state")
+
 
 def fit(cluster: Remote, nodes: list[str]) -> str:
     """What speaks against tests on these nodes; empty: nothing."""
@@ -54,6 +56,9 @@ def state(cluster: Remote, wanted: list[str]) -> dict[str, Any]:
 
 
 def main() -> int:
+    if len(sys.argv) < 3 or sys.argv[2] not in COMMANDS:
+        print(__doc__, file=sys.stderr)
+        return 2
     config, what, *rest = sys.argv[1:]
     cluster = Remote(Path(config))
     if what == "nodes":
@@ -73,9 +78,6 @@ def main() -> int:
         if wrong:
             print(f"kubesim.ctl: {wrong}", file=sys.stderr)
             return 1
-    else:
-        print(__doc__, file=sys.stderr)
-        return 2
     return 0
 
 

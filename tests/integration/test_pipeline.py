@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The example for other people's pipelines, on a lab of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pipeline
+import pytest
+
+from lab import need_lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.full]
+
+
+def test_somebody_elses_project_is_tested_by_the_commands_of_the_page(tmp_path: Path) -> None:
+    need_lab()
+    done = pipeline.molecule("lab", tmp_path, lab="pipeline")
+    assert done.returncode == 0, done.stdout
+    assert "TASK [Each host was worked on once]" in done.stdout
