@@ -26,6 +26,8 @@ PROC = Path("/proc")
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
 _SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
+# As the kernel numbers them in a mask
+_CANCELS = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))
 # Of the errors of the module: there is nothing to be renewed any more.
 _OVER = ("RollTakenOver", "RollRefused")
 
@@ -104,13 +106,30 @@ def _children(pid: int) -> list[int]:
     return found
 
 
+def _listens_to(pid: int) -> int:
+    """Of the signals that cancel ansible-playbook those that it catches, as bits; 0: none, or it is not known."""
+    with suppress(OSError, ValueError, IndexError):
+        text = (PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")
+        return int(text.partition("SigCgt:")[2].split()[0], 16) & _CANCELS
+    return 0
+
+
+def _is_cancelled(pid: int, before: int) -> bool:
+    """Was ansible-playbook told to end? Then it no longer catches that signal.
+
+    As a rule it ends at once, but it can hang: it ends a worker that holds the lock of its results, and
+    waits for that lock (2.21, after Ctrl-C). `before`: what it caught; 2.18 leaves that as it is.
+    """
+    return _listens_to(pid) & before != before
+
+
 def keep_alive(call: Call, args: dict[str, Any]) -> None:
     """Fork the process that renews the roll. Returns at once; that process never returns.
 
     `call`: calls the module, as `args` with another state say.
     """
     playbook = os.getppid()
-    begun = _started(playbook)
+    begun, caught = _started(playbook), _listens_to(playbook)
     if os.fork():
         return
     try:
@@ -120,13 +139,13 @@ def keep_alive(call: Call, args: dict[str, Any]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        _renew(call, args, lambda: bool(begun) and _started(playbook) == begun)
+        _renew(call, args, lambda: bool(begun) and _started(playbook) == begun and not _is_cancelled(playbook, caught))
     finally:
         os._exit(0)
 
 
 def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
-    """As long as ansible-playbook lives and the roll is ours."""
+    """As long as ansible-playbook lives, was not cancelled, and the roll is ours."""
     while lives():
         pid = os.fork()  # so that a call that hangs does not outlive the playbook
         if not pid:

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
 # which ansible-playbook runs, ends with all that is in it, so nobody is left to record anything.
 WAYS = (*SIGNALS, "runner", "container")
 MARK = "VIRTOPS_CANCEL_RUN"
+_AGAIN = 120.0  # seconds: a cancel takes a few on a busy machine
 
 
 def _own() -> str:
@@ -51,13 +53,21 @@ def _by_runner(argv: Sequence[str], private: Path) -> list[str]:
 
 
 def cancel(way: str, run: Command) -> None:
-    """Cancel it, and wait for the end of the process that was started."""
+    """Cancel it, and wait for the end of the process that was started.
+
+    ansible-core can hang after its first Ctrl-C (plugin_utils/_roll.py). Who sits before it presses again.
+    """
     if way == "runner":
         run.process.terminate()
     elif way == "container":
         run.process.kill()
     else:
         run.signal_group(signal.Signals[way])
+        try:
+            run.process.wait(_AGAIN)
+        except subprocess.TimeoutExpired:
+            print(f"  ansible-playbook hangs after {way}, and gets it once more", flush=True)
+            run.signal_group(signal.Signals[way])
     run.wait()
 
 

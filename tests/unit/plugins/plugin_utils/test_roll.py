@@ -42,6 +42,35 @@ def test_without_proc_a_playbook_that_lives_is_no_dead_one() -> None:
     assert _roll.own_run() == _roll.own_run()
 
 
+@pytest.mark.parametrize(("sent", "cancelled"), [("", False), ("SIGINT", True), ("SIGTERM", True), ("SIGUSR1", False)])
+def test_a_playbook_that_was_cancelled_is_dead_though_it_hangs(sent: str, cancelled: bool) -> None:
+    """Its roll would look alive for as long as nobody ends it. It stops to catch the signal, as ansible-core does."""
+    program = (
+        "import signal, sys\n"
+        "def caught(number, frame): signal.signal(number, signal.SIG_DFL)\n"
+        "for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, caught)\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+        "print('ready', flush=True)\n"
+        "if sys.argv[1]: signal.raise_signal(signal.Signals[sys.argv[1]])\n"
+        "print('hangs', flush=True)\n"
+        "input()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    before = _roll._listens_to(process.pid)
+    process.communicate(b"\n")
+    process = subprocess.Popen([sys.executable, "-c", program, sent], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _line in range(2)] == [b"ready\n", b"hangs\n"]
+    assert _roll._is_cancelled(process.pid, before) is cancelled
+    process.communicate(b"\n")
+
+
+@pytest.mark.usefixtures("no_proc")
+def test_without_proc_a_playbook_is_not_taken_for_cancelled() -> None:
+    assert not _roll._is_cancelled(os.getpid(), _roll._listens_to(os.getpid()))
+
+
 @pytest.mark.usefixtures("no_proc")
 def test_without_proc_others_are_taken_to_work() -> None:
     """Else a host at work would be called one that was left."""
