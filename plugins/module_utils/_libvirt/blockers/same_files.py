@@ -24,13 +24,12 @@ from typing import Any, NamedTuple
 
 from ..domain.untrusted import parse_xml
 from ..host.connection import is_lost, libvirt
-from ..host.facts import HostFacts
+from ..host.facts import LOOK_POOL, HostFacts
 from .shared_storage import covering_pool
 
 RESTS = 120.0  # seconds since its last change
 MOST = 5  # files that are compared
 TOKEN = "virtops-token-"
-POOL = "virtops-look-"
 _NO_VOLUME = 50  # VIR_ERR_NO_STORAGE_VOL
 
 
@@ -171,7 +170,7 @@ class _Directory:
 def pool_at(conn: Any, folder: str, name: str | None) -> Iterator[Any]:
     """The host's pool of that directory; one of ours for the moment, where it has none."""
     if name is None:
-        name = POOL + uuid.uuid4().hex
+        name = LOOK_POOL + uuid.uuid4().hex
         pool = conn.storagePoolCreateXML(_pool_xml(name, folder), 0)
     else:
         pool = conn.storagePoolLookupByName(name)
@@ -183,7 +182,7 @@ def pool_at(conn: Any, folder: str, name: str | None) -> Iterator[Any]:
     try:
         yield pool
     finally:
-        if name.startswith(POOL):
+        if name.startswith(LOOK_POOL):
             with suppress(libvirt.libvirtError):
                 pool.destroy()  # it ends; what is in its directory stays
 

@@ -22,6 +22,8 @@ from ..domain.spec import DomainSpec, InterfaceSpec
 from ..domain.untrusted import parse_xml
 from .connection import ERR_CONFIG_UNSUPPORTED, ERR_INTERNAL, ERR_NO_SUPPORT, is_lost, libvirt
 
+# A pool that a drain of any host makes here for the time of a look (blockers/same_files.py)
+LOOK_POOL = "virtops-look-"
 # virSecretUsageType, libvirt's include/libvirt/libvirt-secret.h
 _USAGE_TYPES = {1: "volume", 2: "ceph", 3: "iscsi", 4: "tls", 5: "vtpm"}
 # virConnectListAll*Flags and virCPUCompareResult
@@ -101,7 +103,8 @@ class HostFacts:
         """What its VMs need of it and a reboot may not bring back."""
         if self.pools is None or self.networks is None:
             return None
-        return (*(f"storage pool {name}" for name in self.pools), *(f"network {name}" for name in self.networks))
+        pools = [f"storage pool {name}" for name in self.pools if not name.startswith(LOOK_POOL)]
+        return (*pools, *(f"network {name}" for name in self.networks))
 
     def has_bridge(self, name: str) -> bool | None:
         """Is there a network device of this name? None: not known."""

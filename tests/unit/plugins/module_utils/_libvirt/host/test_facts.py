@@ -19,7 +19,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.spec import DomainSpec, InterfaceSpec
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
+    LOOK_POOL,
     HostFacts,
+    PoolFacts,
     SecretFacts,
     compare_cpu,
     parse_pool,
@@ -182,6 +184,13 @@ def test_what_an_interface_lacks(interface: InterfaceSpec, lacks: str) -> None:
     if interface.device == "eth0":
         facts = HostFacts(interfaces=frozenset({"br0"}), node_nets=frozenset())
     assert facts.lacks_link(interface) == lacks
+
+
+def test_what_a_host_provides_is_not_what_a_drain_made_for_a_look() -> None:
+    """That pool is gone a moment later: a roll would wait for it after the reboot, and stop."""
+    pools = {name: PoolFacts(name, "dir", "/x") for name in ("default", f"{LOOK_POOL}1f")}
+    assert HostFacts(pools=pools, networks={"lan": ""}).provides() == ("storage pool default", "network lan")
+    assert HostFacts(pools=pools).provides() is None
 
 
 def test_secrets_by_uuid_or_usage() -> None:
