@@ -175,7 +175,7 @@ turn:
   type: dict
   contains:
     position:
-      description: The how manieth host of the roll this is.
+      description: Which host of the roll this is, such as C(2/7) for the second of seven.
       type: str
       sample: 2/7
     ready:

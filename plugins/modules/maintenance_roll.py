@@ -152,7 +152,7 @@ waits_for:
   type: list
   elements: str
 position:
-  description: The how manieth host of the roll this is.
+  description: Which host of the roll this is, such as C(2/7) for the second of seven.
   returned: with O(state=admitted)
   type: str
   sample: 2/7

@@ -22,7 +22,11 @@ pytestmark = pytest.mark.lab
 
 @pytest.mark.parametrize(
     ("way", "then", "stage", "events"),
-    [("SIGKILL", "abort", "draining", 30), pytest.param("container", "again", "at work", 3, marks=pytest.mark.full)],
+    [
+        ("SIGKILL", "again", "draining", 30),
+        pytest.param("SIGKILL", "abort", "draining", 30, marks=pytest.mark.full),
+        pytest.param("container", "again", "at work", 3, marks=pytest.mark.full),
+    ],
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(
     shared: Callable[[int], Lab], way: str, then: str, stage: str, events: int

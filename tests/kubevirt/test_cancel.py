@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("way", "then", "stage", "events"),
     [
-        ("SIGKILL", "again", "draining", 60),
+        pytest.param("SIGKILL", "again", "draining", 60, marks=pytest.mark.full),
         pytest.param("SIGTERM", "abort", "rebooting", 3, marks=pytest.mark.full),
         pytest.param("runner", "abort", "draining", 90, marks=pytest.mark.full),
         pytest.param("container", "abort", "at work", 5, marks=pytest.mark.full),

@@ -9,7 +9,7 @@ of the tree; the tests named with it must go red there, and green without it. A 
 test catches, or whose text is not found exactly once, fails the run.
 
     run.py [NAME ...]     all faults, or those named
-    run.py --changed      those with unit tests in what the change touches, 11 at most, new ones first
+    run.py --changed      those with unit tests in what the change touches, 7 at most, new ones first
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIMEOUT = 600
 # for what must come. A short wait must call no slow machine a catch, so it is only for tests that
 # took less than BRISK seconds without the fault, in the same run.
 BRISK, SHORT, LONG = 4.0, 8.0, 60.0
-MOST_OF_A_CHANGE = 11  # a minute's worth
+MOST_OF_A_CHANGE = 7  # a minute's worth
 TREES = (os.cpu_count() or 1) + 1
 # Tests against the simulator wait for its clock most of the time: a fifth of a core each.
 WAITING_TREES = 4 * (os.cpu_count() or 1)

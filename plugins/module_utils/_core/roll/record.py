@@ -122,7 +122,7 @@ class Roll:
     paused: str = ""
 
     def position(self, host: str) -> str:
-        """The how manieth of its hosts this one is, of those that were begun: "2/7"."""
+        """Which of its hosts this one is, counted as they were begun: "2/7" is the second of seven."""
         begun = [name for name, entry in self.hosts.items() if entry.stage is not Stage.WAITING and name != host]
         return f"{len(begun) + 1}/{len(self.hosts)}"
 

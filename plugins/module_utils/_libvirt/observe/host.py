@@ -117,9 +117,10 @@ class Host:
         self._starts: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
         self.cpu_cache: dict[tuple[str, ...], tuple[Finding, ...]] = {}
         self.same_folders: dict[str, Shown] = {}  # with the host that is worked on, by directory
-        # Of a peer (see Peers): why it is not asked now; is one refusal enough for that?
+        # Of a peer (see Peers): why it is not asked now; is one refusal enough for that; was it silent before?
         self.away = ""
         self.gives_up = False
+        self.known_silent = False
 
     @property
     def conn(self) -> Any:

@@ -27,7 +27,7 @@ from .host import Host, HostNow
 PATIENCE = 20.0
 # For one that did not answer in the slice before. A healthy one connects in a tenth of a second,
 # and on a machine of which others take all in one or two: 1 s called such hosts silent for good.
-_KNOWN_SILENT = 3.0
+KNOWN_SILENT = 3.0
 # From then on for its answers: who took the connection is there, and may be slow. No longer than
 # keepalives take to find that its cable was pulled.
 _READ_FOR = 30.0
@@ -131,7 +131,7 @@ class Peers:
         self._tries: dict[str, Task] = {}  # connections that are tried in the background
         self._known = self._read_note()
         for host in self._hosts.values():
-            host.gives_up = True
+            host.gives_up, host.known_silent = True, host.name in self._known
 
     def close(self) -> None:
         self._threads.close()
@@ -172,7 +172,7 @@ class Peers:
     def _wait(self, name: str, task: Task) -> float:
         """0: it is done; else the seconds that it did not keep to. Who is connected gets more."""
         known = name in self._known
-        patience = _KNOWN_SILENT if known else PATIENCE
+        patience = KNOWN_SILENT if known else PATIENCE
         if task.wait(patience):
             return 0.0
         if self._hosts[name].is_connected:

@@ -25,7 +25,7 @@ from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import Clock, Fleet, Roll, Stage
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
-from ..observe.peers import PATIENCE, Task, Threads, open_peer
+from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, open_peer
 from ..store.names import CORDON, split_generation
 from ..store.volumes import StoreError, VolumeTorn
 
@@ -191,7 +191,8 @@ class RollVolumes:
         tasks = {name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked}
         answers: dict[str, T] = {}
         errors = dict.fromkeys(set(names).difference(asked), _LATE)
-        until = time.monotonic() + PATIENCE
+        began = time.monotonic()
+        until = began + PATIENCE
         while len(answers) + len(errors) < len(names) and time.monotonic() < until:
             for name, task in tasks.items():
                 if name in answers or name in errors or not task.done.wait(0.02):
@@ -200,6 +201,9 @@ class RollVolumes:
                     answers[name] = task.result
                 else:
                     errors[name] = task.error.why
+            # Else each slice would lose the whole patience, where most of them are known to be silent.
+            if all(self._hosts[name].known_silent for name in asked if name not in answers and name not in errors):
+                until = min(until, began + KNOWN_SILENT)
             if are_majority(answers, names):
                 until = min(until, time.monotonic() + _GRACE)
         self._late = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from threading import Event
 
 import pytest
 
@@ -35,6 +36,7 @@ class Hosts:
     def __init__(self) -> None:
         self.volumes: dict[str, dict[str, str]] = {name: {} for name in QUORUM}
         self.off: set[str] = set()
+        self.wait_for: dict[str, Event] = {}  # they answer late, and were silent in the slice before
         self.calls = 0
         self.before: dict[int, Callable[[], object]] = {}
 
@@ -51,11 +53,14 @@ class Host:
 
     def __init__(self, hosts: Hosts, name: str, counted: bool) -> None:
         self._hosts, self._name, self._counted = hosts, name, counted
+        self.known_silent = name in hosts.wait_for
 
     @property
     def store(self) -> Host:
         if self._counted:
             self._hosts.called()
+        if self._name in self._hosts.wait_for:
+            self._hosts.wait_for[self._name].wait(10)
         if self._name in self._hosts.off:
             raise HostUnreachable("test:///", "off")
         return self
@@ -205,3 +210,21 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "drained by another run", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
+
+
+def test_a_slice_does_not_wait_again_for_those_that_were_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of those that keep the record: what the one that answers says is believed."""
+    hosts, over = Hosts(), Event()
+    put(hosts, "theirs")
+    monkeypatch.setattr(module, "PATIENCE", 600.0)
+    monkeypatch.setattr(module, "KNOWN_SILENT", 0.1)
+    hosts.wait_for = {"b": over, "c": over}
+    store = volumes(hosts)
+    try:
+        with pytest.raises(RollUnreadable, match="did not answer"):
+            store.read()
+        found = store.read_any()
+        assert found is not None and found.run == "theirs"
+    finally:
+        over.set()
+        store.close()
