@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from ..reasons.reason import Finding, Reason
 from .observation import Mode
 
 SCHEMA = 1
+T = TypeVar("T")
 
 
 class RecordError(Exception):
@@ -272,14 +274,25 @@ class NodeRecord:
             )
         try:
             vms = {
-                uuid: VMRecord(**{**vm, "attempts": [Attempt(**a) for a in vm["attempts"]]})
-                for uuid, vm in raw.pop("vms").items()
+                uuid: known(VMRecord, {**vm, "attempts": [known(Attempt, a) for a in vm["attempts"]]})
+                for uuid, vm in raw["vms"].items()
             }
-            record = cls(**raw, vms=vms)
+            record = known(cls, {**raw, "vms": vms})
             _check(record)
             return record
         except (TypeError, KeyError, AttributeError, ValueError) as exc:
             raise RecordError(f"the record is not readable: {exc}") from exc
+
+
+def known(kind: type[T], raw: Mapping[str, Any]) -> T:
+    """Raises RecordError for a field of a later version: what it means to a VM, nobody here can know."""
+    unknown = sorted(set(raw).difference(about.name for about in fields(kind)))  # type: ignore[arg-type]
+    if unknown:
+        raise RecordError(
+            f"the record has {', '.join(unknown)}, which this version does not know: "
+            "use the version of the collection that wrote it"
+        )
+    return kind(**raw)
 
 
 # What a field may hold, by how it is written in the classes above.

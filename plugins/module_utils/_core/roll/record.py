@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from ..model.record import RecordError
+from ..model.record import RecordError, known
 
 SCHEMA = 1
 
@@ -159,7 +159,7 @@ class Roll:
                 )
             entries = [_entry(host) for host in raw.pop("hosts")]
             state = State(raw.pop("state"))
-            roll = cls(**raw, state=state, hosts={entry.name: entry for entry in entries})
+            roll = known(cls, {**raw, "state": state, "hosts": {entry.name: entry for entry in entries}})
             _check(roll)
         except RecursionError:
             raise RecordError("the record of the roll is not readable: nested too deeply") from None
@@ -169,7 +169,7 @@ class Roll:
 
 
 def _entry(raw: Mapping[str, Any]) -> HostEntry:
-    entry = HostEntry(**raw)
+    entry = known(HostEntry, raw)
     entry.stage = Stage(entry.stage)
     entry.failed_in = Stage(entry.failed_in) if entry.failed_in else None
     return entry

@@ -91,3 +91,9 @@ def test_garbage_is_an_error_and_never_no_record(bad: str) -> None:
 def test_a_newer_schema_is_an_error_that_says_so() -> None:
     with pytest.raises(RecordError, match=f"schema {SCHEMA + 1}"):
         NodeRecord.from_json(changed(schema=SCHEMA + 1))
+
+
+def test_a_field_of_a_later_version_is_an_error_that_names_it() -> None:
+    """Also of a record in it: what it means, this version cannot know."""
+    with pytest.raises(RecordError, match="has surprise, which this version does not know: use the version"):
+        NodeRecord.from_json(changed(surprise=1))

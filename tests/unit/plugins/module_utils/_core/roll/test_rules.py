@@ -225,6 +225,7 @@ def test_the_record_is_read_as_it_was_written() -> None:
         new().to_json().replace('"waiting"', '"somewhere"'),
         new().to_json().replace('"beat":0', '"beat":"0"'),
         new().to_json().replace('"name":"a"', '"name":1'),
+        new().to_json().replace('"beat":0', '"beat":0,"surprise":1'),
     ],
 )
 def test_what_is_no_record_is_an_error(text: str) -> None:
