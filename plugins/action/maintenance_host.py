@@ -38,6 +38,7 @@ _SPEC: dict[str, Any] = {
     "fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"], "default": "node_blockers"},
     "retries": {"type": "int", "default": 0},
     "reach_for": {"type": "int", "default": 0},
+    "planned": {"type": "dict", "default": {}},
     "shown": {"type": "list", "elements": "str", "default": []},
 }
 _ACTIONS = {"roll": "maintenance_roll", "preflight": "{}_preflight", "drain": "{}_drain", "restore": "{}_drain"}

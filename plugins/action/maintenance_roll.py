@@ -114,7 +114,7 @@ class ActionModule(ActionBase):
         begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
         if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)
-        return {**base, **result}
+        return {**base, **result, **({"targets": self._targets} if args.get("state") == "planned" else {})}
 
     def _plan(self, plan: dict[str, Any], args: Mapping[str, Any], call: Any, variables: Any) -> dict[str, Any]:
         """The plan of the roll, shown and put into its report; what the record needs of it."""
@@ -130,6 +130,7 @@ class ActionModule(ActionBase):
             for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode)):
                 Display().display(plain(line))
         self._report.plan(found.plan)
+        self._targets = found.targets(plan["plan_file"])
         return found.of_roll(bool(plan["plan_file"]))
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool) -> dict[str, Any]:

@@ -69,6 +69,11 @@ options:
         description: Whether its maintenance in this roll is over.
         type: bool
         default: false
+      expects:
+        description: UUIDs of VMs that the plan of the roll wants there. They go there if they still can.
+        type: list
+        elements: str
+        default: []
       labels:
         description: Labels of the host, name to text, which node selectors and affinities use.
         type: dict

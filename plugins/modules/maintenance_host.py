@@ -94,6 +94,13 @@ options:
     description: With O(state=out), seconds for which a host that does not answer is tried again.
     type: int
     default: 0
+  planned:
+    description:
+      - With O(state=out) where the plan of the roll sends the VMs of the host, UUID to host, as C(targets) of
+        M(virtops.maintenance.maintenance_roll) says. A VM that cannot go there any more goes where it can, and its line
+        says so. With O(platform=kubevirt) the scheduler chooses.
+    type: dict
+    default: {}
   shown:
     description: With O(state=out) findings that were shown before the roll, RV(lines) of V(looked).
     type: list
@@ -186,6 +193,9 @@ turn:
       description: The hosts of the roll that are not done. They get VMs last.
       type: list
       elements: str
+    targets:
+      description: Where the plan sends its VMs, as in O(planned).
+      type: dict
 event:
   description:
     - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a

@@ -136,6 +136,13 @@ silent:
   returned: if O(must_answer=false)
   type: bool
   sample: true
+targets:
+  description:
+    - Where the plan sends VMs when a host is emptied. The name of the host to UUID to the name of another host. Empty
+      if there is no plan.
+  returned: with O(state=planned)
+  type: dict
+  sample: {host-a: {7a1f0b1e-6a9f-4c0e-8f0b-3f0e4d2c9a11: host-b}}
 ended:
   description: V(final), or V(out_of_time) when the call is to be made again.
   returned: success

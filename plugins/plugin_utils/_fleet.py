@@ -49,7 +49,9 @@ def _from_inventory(
     variables: Iterable[str] = tuple(_FROM_INVENTORY),
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A host and its VMs with what the inventory says of them. `variables`: of the host."""
-    facts: Mapping[str, Any] = hostvars.get(host["name"], {})
+    # Not `get`: of a host that the inventory does not have Ansible's gives no default, but an error.
+    known = host["name"] in hostvars
+    facts: Mapping[str, Any] = hostvars[host["name"]] if known else {}
     reported = {_FROM_INVENTORY[name]: facts[name] for name in variables if facts.get(name)}
     rows = []
     for vm in vms:

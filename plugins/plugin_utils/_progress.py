@@ -18,6 +18,8 @@ from typing import Any
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
+# With these it is where it went.
+_ARRIVED = frozenset({"moved", "cold_moved"})
 # Verdicts that the wanted state does not have.
 _UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
@@ -109,10 +111,17 @@ class Progress:
     """Turns the results of slices into lines. `clock` is monotonic, `show` prints one line."""
 
     def __init__(
-        self, show: Callable[[str], None], clock: Callable[[], float], old_news: Iterable[str] = (), position: str = ""
+        self,
+        show: Callable[[str], None],
+        clock: Callable[[], float],
+        old_news: Iterable[str] = (),
+        position: str = "",
+        planned: Mapping[str, str] | None = None,
     ) -> None:
         """`old_news`: verdicts that are not worth a line when a VM is first seen with them.
-        `position`: of the host in its roll, "2/7, ready 21:03"; empty: it is of none."""
+        `position`: of the host in its roll, "2/7, ready 21:03"; empty: it is of none.
+        `planned`: where the plan of the roll wanted VMs (UUID -> host)."""
+        self._planned = planned or {}
         self._roll = f" | roll {position}" if position else ""
         self._old_news = frozenset(old_news)
         self._show = show
@@ -137,7 +146,7 @@ class Progress:
                 old = vm["verdict"] in self._old_news and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
-                    news.append(vm)
+                    news.append({**vm, "planned": self._planned.get(vm["uuid"], "")})
         where = f"{result['node']} {_how_far(result)}"
         lines = [f"{where}  {line}{self._roll}" for line in _lines(news)]
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
@@ -202,6 +211,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts[0] += f" {vm['duration']:.1f} s"
         if vm["pause_ms"] is not None:
             parts.append(f"pause {vm['pause_ms']} ms")
+    if vm["verdict"] in _ARRIVED and vm.get("planned", vm["target"]) not in ("", vm["target"]):
+        parts.append(f"the plan had {vm['planned']}")
     if vm["reason"]:
         parts.append(f"{vm['reason']}: {vm['message']}")
     return ", ".join(parts)

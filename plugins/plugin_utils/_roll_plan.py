@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,13 @@ class Foreseen:
         warnings = [] if self.plan is None or whole else [f"Warning: {one}" for one in self.plan["warnings"]]
         missing = [f"There is no plan: {self.why}"] if self.why else []
         return [*table, *warnings, *missing, planned.header(roll_id, hosts, self.plan)]
+
+    def targets(self, plan_file: str) -> dict[str, dict[str, str]]:
+        """Where VMs go, by host. `plan_file`: whose order stands, and so its targets do."""
+        if not plan_file:
+            return planned.targets(self.plan)
+        with open(plan_file, encoding="utf-8") as stream:
+            return planned.targets(json.load(stream))
 
     def of_roll(self, has_file: bool) -> Doc:
         """The options of the record. `has_file`: order and times are those of a file, and stand already."""

@@ -38,7 +38,8 @@ def run_slices(
     playbook = os.getppid()  # ansible-playbook forks a worker for each host's task: this process
     # What an earlier drain moved is no news to a restore. What is gone is: it stays off.
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
-    progress = Progress(display.display, time.monotonic, old_news, position)
+    planned = {vm: peer["name"] for peer in args.get("peers") or () for vm in peer.get("expects") or ()}
+    progress = Progress(display.display, time.monotonic, old_news, position, planned)
     module_args = dict(args)
     module_args["run_id"] = module_args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
     changed = False

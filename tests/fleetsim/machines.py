@@ -148,6 +148,7 @@ class Machine:
     other_groups: dict[str, int] = field(default_factory=dict)
     roll_rank: int | None = None
     roll_done: bool = False
+    expects: frozenset[str] = frozenset()
 
     @property
     def boot_id(self) -> str:

@@ -37,6 +37,7 @@ def read_node(fleet: Fleet, machine: Machine, ours: str) -> Node:
         group_counts=groups,
         roll_rank=machine.roll_rank,
         roll_done=machine.roll_done,
+        expects=machine.expects,
         boot_id=machine.boot_id,
     )
 

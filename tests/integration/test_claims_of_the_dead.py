@@ -66,7 +66,7 @@ def die(lab: Lab) -> None:
     variables = {"maintenance_hosts": "host-c", "maintenance_requester": "ann@ctl"}
     with held(lab, "host-c", NAMES, lambda: plays.Play(lab, "drain", variables)) as play:
         play.kill()
-        _kill(victims._modules(source))  # it may be between two slices, then there is none
+        _kill(victims.modules(source))  # it may be between two slices, then there is none
         _kill(victims._holders(source))
         for name in NAMES:
             source.virsh("domjobabort", name, check=False)

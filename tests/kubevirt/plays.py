@@ -60,6 +60,12 @@ class Plays:
         self._hosts.write_text(json.dumps(inventory()), encoding="utf-8")
         self._env = environment(tmp, kubeconfig)
 
+    def knows_only(self, *nodes: str) -> None:
+        """The inventory has these nodes, and the cluster others beside them."""
+        found = inventory()
+        found["all"]["hosts"] = {node: {} for node in nodes}
+        self._hosts.write_text(json.dumps(found), encoding="utf-8")
+
     def run(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         return self._run(command(self._hosts, name, *more, **variables))
 

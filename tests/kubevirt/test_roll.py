@@ -152,6 +152,14 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     assert is_at(sim, "n1", "done")
 
 
+def test_nodes_that_the_inventory_does_not_have_take_vms(sim, plays) -> None:
+    sim.add_vm("vm", "n1")
+    plays.knows_only("n1")
+    done = plays.own("rolling_maintenance", "--check", maintenance_hosts="all")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"default/vm +migrate +n1 +n[23] ", done.stdout), done.stdout
+
+
 def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     sim.add_vm("other", "n1", migrate_seconds="1")

@@ -43,6 +43,10 @@ class ActionModule(ActionBase):
         step = "before" if self._task.name == "Look at the hosts" else step
         with open(os.environ["STEPS"], "a") as stream:
             stream.write("" if step == "before" else f"{host} {step}\\n")
+        if step == "drained":
+            expects = {peer["name"]: peer["expects"] for peer in self._task.args["peers"]}
+            with open(os.environ["STEPS"] + ".expects", "a") as stream:
+                stream.write(json.dumps({host: expects}) + "\\n")
         if os.environ["FAULT"] == f"{host} {step} gone":
             raise AnsibleConnectionFailure("no route to host")
         if os.environ["FAULT"] == f"{host} {step} refused":

@@ -23,6 +23,9 @@ def test_host_after_host(roll: Roll) -> None:
     code, text = roll.run()
     assert code == 0, text
     assert roll.steps == steps("host-a") + steps("host-b")
+    # What host-b got of host-a goes back with its own, as the plan has it.
+    told = [json.loads(line) for line in Path(f"{roll.steps_file}.expects").read_text(encoding="utf-8").splitlines()]
+    assert told == [{"host-a": {"host-b": ["vm-host-a"]}}, {"host-b": {"host-a": ["vm-host-a", "vm-host-b"]}}]
 
 
 @pytest.mark.parametrize(

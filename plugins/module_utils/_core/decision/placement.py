@@ -236,6 +236,9 @@ class Placement:
         # With HIGH a booked node becomes better than it was sorted, so all are looked at.
         early = self._placement_policy.profile is not Profile.HIGH
         may = self._may(vm, cold)
+        planned = self._expecting(vm, may, cold)
+        if planned is not None:
+            return planned or None
         best: tuple[_Key, str] | None = None
         for place in self._nodes_with(vm.constraints.near) if vm.constraints.near else ():
             best = self._better(best, place, vm, may, cold)
@@ -250,6 +253,18 @@ class Placement:
             return None
         self._book(vm, best[1])
         return best[1]
+
+    def _expecting(self, vm: VM, may: AbstractSet[str], cold: bool) -> str | None:
+        """The node on which the plan wants it, booked; "": there is no inbound place now; None: it cannot go there."""
+        for node in self._nodes:
+            if vm.uuid in node.expects and node.name in may:
+                if not self._fits(vm, node) or self.refuses(vm, node, cold):
+                    return None
+                if node.inbound + self._booked_in.get(node.name, 0) >= self._limits.inbound:
+                    return ""
+                self._book(vm, node.name)
+                return node.name
+        return None
 
     def _better(
         self, best: tuple[_Key, str] | None, place: _Place, vm: VM, may: AbstractSet[str], cold: bool

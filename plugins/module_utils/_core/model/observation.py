@@ -208,6 +208,7 @@ class Node:
     counted.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
+    `expects`: VMs (UUIDs) that the plan of the roll wants there. They go there if they still can.
     `our_cordon`: is a cordon of ours among what keeps VMs away? None: not known.
     `version`: of its hypervisor. A VM never migrates to an older one. Empty: not known.
     """
@@ -226,6 +227,7 @@ class Node:
     group_counts: dict[str, int] = field(default_factory=dict)
     roll_rank: int | None = None
     roll_done: bool = False
+    expects: frozenset[str] = frozenset()
     boot_id: str = ""
     message: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -42,8 +42,8 @@ Acts = Generator[Act, Result, Result]
 @dataclass(frozen=True)
 class Asked:
     """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7";
-    `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done. `shown`: findings that were
-    shown before the roll."""
+    `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done; `targets`, as `planned`.
+    `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll."""
 
     state: str
     host: str
@@ -59,6 +59,7 @@ class Asked:
     retries: int = 0
     reach_for: int = 0
     shown: Sequence[str] = ()
+    planned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_roll(self) -> bool:
@@ -88,9 +89,13 @@ def acts(ask: Asked) -> Acts:
 
 
 def ranked(peers: Iterable[Mapping[str, Any]], turn: Mapping[str, Any]) -> list[Result]:
-    """Peers that are still to come get VMs last, the next one last of all."""
+    """Peers get the VMs that the plan wants there. Those that are still to come get others last, the next one last of
+    all."""
     ranks = {name: rank for rank, name in enumerate(turn.get("to_come", ()))}
-    return [{**peer, "roll_rank": ranks.get(peer["name"])} for peer in peers]
+    expects: dict[str, list[str]] = {}
+    for vm, target in (turn.get("targets") or {}).items():
+        expects.setdefault(target, []).append(vm)
+    return [{**peer, "roll_rank": ranks.get(peer["name"]), "expects": expects.get(peer["name"], [])} for peer in peers]
 
 
 def _looked(ask: Asked) -> Acts:
@@ -113,7 +118,7 @@ def _out(ask: Asked) -> Acts:
     hosts = (turn.get("roll") or {}).get("hosts", ())
     to_come = [one["name"] for one in hosts if one["stage"] != Stage.DONE.value]
     when = {key: turn.get(key, "") for key in ("position", "ready")}
-    ask = replace(ask, turn={**when, "to_come": to_come}, steps=steps)
+    ask = replace(ask, turn={**when, "to_come": to_come, "targets": dict(ask.planned)}, steps=steps)
     kept |= {"answer": turn["answer"], "steps": steps, "turn": ask.turn}
     if turn["answer"] != Answer.GO.value:
         return kept

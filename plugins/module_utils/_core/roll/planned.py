@@ -44,6 +44,21 @@ def with_plan(roll: Roll, order: Sequence[str], seconds: Mapping[str, float], ou
     return new
 
 
+def targets(plan: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    """Host -> VM (UUID) -> the host that the plan sends it to when the first one is emptied.
+
+    `plan`: Plan.to_dict(); None, or one of a roll that does not fit: none.
+    """
+    found: dict[str, dict[str, str]] = {}
+    if plan is None or plan["refusal"] is not None:
+        return found
+    for step in plan["steps"]:
+        for move in step["moves"]:
+            if move["target"] and move["source"] in step["hosts"] and move["target"] != move["source"]:
+                found.setdefault(move["source"], {})[move["vm"]] = move["target"]
+    return found
+
+
 def refused(roll: Roll) -> Roll:
     """It is over before it began: nothing was changed, and another command is another roll."""
     new = copy.deepcopy(roll)

@@ -36,7 +36,8 @@ class HostConfig:
     """A host as the inventory declares it. Memory in MiB; 0: what libvirt says it has.
 
     `uri`: how this host is reached from the host that is being worked on; the source's
-    libvirtd dials the same one. `roll_rank`: its position in the roll. `shared_paths`: where the
+    libvirtd dials the same one. `roll_rank`: its position in the roll. `expects`: VMs (UUIDs) of the
+    host that is worked on, which the plan of the roll wants there. `shared_paths`: where the
     administrator says that every host sees the same data. `labels`, `taints`: for placement.
     `measure_seconds`: how long its VMs' dirty rates are measured; 0: not at all.
     """
@@ -47,6 +48,7 @@ class HostConfig:
     reserve_mib: int = 0
     roll_rank: int | None = None
     roll_done: bool = False
+    expects: frozenset[str] = frozenset()
     migrate_uri: str = ""
     shared_paths: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -46,7 +46,8 @@ class ReadOfFew:
         configs = [peer.config for peer in self._peers.values()]
         to_come = {c.name for c in configs if c.roll_rank is not None and not c.roll_done}
         names = to_read(self._last, record, self._peers, self._keepers, policy, now, to_come)
-        self._observer.leave_out_all_but(names)
+        planned = {c.name for c in configs if c.expects}
+        self._observer.leave_out_all_but(None if names is None else names | planned)
 
     def read_all(self) -> None:
         self._observer.leave_out_all_but(None)

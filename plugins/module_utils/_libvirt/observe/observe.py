@@ -158,6 +158,7 @@ class Observer:
             reserve_mib=config.reserve_mib,
             roll_rank=config.roll_rank,
             roll_done=config.roll_done,
+            expects=config.expects,
             boot_id=self._boot_id if host is self._source else "",
             labels=config.labels,
             taints=config.taints,

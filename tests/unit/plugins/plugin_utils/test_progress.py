@@ -72,6 +72,17 @@ def test_a_running_migration_in_one_line() -> None:
     assert vm_line(RUNNING) == expected
 
 
+@pytest.mark.parametrize(
+    ("planned", "said_of_it"), [({"u1": "host-c"}, ", the plan had host-c"), ({"u1": "host-b"}, ""), ({}, "")]
+)
+def test_a_vm_that_went_elsewhere_than_the_plan_had_it_says_so(planned: dict[str, str], said_of_it: str) -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0, position="1/2", planned=planned)
+    progress.update(result(vm()))
+    progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=4.1, pause_ms=9)))
+    assert said(lines) == [f"host-a 1/1  web-3 -> host-b moved 4.1 s, pause 9 ms{said_of_it} | roll 1/2"]
+
+
 def test_one_line_a_change_then_a_heartbeat() -> None:
     lines: list[str] = []
     time = [0.0]

@@ -72,6 +72,17 @@ def test_the_roll_weighs_more_than_the_group() -> None:
     assert place(done, node("b")).pick(vm()) == "a"
 
 
+def test_the_plan_of_the_roll_weighs_more_than_all_while_it_holds() -> None:
+    """A place that is taken for the moment is waited for; one that there is no more is not."""
+    wanted = {"expects": frozenset({"u"}), "group_counts": {"web": 3}}
+    assert place(node("a", **wanted), node("b", 9 * GIB)).pick(vm(group="web")) == "a"
+    assert place(node("a", inbound=1, **wanted), node("b"), inbound=1).pick(vm()) is None
+    assert place(node("a", committed_mib=8 * GIB, **wanted), node("b")).pick(vm()) == "b"
+    assert place(node("a", cordoned=True, **wanted), node("b")).pick(vm()) == "b"
+    refused = {"a": (Finding(Reason.CPUModelNotLiveMigratable, "a"),)}
+    assert place(node("a", **wanted), node("b")).pick(vm(refused_by=refused)) == "b"
+
+
 def test_what_was_given_in_this_step_is_booked() -> None:
     chosen = place(node("a", 3 * GIB), node("b", 3 * GIB), inbound=9)
     assert [chosen.pick(vm(2 * GIB)) for _turn in range(3)] == ["a", "b", None]

@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.hos
 
 ALL = ["drain", "work", "reboot", "check", "restore"]
 WHEN = "2026-03-01T21:03:00Z"
-TURN = {"position": "2/3", "ready": WHEN, "to_come": ["b", "c"]}
+TURN = {"position": "2/3", "ready": WHEN, "to_come": ["b", "c"], "targets": {}}
 HOSTS = [{"name": "a", "stage": "done"}, {"name": "b", "stage": "draining"}, {"name": "c", "stage": "waiting"}]
 GO = {"answer": "go", "changed": True, "steps": ALL, "position": "2/3", "ready": WHEN, "roll": {"hosts": HOSTS}}
 READY = {"findings": [], "blockers": [], "cautions": [], "node_blockers": []}
@@ -221,7 +221,12 @@ def test_outside_of_a_roll_a_check_is_only_made_again(fail_on: str, ready: bool)
 
 def test_hosts_that_are_to_come_get_vms_last() -> None:
     peers = ranked([{"name": "a"}, {"name": "c"}], TURN)
-    assert peers == [{"name": "a", "roll_rank": None}, {"name": "c", "roll_rank": 1}]
+    assert peers == [{"name": "a", "roll_rank": None, "expects": []}, {"name": "c", "roll_rank": 1, "expects": []}]
+
+
+def test_a_peer_knows_what_the_plan_wants_there() -> None:
+    peers = ranked([{"name": "a"}, {"name": "c"}], {**TURN, "targets": {"one": "c", "two": "x", "three": "c"}})
+    assert [(peer["name"], peer["expects"]) for peer in peers] == [("a", []), ("c", ["one", "three"])]
 
 
 def test_before_the_roll_it_is_only_looked_at_and_what_was_shown_is_not_shown_again() -> None:

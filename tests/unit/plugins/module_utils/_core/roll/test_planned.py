@@ -63,3 +63,16 @@ def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_ta
     assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:09:00Z"
     roll.soak = 60.0  # before the one host that waits
     assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:10:00Z"
+
+
+def test_where_vms_go_is_kept_by_host() -> None:
+    """Not of one that makes way for another, which no drain moves, and not of one that stays and is stopped."""
+
+    def move(vm: str, source: str, target: str) -> dict[str, str]:
+        return {"vm": vm, "source": source, "target": target}
+
+    first = {"hosts": ["a", "b"], "moves": [move("1", "a", "c"), move("2", "b", "d"), move("3", "a", "a")]}
+    then = {"hosts": ["c"], "moves": [move("1", "c", "a"), move("4", "d", "a"), move("5", "c", "")]}
+    plan = {"refusal": None, "steps": [first, then]}
+    assert planned.targets(plan) == {"a": {"1": "c"}, "b": {"2": "d"}, "c": {"1": "a"}}
+    assert planned.targets({**plan, "refusal": {"sentence": "step 2 does not fit"}}) == planned.targets(None) == {}
