@@ -17,16 +17,13 @@ from cancel.case import Case, run
 
 from lab import Lab
 
-pytestmark = pytest.mark.lab
+# Each waits a minute for the lease of a dead roll, and reboots hosts.
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 @pytest.mark.parametrize(
     ("way", "then", "stage", "events"),
-    [
-        ("SIGKILL", "again", "draining", 30),
-        pytest.param("SIGKILL", "abort", "draining", 30, marks=pytest.mark.full),
-        pytest.param("container", "again", "at work", 3, marks=pytest.mark.full),
-    ],
+    [("SIGKILL", "again", "draining", 30), ("SIGKILL", "abort", "draining", 30), ("container", "again", "at work", 3)],
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(
     shared: Callable[[int], Lab], way: str, then: str, stage: str, events: int
@@ -37,7 +34,6 @@ def test_what_was_cancelled_carries_on_or_is_given_back(
     assert outcome.judgement.lines() == []
 
 
-@pytest.mark.full
 def test_of_two_playbooks_at_the_same_moment_one_wins(shared: Callable[[int], Lab]) -> None:
     with hosts.place(shared(hosts.COUNT)) as bed:
         assert races.by_playbooks(bed, [*bed.lab.hosts], "test") == []

@@ -21,13 +21,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("way", "then", "stage", "events"),
     [
-        pytest.param("SIGKILL", "again", "draining", 60, marks=pytest.mark.full),
-        pytest.param("SIGTERM", "abort", "rebooting", 3, marks=pytest.mark.full),
-        pytest.param("runner", "abort", "draining", 90, marks=pytest.mark.full),
-        pytest.param("container", "abort", "at work", 5, marks=pytest.mark.full),
+        ("SIGKILL", "again", "draining", 60),
+        ("SIGTERM", "abort", "rebooting", 3),
+        ("runner", "abort", "draining", 90),
+        ("container", "abort", "at work", 5),
     ],
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(way: str, then: str, stage: str, events: int) -> None:
