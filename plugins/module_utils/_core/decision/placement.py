@@ -75,6 +75,7 @@ class Placement:
         cpu = sum(n.cpu_milli for n in self._nodes if n.cpu_milli)
         memory = sum(n.capacity_mib for n in self._nodes if n.cpu_milli)
         self._mib_per_cpu = memory / cpu if cpu else 0.0
+        self._ours_to = {claim.target for claim in obs.claims.values() if not claim.stuck}
         self._booked: dict[str, int] = {}
         self._booked_cpu: dict[str, int] = {}
         self._booked_in: dict[str, int] = {}
@@ -255,15 +256,22 @@ class Placement:
         return best[1]
 
     def _expecting(self, vm: VM, may: AbstractSet[str], cold: bool) -> str | None:
-        """The node on which the plan wants it, booked; "": there is no inbound place now; None: it cannot go there."""
+        """The node on which the plan wants it, booked; None: it does not go there.
+
+        "": VMs of its own node are on their way there, which comes to an end, and a place is free then. Nobody knows
+        when others leave one, so they are not waited for. A node that is still to be drained is nobody's wish: the
+        roll goes in another order than the plan.
+        """
         for node in self._nodes:
-            if vm.uuid in node.expects and node.name in may:
-                if not self._fits(vm, node) or self.refuses(vm, node, cold):
-                    return None
-                if node.inbound + self._booked_in.get(node.name, 0) >= self._limits.inbound:
-                    return ""
+            if vm.uuid not in node.expects or node.name not in may or _still_to_drain(node):
+                continue
+            if not self._fits(vm, node) or self.refuses(vm, node, cold):
+                return None
+            booked = self._booked_in.get(node.name, 0)
+            if node.inbound + booked < self._limits.inbound:
                 self._book(vm, node.name)
                 return node.name
+            return "" if booked or node.name in self._ours_to else None
         return None
 
     def _better(

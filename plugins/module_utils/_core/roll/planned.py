@@ -50,10 +50,10 @@ def targets(plan: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     `plan`: Plan.to_dict(); None, or one of a roll that does not fit: none.
     """
     found: dict[str, dict[str, str]] = {}
-    if plan is None or plan["refusal"] is not None:
+    if plan is None or plan.get("refusal") is not None:
         return found
     for step in plan["steps"]:
-        for move in step["moves"]:
+        for move in step.get("moves", ()):
             if move["target"] and move["source"] in step["hosts"] and move["target"] != move["source"]:
                 found.setdefault(move["source"], {})[move["vm"]] = move["target"]
     return found

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -73,10 +74,18 @@ def test_the_roll_weighs_more_than_the_group() -> None:
 
 
 def test_the_plan_of_the_roll_weighs_more_than_all_while_it_holds() -> None:
-    """A place that is taken for the moment is waited for; one that there is no more is not."""
+    """A place that VMs of the same host take for the moment is waited for; one that there is no more is not, nor one
+    that others take, nor a host that is still to be emptied."""
     wanted = {"expects": frozenset({"u"}), "group_counts": {"web": 3}}
     assert place(node("a", **wanted), node("b", 9 * GIB)).pick(vm(group="web")) == "a"
-    assert place(node("a", inbound=1, **wanted), node("b"), inbound=1).pick(vm()) is None
+    full = {n.name: n for n in (node("a", inbound=1, **wanted), node("b"))}
+    for claims, picked in (({}, "b"), ({"v": Reservation("v", "a", "src", GIB)}, None)):
+        assert Placement(Observation(full, {}, claims=claims), frozenset(), Limits(inbound=1)).pick(vm()) == picked
+    stuck = {"v": Reservation("v", "a", "src", GIB, stuck=True)}
+    assert Placement(Observation(full, {}, claims=stuck), frozenset(), Limits(inbound=1)).pick(vm()) == "b"
+    both = place(node("a", expects=frozenset({"u", "w"})), node("b"), inbound=1)
+    assert [both.pick(vm()), both.pick(replace(vm(), uuid="w"))] == ["a", None]
+    assert place(node("a", 9 * GIB, roll_rank=1, **wanted), node("b")).pick(vm()) == "b"
     assert place(node("a", committed_mib=8 * GIB, **wanted), node("b")).pick(vm()) == "b"
     assert place(node("a", cordoned=True, **wanted), node("b")).pick(vm()) == "b"
     refused = {"a": (Finding(Reason.CPUModelNotLiveMigratable, "a"),)}

@@ -75,4 +75,5 @@ def test_where_vms_go_is_kept_by_host() -> None:
     then = {"hosts": ["c"], "moves": [move("1", "c", "a"), move("4", "d", "a"), move("5", "c", "")]}
     plan = {"refusal": None, "steps": [first, then]}
     assert planned.targets(plan) == {"a": {"1": "c"}, "b": {"2": "d"}, "c": {"1": "a"}}
+    assert planned.targets({"steps": [{"hosts": ["a"], "duration": 3}]}) == {}  # a file that somebody wrote
     assert planned.targets({**plan, "refusal": {"sentence": "step 2 does not fit"}}) == planned.targets(None) == {}
