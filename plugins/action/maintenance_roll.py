@@ -37,6 +37,8 @@ _ROLL = (
 _PLAN = {"looks": [], "policy": {}, "must_fit": True, "plan_file": ""}
 # After these the roll is over, has hosts left, or cannot be done.
 _ENDS = ("ended", "aborted", "planned")
+# What a roll that failed returns, beside `msg`.
+_TOLD = ("changed", "answer", "ended", "event", "stats")
 # Of these nothing is shown.
 _QUIET = ("noted", "read")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
@@ -162,7 +164,9 @@ class ActionModule(ActionBase):
                 Display().display(plain(line))
             if args.get("state") in _ENDS and result.get("answer") == "closed":
                 message = "\n".join(map(plain, str(result["message"]).splitlines()))
-                return {**result, "failed": True, "msg": message}
+                # Ansible prints a failure as JSON: in words is enough. The report and the record have the rest.
+                told = {key: result[key] for key in _TOLD if key in result}
+                return {**told, "failed": True, "msg": message}
             lines.show(result)
             if result.get("failed") or result.get("ended") != "out_of_time":
                 return result

@@ -85,6 +85,33 @@ def test_what_its_owner_ends_after_the_drain_blocks_no_restore(lab: Lab) -> None
     assert [traces.volumes(host) for host in (source, target)] == [[], []]
 
 
+def _agent(lab: Lab, host: str) -> bool:
+    return "state='connected'" in lab.host(host).virsh("dumpxml", "spoken")
+
+
+@pytest.mark.full
+def test_no_vm_comes_back_while_a_guest_is_silent_that_was_not_before(lab: Lab) -> None:
+    """Its agent answers on its new host as it did here. Then it does not."""
+    lab.run("host-a", GuestSpec("spoken", agent=True))
+    lab.wait_ticking(["spoken"])
+    assert wait_for(lambda: _agent(lab, "host-a"))
+    drained = plays.run(lab, "drain", HERE)
+    assert drained.code == 0, drained.text
+    well = plays.run(lab, "preflight", HERE)
+    assert "GuestAgentSilent" not in well.text, well.text
+    target = lab.host("host-b")
+    target.virsh("qemu-agent-command", "spoken", '{"execute":"guest-ping"}', "--timeout", "1", check=False)
+    assert wait_for(lambda: not _agent(lab, "host-b"))
+
+    gate = plays.run(lab, "preflight", HERE)
+
+    assert gate.code != 0
+    assert "BLOCKER GuestAgentSilent VM spoken: It runs on host-b." in gate.text, gate.text
+    passed = plays.run(lab, "preflight", {**HERE, "maintenance_preflight_severity": {"GuestAgentSilent": "warning"}})
+    assert passed.code == 0, passed.text
+    lab.remove_guest("spoken")
+
+
 @pytest.mark.full
 def test_a_guest_that_restarts_when_it_powers_off_is_not_asked(lab: Lab) -> None:
     source = lab.host("host-a")

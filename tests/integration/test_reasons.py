@@ -222,12 +222,13 @@ NOT_HERE = frozenset(
     *("RunningTwice", "PostCopyBroken"),  # libvirt forbids the one, one machine has no other
     *("MigrationInFlight", "MigratableNotKnown"),  # for a moment
 }
-# test_reasons_devices.py has them, and test_hidden_data.py and test_others_hands.py the last two.
+# test_reasons_devices.py has them, and test_hidden_data.py and test_others_hands.py the last three.
 ELSEWHERE = frozenset(
     {
         *("CPUModelNotLiveMigratable", "GraphicsNotLiveMigratable", "EmulatorMissing"),
         *("QEMUCommandLineNotDeclared", "MigrationBlockedByQEMU", "CheckpointsPresent"),
         *("FileMissing", "RestartsOnPowerOff", "PendingChanges", "StartsWithHost"),
+        "GuestAgentSilent",
     }
 )
 

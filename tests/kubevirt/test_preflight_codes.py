@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import CHECKED, Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
@@ -176,6 +176,14 @@ def record(still: Still) -> None:
     still.node("n1", metadata={"annotations": {names.RECORD: text}})
 
 
+def an_agent_silent(still: Still) -> None:
+    still.vm("web", "n2")
+    record = NodeRecord("n1", "r1")
+    uuid = still.sim.find(VMIS, "web")["metadata"]["ownerReferences"][0]["uid"]
+    record.vms[uuid] = VMRecord(uuid, "default/web", agent=True, ending="moved")
+    still.node("n1", metadata={"annotations": {names.RECORD: record.to_json()}})
+
+
 def descheduler(still: Still) -> None:
     still.vm()
     meta = {"name": "d", "namespace": "kube-system", "labels": {"app": "descheduler"}}
@@ -304,6 +312,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.LeftoverMark: vmi(status={"evacuationNodeName": "n1"}),
     Reason.MaintenanceUnderWay: record,
     Reason.DrainTaint: node(**taint("kubevirt.io/drain")),
+    Reason.GuestAgentSilent: an_agent_silent,
     Reason.CordonedByOthers: node(spec={"unschedulable": True}),
     Reason.OthersMaintenance: node(**taint("medik8s.io/drain")),
     Reason.DeschedulerAtWork: descheduler,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.kinds import BY_PLURAL, NODES
+from kubesim.kinds import BY_PLURAL, NODES, VMIS
 
 LEASES = BY_PLURAL["leases"]
 HOSTS = "n1,n2,n3"
@@ -177,6 +177,41 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
     after = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
     assert after.returncode == 0, after.stdout
+
+
+def _agent(sim, value: str) -> None:
+    """virt-handler of the node where it runs says whether the guest's agent is connected."""
+
+    def tell(vmi: dict[str, Any]) -> None:
+        conditions = vmi["status"].setdefault("conditions", [])
+        conditions[:] = [c for c in conditions if c["type"] != "AgentConnected"]
+        if value:
+            conditions.append({"type": "AgentConnected", "status": value})
+
+    sim.edit(VMIS, "vm", tell, "default")
+
+
+@pytest.mark.full
+def test_no_further_node_begins_while_a_guest_is_silent_that_was_not_before(sim, plays, tmp_path) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="1")
+    for name in ("one", "two"):  # the plan begins with n1
+        sim.add_vm(name, "n2", migrate_seconds="1")
+    _agent(sim, "True")
+    go_on, tasks = tmp_path / "go-on", tmp_path / "work.yml"
+    tasks.write_text(f"- ansible.builtin.wait_for: {{path: {go_on}, timeout: 600}}\n  delegate_to: localhost\n")
+    words = {"maintenance_hosts": "n1,n2", "maintenance_reboot": False, "maintenance_tasks": str(tasks)}
+    words |= {"maintenance_health_retries": 1}
+    process = plays.start("rolling_maintenance", **words)
+    sim.until(lambda: is_at(sim, "n1", "at work"))
+    _agent(sim, "")
+    go_on.touch()
+    assert process.wait() != 0
+    assert record(sim)["stages"] == {"n1": "failed", "n2": "waiting"}
+    assert "GuestAgentSilent VM default/vm" in str(record(sim)["hosts"])
+    _agent(sim, "True")
+    again = plays.own("rolling_maintenance", **words)
+    assert again.returncode == 0, again.stdout
+    assert record(sim)["stages"] == {"n1": "done", "n2": "done"}
 
 
 @pytest.mark.full

@@ -16,6 +16,7 @@ from .storage import PORT
 
 NAMESPACE = "https://virtops.example/xmlns/maintenance/1"
 POOL = "/var/lib/libvirt/images"
+AGENT = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>"
 # The tick of a guest of whom it matters that it is there, not how long it stood still. It takes
 # less than half as much of a core as one that ticks every 40 ms: twenty of those leave no core.
 SELDOM = 1000
@@ -34,6 +35,7 @@ class GuestSpec:
     metadata_xml   raw XML inside <metadata>
     tick_ms     between two ticks; SELDOM where nobody looks at them
     disk_ms     between two writes to a disk; after 64 of them all that it had is written anew
+    agent       a guest agent, that answers nothing and dies when it is asked anything
     flip_tick   the tick at which it damages its own memory; 0: never
     """
 
@@ -55,6 +57,7 @@ class GuestSpec:
     tick_ms: int = 40
     disk_ms: int = 500
     flip_tick: int = 0
+    agent: bool = False
     max_memory_mib: int | None = None
     uuid: str | None = None
     cpu_xml: str | None = None
@@ -103,6 +106,7 @@ class GuestSpec:
         ]
         words += ["lab.noacpi"] if self.noacpi else []
         words += [f"lab.flip={self.flip_tick}"] if self.flip_tick else []
+        words += ["lab.agent"] if self.agent else []
         return " ".join(words)
 
 
@@ -118,6 +122,7 @@ def domain_xml(spec: GuestSpec, number: int) -> str:
         for name in spec.networks
     ]
     devices += [_serial(spec.name, 0, ""), _serial(spec.name, 1, ".console")]
+    devices += [AGENT] if spec.agent else []
     uuid = f"<uuid>{spec.uuid}</uuid>" if spec.uuid else ""
     return f"""<domain type='qemu'>
   <name>{escape(spec.name)}</name>{uuid}

@@ -21,8 +21,8 @@ from .names import LabError, Paths
 from .procs import HERE, run
 
 SOURCE = HERE / "guest" / "init.c"
-# Disks, network, and the power button with the input device that reports it.
-MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "evdev", "button")
+# Disks, network, the power button with the input device that reports it, and the channel of an agent.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "evdev", "button", "virtio_console")
 
 
 def find_kernel() -> tuple[Path, Path] | None:

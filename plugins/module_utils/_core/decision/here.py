@@ -56,6 +56,7 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
     if not vm.known:  # what was decided about it before is neither carried on nor taken back
         step.unread(entry, vm)
         return
+    entry.agent = vm.document.get("agent_connected") is True
     hooks.note_hooks(entry, choice.hooks)
     if entry.stop_way == choice.way.value:  # of an earlier run, and this one wants it too
         if hooks.waits_for_hook(step, entry):

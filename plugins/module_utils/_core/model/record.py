@@ -137,6 +137,7 @@ class VMRecord:
     tries: dict[str, list[float]] = field(default_factory=dict)  # act -> [how often, when]
     paused_by_us: bool = False  # our migration left it paused: it is ours to resume
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
+    agent: bool = False  # its guest's agent was connected when it was last seen active here
     waiting_since: float | None = None
     unread_since: float | None = None  # it is here and could not be read
     refused_since: float | None = None  # its claims are refused, one after the other

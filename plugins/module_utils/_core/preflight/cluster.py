@@ -69,9 +69,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         if text:
             yield Found(check, subject, text)
     yield from _control_node_finding(facts, choices)
-    gone = [name for name in own.provided if own.provides is not None and name not in own.provides]
-    if gone:
-        yield Found(Reason.NotAsBefore, subject, f"Not active: {listed(gone)}.")
+    yield from _not_as_before(facts, choices)
     for text in own.other_maintenance:
         yield Found(Reason.OthersMaintenance, subject, text)
     if own.cordoned_by_others:
@@ -93,6 +91,18 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
         yield from _versions(facts)
     yield from _capacity(facts)
     yield from _clocks(facts)
+
+
+def _not_as_before(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
+    """What the host had, and the VMs that left it, when its maintenance began."""
+    own = facts.own
+    gone = [name for name in own.provided if own.provides is not None and name not in own.provides]
+    if gone:
+        yield Found(Reason.NotAsBefore, f"node {facts.node}", f"Not active: {listed(gone)}.")
+    for vm in facts.moved:
+        if vm.agent_before and vm.agent is False:
+            # While VMs are still here, the drain goes on: an agent may need a moment after the move.
+            yield Found(Reason.GuestAgentSilent, f"VM {vm.name}", f"It runs on {vm.host}.", soft=bool(choices))
 
 
 def _for_those_that_move(facts: Facts, choices: Mapping[str, Choice], moving: list[str]) -> Iterator[Found]:

@@ -71,6 +71,17 @@ class VMSeen:
 
 
 @dataclass(frozen=True)
+class MovedSeen:
+    """A VM that this maintenance moved away, where it runs now. `agent_before`: its guest's agent was connected before;
+    `agent`: it is. None: not known."""
+
+    name: str
+    host: str
+    agent_before: bool
+    agent: bool | None
+
+
+@dataclass(frozen=True)
 class PodSeen:
     """Another pod of the node that will not go. `whole`: the drain does not even begin for it."""
 
@@ -170,6 +181,7 @@ class Facts:
     vms: Mapping[str, VMSeen] = field(default_factory=dict)
     hosts: tuple[HostSeen, ...] = ()
     cluster: ClusterSeen = field(default_factory=ClusterSeen)
+    moved: tuple[MovedSeen, ...] = ()
     targets: tuple[str, ...] = ()
     room_mib: int | None = None
     room_on: tuple[str, ...] = ()

@@ -145,6 +145,7 @@ class Reason(str, Enum):
     LeftoverClaim = "LeftoverClaim"
     MaintenanceUnderWay = "MaintenanceUnderWay"
     NotAsBefore = "NotAsBefore"
+    GuestAgentSilent = "GuestAgentSilent"
     CordonedByOthers = "CordonedByOthers"
     OthersMaintenance = "OthersMaintenance"
     DeschedulerAtWork = "DeschedulerAtWork"

@@ -116,6 +116,20 @@ ROWS: dict[Reason, Row] = {
         "Start it (virsh pool-start, virsh net-start) and let it start with the host (pool-autostart, net-autostart).",
         preflight=Preflight(LIBVIRT, "the host's record; its pools and networks", about=About.NODE, only=True),
     ),
+    Reason.GuestAgentSilent: Row(
+        "The guest agent of a VM that was moved away was connected before, and is not now.",
+        (
+            "Look at the guest's console: it may have crashed or hang since its move. If it is well, start its agent, "
+            "or make this a warning (maintenance_preflight_severity)."
+        ),
+        preflight=Preflight(
+            BOTH,
+            "the host's record; the agent's channel in the VM's live XML, where it runs now",
+            about=About.NODE,
+            on_kubevirt="the node's record; the condition AgentConnected of the VMI",
+            only=True,
+        ),
+    ),
     Reason.CordonedByOthers: Row(
         "The node is cordoned, and not by this maintenance: restore leaves it cordoned.",
         "Ask who cordoned it. Uncordon it if nobody needs the cordon.",

@@ -163,7 +163,9 @@ def pauses_nowhere(host: str, hosts: Iterable[str]) -> str:
 
 
 def was_left() -> str:
-    return "it was left in the middle, by meta (end_host or the like) in your tasks or a hook"
+    return (
+        "it was left in the middle: in your tasks or a hook it was unreachable, or meta ended it (end_host or the like)"
+    )
 
 
 def comes_later(host: str, ahead: Sequence[str]) -> str:

@@ -7,14 +7,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..._core.model.observation import VM, Node, Observation, OnNotMigratable, Reservation
 from ..._core.model.policy import Policy
+from ..._core.model.record import Ending, NodeRecord
 from ..._core.preflight.check import check, record_text, result
-from ..._core.preflight.facts import Budget, Facts, NodeSeen
+from ..._core.preflight.facts import Budget, Facts, MovedSeen, NodeSeen
 from ..._core.reasons.reason import Platform, Reason, Severity
 from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster
@@ -107,6 +108,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         own=node_seen(node, found.nodes, found.kubevirt, record_text(record), _own_pod(client, request.node)),
         vms=seen,
         cluster=cluster_seen(found, webhook or tried.webhook),
+        moved=tuple(_moved(found.vmis, record, request.node)),
         targets=tuple(sorted(target.name for target in takers)),
         room_mib=_room(roomy),
         room_on=tuple(sorted(target.name for target in roomy)),
@@ -115,6 +117,14 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         unread=(*found.unread, *unread, *tried.unread, *others.unread),
         pods=others.pods,
     )
+
+
+def _moved(vmis: list[Obj], record: NodeRecord | None, node: str) -> Iterator[MovedSeen]:
+    for vmi in vmis:
+        entry = record.vms.get(facts.identity(vmi)) if record is not None else None
+        place = facts.status(vmi).get("nodeName")
+        if entry is not None and entry.ending == Ending.MOVED.value and facts.phase(vmi) == "Running" and place != node:
+            yield MovedSeen(entry.name, str(place), entry.agent, facts.is_true(vmi, "AgentConnected"))
 
 
 def _own_pod(client: Client, node: str) -> str:

@@ -13,14 +13,15 @@ from typing import Any
 
 from ..._core.claims.admission import are_majority
 from ..._core.decision.unread_hosts import may_have, unread_hosts
-from ..._core.model.observation import VM, Observation
+from ..._core.model.observation import VM, Observation, State
 from ..._core.model.policy import PolicyError
-from ..._core.model.record import NodeRecord
+from ..._core.model.record import Ending, NodeRecord
 from ..._core.plan.observed import fleet_of
 from ..._core.preflight.check import check, record_text, result
-from ..._core.preflight.facts import ClusterSeen, Facts, HostSeen, NodeSeen, StuckWork, TLSSeen, VMSeen
+from ..._core.preflight.facts import ClusterSeen, Facts, HostSeen, MovedSeen, NodeSeen, StuckWork, TLSSeen, VMSeen
 from ..._core.reasons.reason import Platform, Reason, Severity
 from ..blockers.disk_moves import MediumMissing
+from ..domain.xml import agent_connected
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.guest_memory import with_touched
 from ..observe.host import Host, HostNow
@@ -95,12 +96,26 @@ def gather(platform: LibvirtPlatform, request: Request, measured: Sequence[Measu
         vms={vm.uuid: vm_seen(vm, record, copied[vm.uuid]) for vm in here},
         hosts=tuple(_hosts(platform.hosts.values(), node, obs, measured)),
         cluster=ClusterSeen(slots=request.policy.limits.cluster, outbound=request.policy.limits.outbound),
+        moved=tuple(_moved(platform, obs, record)),
         targets=targets,
         room_mib=sum(max(0, obs.nodes[name].room_mib + obs.nodes[name].reserved_mib) for name in targets),
         stuck=_stuck(platform, obs),
         needed=_needed(platform.quorum_hosts, obs, node, record, targets),
         stale_claims=(*(_stale_claims(obs) if record is None else ()), *platform.stale_claims.elsewhere),
     )
+
+
+def _moved(platform: LibvirtPlatform, obs: Observation, record: NodeRecord | None) -> Iterable[MovedSeen]:
+    """Of those whose agent was connected. An agent that cannot be read is not known."""
+    for uuid, entry in (record.vms if record is not None else {}).items():
+        there = [seen.node for seen in obs.sightings.get(uuid, ()) if seen.state is State.RUNNING]
+        if not (entry.agent and entry.ending == Ending.MOVED.value and there):
+            continue
+        try:
+            agent: bool | None = agent_connected(platform.hosts[there[0]].domain(uuid).XMLDesc(0))
+        except (HostUnreachable, libvirt.libvirtError, ValueError):
+            agent = None  # it went away between two reads
+        yield MovedSeen(entry.name, there[0], entry.agent, agent)
 
 
 def _needed(

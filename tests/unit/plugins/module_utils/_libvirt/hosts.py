@@ -65,14 +65,19 @@ class Fleet:
         self.reads["a"].domains = {vm.uuid: DomainNow(vm.uuid, vm.name, State.RUNNING, 1024) for vm in vms.values()}
         self.later = dict(self.reads)
         self.elsewhere: list[str] = []
+        self.xml = ""  # of each domain that is asked for it
 
     def vm(self, **changes: Any) -> None:
         self.obs.vms[UUID(0)] = replace(self.obs.vms[UUID(0)], **changes)
 
     def look(self, policy: Policy = POLICY, measured: tuple[Measured, ...] = CLOCKS) -> dict[Reason, dict[str, Any]]:
         conn = Reader(getCapabilities=lambda: CAPS.format(self.user))
+        domain = Reader(XMLDesc=lambda _flags: self.xml)
         hosts = {
-            name: Reader(name=name, conn=conn, facts=self.facts[name], config=self.configs[name]) for name in "abc"
+            name: Reader(
+                name=name, conn=conn, facts=self.facts[name], config=self.configs[name], domain=lambda _uuid: domain
+            )
+            for name in "abc"
         }
         observer = Reader(
             copied=lambda uuid: self.copied.get(uuid, ()), reads=self.reads, read_hosts=lambda: self.later

@@ -202,3 +202,12 @@ def test_an_older_record_does_not_make_its_stop_the_owners_word() -> None:
     assert node.entry.autostart
     node.run("active")
     assert only(node.step(web(**BLOCKED)), Do.AUTOSTART_ON)
+
+
+@pytest.mark.parametrize("now", [True, False, None])
+def test_whether_its_agent_is_connected_is_what_was_seen_last(now: bool | None) -> None:
+    """A gate asks for that: an agent that the guest itself has ended before it moved is not missed."""
+    node = OneNode()
+    node.step(web(document={"agent_connected": True}, **BLOCKED))
+    node.step(web(document={"agent_connected": now}, **BLOCKED))
+    assert node.entry.agent is (now is True)

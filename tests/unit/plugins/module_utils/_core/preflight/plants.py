@@ -32,6 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     ClusterSeen,
     Facts,
     HostSeen,
+    MovedSeen,
     NodeSeen,
     PodSeen,
     QuotaLeft,
@@ -122,6 +123,13 @@ def seen(platform: Platform, policy: Policy = POLICY, **changes: Any) -> Plant:
 
 def whole(platform: Platform, policy: Policy = POLICY, **changes: Any) -> Plant:
     return lambda: (replace(clean(platform), **changes), policy)
+
+
+def an_agent_silent() -> tuple[Facts, Policy]:
+    """And nothing is left on the host."""
+    facts = replace(clean(K), moved=(MovedSeen("web", "b", agent_before=True, agent=False),))
+    facts.observation.vms.clear()
+    return facts, POLICY
 
 
 def cannot(reason: Reason) -> Plant:
@@ -282,6 +290,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.LeftoverClaim: whole(L, stale_claims=("resv.u9.512.a on b",)),
     Reason.MaintenanceUnderWay: whole(L, own=NodeSeen(record="Run r1.")),
     Reason.NotAsBefore: whole(L, own=NodeSeen(provides=("network lan",), provided=("network lan", "storage pool nfs"))),
+    Reason.GuestAgentSilent: an_agent_silent,
     Reason.DrainTaint: whole(K, own=NodeSeen(drain_taint="Taint kubevirt.io/drain.")),
     Reason.CordonedByOthers: whole(L, own=NodeSeen(cordoned_by_others=True)),
     Reason.OthersMaintenance: whole(K, own=NodeSeen(other_maintenance=("Taint medik8s.io/drain.",))),

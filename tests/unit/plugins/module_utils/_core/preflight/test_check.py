@@ -18,7 +18,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     Rule,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import Budget, NodeSeen
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import (
+    Budget,
+    MovedSeen,
+    NodeSeen,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
     PLANTS,
@@ -50,6 +54,17 @@ def test_a_vm_that_policy_stops_is_a_warning_that_names_who_decided() -> None:
 def test_a_vm_that_will_be_stopped_anyway_is_not_asked_whether_it_can_migrate() -> None:
     facts, _policy = vm(L, migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable),))()
     assert Reason.DisksNotLiveMigratable not in found(facts, STOPS)
+
+
+@pytest.mark.parametrize(("before", "now", "told"), [(True, False, True), (False, False, False), (True, None, False)])
+def test_an_agent_that_was_never_there_or_cannot_be_read_is_nothing(before: bool, now: bool | None, told: bool) -> None:
+    facts = replace(clean(K), moved=(MovedSeen("web", "b", before, now),))
+    assert (Reason.GuestAgentSilent in found(facts)) is told
+
+
+def test_a_silent_agent_holds_up_no_drain_that_is_under_way() -> None:
+    facts = replace(clean(K), moved=(MovedSeen("web", "b", agent_before=True, agent=False),))
+    assert found(facts)[Reason.GuestAgentSilent]["severity"] == "warning"
 
 
 def test_a_server_by_name_is_one_finding_whatever_stands_on_it() -> None:

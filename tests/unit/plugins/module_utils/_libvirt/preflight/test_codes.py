@@ -44,6 +44,10 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._li
     stale,
 )
 
+AGENT = (
+    "<domain id='1'><devices><channel><target name='org.qemu.guest_agent.0' state='{}'/></channel></devices></domain>"
+)
+
 # Planting
 
 
@@ -84,6 +88,14 @@ def cordon(fleet: Fleet) -> None:
 def a_pool_stopped(fleet: Fleet) -> None:
     fleet.record = NodeRecord("a", "r1", provides=["storage pool nfs", "network lan"])
     fleet.facts["a"] = replace(fleet.facts["a"], pools={}, networks={"lan": ""})
+
+
+def an_agent_silent(fleet: Fleet) -> None:
+    fleet.record = NodeRecord("a", "r1")
+    fleet.record.vms[UUID(7)] = VMRecord(UUID(7), "web", agent=True, ending="moved")
+    fleet.obs.sightings[UUID(7)] = [Sighting("b", State.RUNNING)]
+    fleet.xml = AGENT.format("disconnected")
+    fleet.obs.vms.clear()
 
 
 def all_cordoned(fleet: Fleet) -> None:
@@ -178,6 +190,7 @@ PLANTS: dict[Reason, Callable[[Fleet], Any]] = {
     Reason.LeftoverClaim: claim,
     Reason.MaintenanceUnderWay: record,
     Reason.NotAsBefore: a_pool_stopped,
+    Reason.GuestAgentSilent: an_agent_silent,
     Reason.CordonedByOthers: cordon,
     Reason.PeerUnreachable: unreachable,
     Reason.RunsTheMaintenance: lambda fleet: fleet.vm(
