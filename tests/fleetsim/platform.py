@@ -364,6 +364,7 @@ class ModelPlatform:
             domain = machine.domains[action.vm] = replace(known, off_at=None, marked=False)
         if not domain.active:
             domain.state, domain.managed_save = State.RUNNING, False
+            domain.instance += "+"
         return None
 
     def _resume(self, action: Action) -> Finding | None:

@@ -303,7 +303,7 @@ def told(lab: Lab) -> dict[str, dict[str, object]]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.spec.name)
 def test_the_reason_is_known_in_advance(lab: Lab, told: dict[str, dict[str, object]], kind: Kind) -> None:
     row = told[kind.spec.name]
-    assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", kind.reason, "control")
+    assert (row["verdict"], row["reason"], row["plane"]) == ("blocked", kind.reason, "control"), row
     assert row["message"]
     assert row["remedy"]
     answer = ask_libvirt(lab, kind.spec.name, *kind.flags, saved=kind.saved)

@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
         with open(os.environ["STEPS"], "a") as stream:
             stream.write("" if step == "before" else f"{host} {step}\\n")
         if step == "drained":
-            expects = {peer["name"]: peer["expects"] for peer in self._task.args["peers"]}
+            expects = {peer["name"]: peer.get("expects", []) for peer in self._task.args["peers"]}
             with open(os.environ["STEPS"] + ".expects", "a") as stream:
                 stream.write(json.dumps({host: expects}) + "\\n")
         if os.environ["FAULT"] == f"{host} {step} gone":

@@ -114,10 +114,13 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
 
 
 def was_started_again(step: Step, vm: VM, entry: VMRecord) -> bool:
-    """Did something start it again after our stop? True: it is not asked once more in this run."""
+    """Did something start it again after our stop? True: it is not asked once more in this run.
+
+    Not where a move that could not be completed went back: then it was us.
+    """
     run_id = step.record.run_id
     new = vm.instance not in ("", entry.stop_instance) and entry.stop_instance != ""
-    if new and entry.stop_way and entry.stop_run == run_id:
+    if new and entry.move_withdrawn is None and entry.stop_way and entry.stop_run == run_id:
         entry.restarted_run = run_id
     if entry.restarted_run != run_id:
         if entry.asked_to_stop and entry.ending in _STOPPED:

@@ -61,13 +61,13 @@ def source_findings(
 ) -> tuple[Finding, ...]:
     """Why the domain can go nowhere. `views`: shared_storage.local_views."""
     found = [*_bound_findings(spec), *unknown_to_libvirt(spec)]
+    if runtime.snapshots:  # before what these do to its images: this remedy clears both
+        found.append(Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}."))
     found += stuck_disks(spec, views or {}, block_migration)
     for interface in spec.interfaces:
         if interface.type == "vdpa":
             text = f"The {interface.label} is the vDPA device {interface.device} of the host."
             found.append(Finding(Reason.InterfaceNotLiveMigratable, text))
-    if runtime.snapshots:
-        found.append(Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}."))
     if runtime.checkpoints:
         found.append(Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}."))
     if runtime.block_jobs:
