@@ -40,7 +40,8 @@ def _refresh(lab: Lab) -> None:
 def _fill(lab: Lab, folder: str, options: str) -> None:
     """A small file system over the directory, with nothing left in it."""
     files = f"for n in $(seq 40); do head -c 8192 /dev/zero >{folder}/fill$n || break; done"
-    lab.host("host-b").exec(f"mkdir -p {folder} && mount -t tmpfs -o mode=0700,{options} none {folder} && ({files}; true) 2>&-")
+    mount = f"mount -t tmpfs -o mode=0700,{options} none {folder}"
+    lab.host("host-b").exec(f"mkdir -p {folder} && {mount} && ({files}; true) 2>&-")
     _refresh(lab)
 
 
