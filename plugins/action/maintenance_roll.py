@@ -127,7 +127,9 @@ class ActionModule(ActionBase):
         def read_cluster(more: dict[str, Any]) -> dict[str, Any]:
             return dict(call({**reach, **more}, "virtops.maintenance.kubevirt_fleet_info"))
 
+        fault = self._report.fault
         found = foresee(plan, args["hosts"], read_cluster, variables["hostvars"])
+        found.objections += [fault] if fault else []
         if not found.objections or self._task.check_mode:
             for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode)):
                 Display().display(plain(line))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -42,14 +43,28 @@ class Report:
     """`folder`: where to; empty: nothing is written. `plan`: a file with the plan of the roll, or empty.
     `textfile`: where node exporter reads figures of the roll, or empty.
 
-    Several hosts of a roll write at the same time. What cannot be written is a warning: a roll does
-    not stop for its report.
+    Several hosts of a roll write at the same time. What cannot be written is an error before the roll,
+    and a warning later: a roll that is under way does not stop for its report.
     """
 
     def __init__(self, folder: str, plan: str, textfile: str = "") -> None:
         self._folder = Path(folder).expanduser() if folder else None
         self._plan = plan
         self._textfile = Path(textfile).expanduser() if textfile else None
+
+    @property
+    def fault(self) -> str:
+        """Why it cannot be written; empty: it can, or nobody asked for it."""
+        wanted = {"maintenance_report": self._folder, "maintenance_textfile": self._textfile}
+        for name, path in wanted.items():
+            folder = path.parent if path is not None and path == self._textfile else path
+            try:
+                if folder is not None:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    tempfile.TemporaryFile(dir=folder).close()
+            except OSError as exc:
+                return f"{name} cannot be written: {exc}. Expected is a place on the controller for files"
+        return ""
 
     def roll(self, result: Mapping[str, Any]) -> None:
         """`result`: what the record of the roll answered."""

@@ -195,8 +195,10 @@ def _own(names: list[str], value: Callable[[str], Any]) -> list[str]:
 
 
 def _unknown(name: str, specs: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, [*specs], 1)
-    hint = f"did you mean {near[0]}? If" if near else "if"
+    # All begin alike: what comes after that is compared.
+    tails = {spec.partition("_")[2]: spec for spec in specs if spec.partition("_")[0] == name.partition("_")[0]}
+    near = difflib.get_close_matches(name.partition("_")[2], tails, 1)
+    hint = f"did you mean {tails[near[0]]}? If" if near else "if"
     return f"{name} is no variable of this collection; {hint} it is your own, add it to {OWN}."
 
 

@@ -142,6 +142,16 @@ def test_a_report_that_cannot_be_written_stops_no_roll(tmp_path: Path) -> None:
     Report(str(tmp_path / "file"), "").roll({"roll": roll("running", entry("host-a", "draining", 5))})
 
 
+def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert Report("", "").fault == ""
+    assert Report(str(tmp_path / "a" / "b"), "", str(tmp_path / "c" / "roll.prom")).fault == ""
+    assert Report(str(tmp_path / "file"), "").fault.startswith("maintenance_report cannot be written: ")
+    textfile = str(tmp_path / "file" / "roll.prom")
+    assert Report(str(tmp_path), "", textfile).fault.startswith("maintenance_textfile cannot be written: ")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "c", "file"]
+
+
 # It tells in its title, once it is laid out, whether it is wider than the screen, and whether it is dark.
 PROBE = """<script>top.document.title = [document.documentElement.scrollWidth > window.innerWidth,
 matchMedia("(prefers-color-scheme: dark)").matches]</script></body>"""

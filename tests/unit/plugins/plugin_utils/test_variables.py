@@ -40,6 +40,7 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         "maintenance_reboots is no variable of this collection; did you mean maintenance_reboot? "
         "If it is your own, add it to maintenance_own_variables."
     ]
+    assert "did you mean" not in told(maintenance_kubeconfig="/x")[0]
     assert "did you mean drain_allow_stop?" in told(drain_allow_stopp=True)[0]
     assert told(maintenance_window="Sunday", maintenance_own_variables=["maintenance_window"]) == []
     assert told(backup_reboots=1, drain_result={}) == []
