@@ -15,6 +15,7 @@ import pytest
 from lab.collector import Census, Tail
 from lab.guest import GuestSpec, domain_xml
 from lab.names import Paths
+from lab.procs import wait_for
 
 NOW = 10**12  # of a round
 # Of this process alone: the census sees all of the machine.
@@ -82,8 +83,10 @@ def test_the_census_sees_a_process_come_and_go(tmp_path: Path, monkeypatch: pyte
     words = ["/usr/bin/qemu-system-x86_64", "-c", "input()", "-name", f"guest={GUEST},debug-threads=on"]
     process = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE)
     try:
-        # It has its name from the first instruction on, and Popen returns only then.
-        assert mine(census) == [f"{GUEST} Q there"]
+        # Popen may return before the kernel shows the new command line.
+        seen: list[str] = []
+        assert wait_for(lambda: bool(seen.extend(mine(census)) or seen))
+        assert seen == [f"{GUEST} Q there"]
         assert mine(census) == []
     finally:
         process.kill()
