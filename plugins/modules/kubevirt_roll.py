@@ -13,6 +13,9 @@ description:
   - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt. Use that one, which also keeps
     the record alive.
   - The record is an annotation on the Lease C(virtops-roll), of which there is one for the cluster.
+  - From its first node on, nodes that the roll has still to empty have the taint C(virtops.maintenance/roll) with the
+    effect C(PreferNoSchedule), so that VMs go to others first. It goes when the node is done, and from all nodes when
+    the roll stops. An account that may not patch nodes has its roll without.
 author:
   - The virtops.maintenance contributors (@virtops)
 options:

@@ -304,8 +304,8 @@ class Kubesim:
         return str(vmi["status"].get("nodeName", ""))
 
     def leftovers(self) -> list[str]:
-        """Marks and migrations that have not ended."""
-        return words.leftovers(self.all(VMIS), self.all(VMIMS))
+        """Marks, migrations that have not ended, and taints of a roll."""
+        return words.leftovers(self.all(VMIS), self.all(VMIMS), self.all(NODES))
 
     def requests(self, method: str = "", part: str = "") -> list[Call]:
         """From the log: by method, and by what the path contains."""

@@ -102,8 +102,8 @@ class Remote:
             time.sleep(0.1)
 
     def leftovers(self) -> list[str]:
-        """Marks and migrations that have not ended."""
-        return words.leftovers(self.all(VMIS), self.all(VMIMS))
+        """Marks, migrations that have not ended, and taints of a roll."""
+        return words.leftovers(self.all(VMIS), self.all(VMIMS), self.all(NODES))
 
     # Writing
 

@@ -61,9 +61,9 @@ class Scheduler:
             self._tell(pod, f"0/{len(nodes)} nodes are available: {parts}.")
             return
 
-        def rank(node: Obj) -> tuple[bool, int, str]:
+        def rank(node: Obj) -> tuple[int, bool, int, str]:
             name = node["metadata"]["name"]
-            return (not _prefers(pod, node), len(taken.get(name, [])), name)
+            return (_unwished(node, pod), not _prefers(pod, node), len(taken.get(name, [])), name)
 
         best = min(fitting, key=rank)["metadata"]["name"]
 
@@ -127,6 +127,12 @@ def tolerates(pod: Obj, taint: Obj) -> bool:
         elif (found.get("key"), found.get("value", "")) == (taint["key"], taint.get("value", "")):
             return True
     return False
+
+
+def _unwished(node: Obj, pod: Obj) -> int:
+    """Of kube-scheduler's scores this one weighs most (TaintToleration: 3)."""
+    soft = [taint for taint in node["spec"].get("taints") or [] if taint["effect"] == "PreferNoSchedule"]
+    return sum(not tolerates(pod, taint) for taint in soft)
 
 
 def _requests(pod: Obj, resource: str) -> float:

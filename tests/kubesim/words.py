@@ -89,8 +89,11 @@ def knob(name: str, default: str, *objs: Obj) -> str:
     return default
 
 
-def leftovers(vmis: list[Obj], migrations: list[Obj]) -> list[str]:
-    """Marks, and migrations that have not ended."""
+def leftovers(vmis: list[Obj], migrations: list[Obj], nodes: list[Obj]) -> list[str]:
+    """Marks, migrations that have not ended, and taints of a roll."""
     found = [f"mark on {v['metadata']['name']}" for v in vmis if v.get("status", {}).get("evacuationNodeName")]
     found += [f"{m['metadata']['name']} is {phase(m)}" for m in migrations if not final(m)]
+    for node in nodes:
+        ours = [t["key"] for t in node["spec"].get("taints") or [] if t["key"].startswith("virtops.")]
+        found += [f"taint {key} on {node['metadata']['name']}" for key in ours]
     return found

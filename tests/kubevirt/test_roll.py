@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from kubesim.kinds import BY_PLURAL, NODES, VMIS
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
 
 LEASES = BY_PLURAL["leases"]
 HOSTS = "n1,n2,n3"
+TAINT = "virtops.maintenance/roll"
 
 
 def record(sim) -> dict[str, Any]:
@@ -166,6 +167,7 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
     sim.until(lambda: sim.node_of("other") != "n1")
+    assert [text for text in sim.leftovers() if "taint" in text] == [f"taint {TAINT} on {n}" for n in HOSTS.split(",")]
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
     assert process.wait() != 0
@@ -212,6 +214,20 @@ def test_no_further_node_begins_while_a_guest_is_silent_that_was_not_before(sim,
     again = plays.own("rolling_maintenance", **words)
     assert again.returncode == 0, again.stdout
     assert record(sim)["stages"] == {"n1": "done", "n2": "done"}
+
+
+def test_vms_go_first_to_nodes_that_need_not_be_emptied_any_more(sim, plays) -> None:
+    """Without the roll's taint the scheduler takes the node with the fewest pods, from which they move again."""
+    others = {"key": "busy", "effect": "PreferNoSchedule"}
+    for node in ("n1", "n2", "n3"):
+        sim.edit(NODES, node, lambda node: node["spec"].update(taints=[others]))
+    for number, node in enumerate(("n1", "n2", "n2", "n3", "n3", "n3", "n3", "n3")):  # the plan begins with n1
+        sim.add_vm(f"vm-{number}", node, migrate_seconds="1")
+    done = plays.own("rolling_maintenance", maintenance_hosts="n1,n2", maintenance_reboot=False)
+    assert done.returncode == 0, done.stdout
+    assert len(sim.all(VMIMS)) == 3, done.stdout
+    assert sim.leftovers() == []
+    assert sim.find(NODES, "n2")["spec"]["taints"] == [others]
 
 
 @pytest.mark.full

@@ -19,6 +19,7 @@ LEASE = "virtops-maintenance-"
 # The one Lease of all rolls, and ours on it: their record.
 ROLL_LEASE = "virtops-roll"
 ROLL = "virtops.maintenance/roll"
+ROLL_TAINT = "virtops.maintenance/roll"
 
 # KubeVirt's
 NODE_NAME = "kubevirt.io/nodeName"

@@ -16,11 +16,13 @@ from typing import Any
 
 from ..._core.model.record import RecordError
 from ..._core.roll.owner import LEASE
+from ..._core.roll.planned import left_free
 from ..._core.roll.record import Clock, Fleet, Roll, State
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import facts, names
 from ..objects.nodes import cordoned, not_ready, takes_vms
+from .roll_taint import RollTaint
 
 Obj = dict[str, Any]
 
@@ -30,6 +32,7 @@ class RollLease:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
+        self._taint = RollTaint(client)
         self._path = names.leases(namespace)
         self._where = f"annotation {names.ROLL} of the Lease {names.ROLL_LEASE} in {namespace}"
 
@@ -44,6 +47,20 @@ class RollLease:
             raise RecordError(f"{exc} ({self._where}). Nothing was changed.") from exc
 
     def write(self, roll: Roll, seen: Obj | None) -> bool:
+        """Nodes that have to be emptied get a taint with it: what was killed in between leaves none too many."""
+        before, after = self._left_free(seen), left_free(roll)
+        # At the end each node is looked at: a write that was lost may have left one.
+        self._taint.remove(before - after if after or not before else roll.hosts)
+        written = self._write(roll, seen)
+        if written:
+            self._taint.put(after - before, roll.id)
+        return written
+
+    def _left_free(self, seen: Obj | None) -> frozenset[str]:
+        text = "" if seen is None else facts.annotations(seen).get(names.ROLL)
+        return left_free(Roll.from_json(text)) if text else frozenset()
+
+    def _write(self, roll: Roll, seen: Obj | None) -> bool:
         body = seen or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": names.ROLL_LEASE}}
         notes = {**facts.annotations(body), names.ROLL: roll.to_json()}
         lives = roll.state in (State.RUNNING, State.ABORTING)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 
 FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "duration": 252.0}
 FULL: dict[str, Any] = {**FITS, "refusal": {"sentence": "step 2 does not fit"}}
@@ -77,3 +77,22 @@ def test_where_vms_go_is_kept_by_host() -> None:
     assert planned.targets(plan) == {"a": {"1": "c"}, "b": {"2": "d"}, "c": {"1": "a"}}
     assert planned.targets({"steps": [{"hosts": ["a"], "duration": 3}]}) == {}  # a file that somebody wrote
     assert planned.targets({**plan, "refusal": {"sentence": "step 2 does not fit"}}) == planned.targets(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("stages", "state", "found"),
+    [
+        (["waiting", "waiting"], "running", ""),  # it may still be refused by its plan
+        (["draining", "waiting"], "running", "ab"),
+        (["done", "waiting"], "running", "b"),
+        (["done", "rebooting"], "running", "b"),
+        (["done", "failed"], "stopped", ""),
+        (["draining", "waiting"], "aborting", ""),
+        (["done", "waiting"], "paused", ""),
+        (["draining"], "running", ""),  # no other host of it is to be kept free
+    ],
+)
+def test_vms_had_better_not_come_to_what_has_still_to_be_emptied(stages: list[str], state: str, found: str) -> None:
+    hosts = {name: HostEntry(name, Stage(stage)) for name, stage in zip("ab", stages, strict=False)}
+    roll = Roll("r", "run", "", "", "", hosts=hosts, state=State(state))
+    assert planned.left_free(roll) == set(found)

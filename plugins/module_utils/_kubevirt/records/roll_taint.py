@@ -1,0 +1,64 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The taint of nodes that a roll has still to empty: Kubernetes' scheduler prefers others for what moves.
+
+With the effect PreferNoSchedule it keeps nothing away, so a VM that fits nowhere else still goes there. The plugin
+TaintToleration of kube-scheduler weighs it three times what the room on a node weighs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..api.client import Client
+from ..api.errors import KubeError
+from ..objects import names
+
+Obj = dict[str, Any]
+_TRIES = 5  # while others write the node at the same time: its kubelet, its virt-handler, a drain
+
+
+class RollTaint:
+    """What others have on a node is left as it is."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def put(self, nodes: Iterable[str], roll_id: str) -> None:
+        """It is a wish: where it cannot be put, the roll goes on without."""
+        mine = {"key": names.ROLL_TAINT, "value": roll_id, "effect": "PreferNoSchedule"}
+        for name in sorted(nodes):
+            try:
+                self._change(name, lambda taints: [*taints, mine])
+            except KubeError:
+                return
+
+    def remove(self, nodes: Iterable[str]) -> None:
+        """Raises KubeError: one that stays would turn VMs away for good."""
+        for name in sorted(nodes):
+            self._change(name, lambda taints: taints)
+
+    def _change(self, name: str, change: Callable[[list[Obj]], list[Obj]]) -> None:
+        """`change`: gets the taints of others. With the version that was read, so that of two one wins."""
+        for _try in range(_TRIES):
+            node = self._client.find(names.node(name))
+            if node is None:
+                return
+            taints = (node.get("spec") or {}).get("taints") or []
+            wanted = change([taint for taint in taints if taint.get("key") != names.ROLL_TAINT])
+            if wanted == taints:
+                return
+            version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            try:
+                self._client.merge(names.node(name), {"metadata": version, "spec": {"taints": wanted}})
+            except KubeError as exc:
+                if exc.code != 409:
+                    raise
+            else:
+                return
+
+
+__all__ = ["RollTaint"]
