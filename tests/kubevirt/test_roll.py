@@ -18,7 +18,6 @@ from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
 
 LEASES = BY_PLURAL["leases"]
 HOSTS = "n1,n2,n3"
-TAINT = "virtops.maintenance/roll"
 
 
 def record(sim) -> dict[str, Any]:
@@ -167,7 +166,8 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
     sim.until(lambda: sim.node_of("other") != "n1")
-    assert [text for text in sim.leftovers() if "taint" in text] == [f"taint {TAINT} on {n}" for n in HOSTS.split(",")]
+    # The two that were empty are done.
+    assert [text for text in sim.leftovers() if "taint" in text] == ["taint virtops.maintenance/roll on n1"]
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
     assert process.wait() != 0
