@@ -216,6 +216,7 @@ def test_no_further_node_begins_while_a_guest_is_silent_that_was_not_before(sim,
     assert record(sim)["stages"] == {"n1": "done", "n2": "done"}
 
 
+@pytest.mark.full
 def test_vms_go_first_to_nodes_that_need_not_be_emptied_any_more(sim, plays) -> None:
     """Without the roll's taint the scheduler takes the node with the fewest pods, from which they move again."""
     others = {"key": "busy", "effect": "PreferNoSchedule"}
