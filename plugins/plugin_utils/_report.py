@@ -55,9 +55,8 @@ class Report:
     @property
     def fault(self) -> str:
         """Why it cannot be written; empty: it can, or nobody asked for it."""
-        wanted = {"maintenance_report": self._folder, "maintenance_textfile": self._textfile}
-        for name, path in wanted.items():
-            folder = path.parent if path is not None and path == self._textfile else path
+        wanted = {"maintenance_report": self._folder, "maintenance_textfile": self._textfile and self._textfile.parent}
+        for name, folder in wanted.items():
             try:
                 if folder is not None:
                     folder.mkdir(parents=True, exist_ok=True)

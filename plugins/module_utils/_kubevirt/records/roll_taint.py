@@ -43,7 +43,7 @@ class RollTaint:
 
     def _change(self, name: str, change: Callable[[list[Obj]], list[Obj]]) -> None:
         """`change`: gets the taints of others. With the version that was read, so that of two one wins."""
-        for _try in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             node = self._client.find(names.node(name))
             if node is None:
                 return
@@ -55,7 +55,7 @@ class RollTaint:
             try:
                 self._client.merge(names.node(name), {"metadata": version, "spec": {"taints": wanted}})
             except KubeError as exc:
-                if exc.code != 409:
+                if exc.code != 409 or not left:
                     raise
             else:
                 return

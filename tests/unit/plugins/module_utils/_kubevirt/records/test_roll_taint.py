@@ -123,9 +123,10 @@ def test_an_account_that_may_not_has_its_roll_without(api: Api) -> None:
     assert write(api, roll("done", "done", "done", state="ended"))
 
 
-def test_one_that_cannot_be_taken_away_is_an_error_and_not_forgotten(api: Api) -> None:
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "always written by others"])
+def test_one_that_cannot_be_taken_away_is_an_error_and_not_forgotten(api: Api, refused: bool) -> None:
     begun(api)
-    api.refuses = 403
+    api.refuses, api.others = (403, 0) if refused else (None, 100)
     with pytest.raises(KubeError):
         write(api, roll("done", "done", "done", state="ended"))
     assert api.lease is not None
