@@ -19,6 +19,7 @@ class ActionModule(ActionBase):
     """Calls kubevirt_migration slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
+    position = ""  # of the VM among those that a roll moves back; set by who runs this action in a roll
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
@@ -26,5 +27,5 @@ class ActionModule(ActionBase):
         def call(args: dict[str, Any]) -> dict[str, Any]:
             return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
 
-        result = run_slices(call, given(self._task.args), GOOD, bool(self._task.check_mode))
+        result = run_slices(call, given(self._task.args), GOOD, bool(self._task.check_mode), self.position)
         return {**base, **result}

@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import
 _SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": ["looked", "out", "empty", "healthy", "back", "drained", "active", "checked"],
+        "choices": ["looked", "out", "empty", "healthy", "back", "home", "drained", "active", "checked"],
         "required": True,
     },
     "platform": {"type": "str", "choices": ["libvirt", "kubevirt"], "default": "libvirt"},
@@ -28,6 +28,7 @@ _SPEC: dict[str, Any] = {
     "preflight": {"type": "dict", "default": {}},
     "drain": {"type": "dict", "default": {}},
     "restore": {"type": "dict", "default": {}},
+    "move": {"type": "dict", "default": {}},
     "steps": {"type": "list", "elements": "str", "default": []},
     "turn": {"type": "dict", "default": {}},
     "work": {"type": "bool", "default": False},
@@ -40,8 +41,17 @@ _SPEC: dict[str, Any] = {
     "reach_for": {"type": "int", "default": 0},
     "planned": {"type": "dict", "default": {}},
     "shown": {"type": "list", "elements": "str", "default": []},
+    "moves": {"type": "list", "elements": "dict", "default": []},
 }
-_ACTIONS = {"roll": "maintenance_roll", "preflight": "{}_preflight", "drain": "{}_drain", "restore": "{}_drain"}
+_ACTIONS = {
+    "roll": "maintenance_roll",
+    "preflight": "{}_preflight",
+    "drain": "{}_drain",
+    "restore": "{}_drain",
+    "move": "{}_migration",
+}
+# Of these each line says how far the roll is.
+_LONG = ("drain", "restore", "move")
 # Options of the record of a roll, which have their defaults from the play.
 _ROLL = ("node", "uri", "peers", "slots_on")
 # Of a failure in a roll these are left out.
@@ -95,7 +105,7 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        if act.turn is not None and kind in ("drain", "restore"):
+        if act.turn is not None and kind in _LONG:
             action.position = in_roll(act.turn)
         try:
             found = dict(action.run(task_vars=self._vars))
@@ -104,7 +114,8 @@ class ActionModule(ActionBase):
                 raise
             # A failure, which the playbook of the roll can record.
             return {"failed": True, "msg": words.is_lost(self._options["roll_host"], str(exc))}
-        if act.turn is not None and kind in ("drain", "restore"):
+        if act.turn is not None and kind in _LONG:
             report = of_task(self._templar, self._vars, bool(self._task.check_mode))
-            (report.drain if kind == "drain" else report.restore)(self._options["roll_host"], found)
+            told = {"drain": report.drain, "restore": report.restore, "move": report.moved_back}
+            told[kind](act.options["target"] if kind == "move" else self._options["roll_host"], found)
         return found

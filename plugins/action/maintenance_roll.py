@@ -29,7 +29,8 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan imp
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
-    *("state", "hosts", "roll_host", "stage", "why", "tally", "roll_id", "requester", "reason"),
+    *("state", "hosts", "roll_host", "stage", "why", "tally", "moved", "vm", "is_back"),
+    *("roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_unavailable_per", "groups", "max_failures", "count_others", "take_over"),
     *("patience", "slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
 )
@@ -40,9 +41,9 @@ _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.
 _TOLD = ("changed", "answer", "ended", "event", "stats")
 # Of these nothing is shown.
-_QUIET = ("noted", "read")
+_QUIET = ("noted", "came_back", "read")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
-_REACH_FOR = {"noted": 60}
+_REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
 # Seconds between two lines of a host that waits.

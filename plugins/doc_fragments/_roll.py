@@ -33,6 +33,9 @@ options:
       - V(admitted) waits until O(roll_host) may go out of service, and says what is left to be done
         with it.
       - V(noted) writes down that O(roll_host) has come to O(stage).
+      - V(homeward) says which VMs are to go back to where they were before the roll, by the O(hosts) of the play. None
+        are before all hosts are done, and without C(maintenance_move_back) in O(settings). V(came_back) writes down
+        what came of O(vm), whose home is O(roll_host).
       - V(renewed) writes to the record now and then for as long as O(slice), so that everybody sees
         that the roll lives.
       - V(ended) says how the roll ended. One with hosts left waits for the same command.
@@ -40,15 +43,17 @@ options:
         V(aborted) ends that, once O(stage=waiting) was noted of all of them.
       - V(read) only reads.
     type: str
-    choices: [begun, planned, admitted, noted, renewed, ended, aborting, aborted, read]
+    choices: [begun, planned, admitted, noted, homeward, came_back, renewed, ended, aborting, aborted, read]
     required: true
   hosts:
-    description: With O(state=begun) and O(state=planned) the hosts of the roll, in their order.
+    description:
+      - With O(state=begun) and O(state=planned) the hosts of the roll, in their order. With O(state=homeward) those of
+        the play.
     type: list
     elements: str
     default: []
   roll_host:
-    description: With O(state=admitted) and O(state=noted) the host.
+    description: With O(state=admitted), O(state=noted) and O(state=came_back) the host.
     type: str
     default: ''
   stage:
@@ -57,13 +62,27 @@ options:
     type: str
     choices: [waiting, empty, at work, rebooting, checking, restoring, done, failed]
   why:
-    description: With O(stage=failed) the reason.
+    description: With O(stage=failed) the reason. With O(state=came_back) why O(vm) is still to go back.
     type: str
     default: ''
   tally:
     description: With O(state=noted) what the drain of the host did, C(moved), C(stopped) and C(pause_ms).
     type: dict
     default: {}
+  moved:
+    description:
+      - With O(stage=empty) VMs that the drain migrated, and the hosts where they are. On libvirt by UUID, on KubeVirt
+        by namespace and name.
+    type: dict
+    default: {}
+  vm:
+    description: With O(state=came_back) the VM, named as in O(moved).
+    type: str
+    default: ''
+  is_back:
+    description: With O(state=came_back), whether O(vm) is on O(roll_host).
+    type: bool
+    default: false
   roll_id:
     description: Name of a new roll. The action plugin makes one up.
     type: str

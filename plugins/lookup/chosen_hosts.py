@@ -89,12 +89,12 @@ class LookupModule(LookupBase):
         hosts = self._hosts(pattern, known)
         asked = [known["hostvars"][host].get(name) or {} for name in begun for host in hosts]
         orders = [one["order"] for found in asked for one in found.get("results", ()) if "order" in one]
-        listed = orders[0] if orders else []
-        if not listed:
+        if not orders:
             raise AnsibleLookupError(
                 "None of the hosts that keep the record of the roll could be reached. Nothing was done."
             )
-        return ",".join(listed)
+        # Of a roll of which VMs alone are to go back, all hosts are done.
+        return ",".join(orders[0]) or "!all"
 
     def _nobody_said(self, known: dict[str, Any]) -> str:
         if known.get("ansible_limit"):

@@ -76,6 +76,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
     RollLease,
     boot_id,
+    check_targets,
     system_clock,
 )
 
@@ -91,6 +92,7 @@ def main() -> None:
         store = RollLease(client, params["lock_namespace"])
         clock = system_clock()
         boot = functools.partial(boot_id, client, params["roll_host"])
+        check_targets(client, params)
         result = answer_of(params, store, clock, boot, module.check_mode)
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)

@@ -23,10 +23,10 @@ options:
       - V(looked) checks it before the roll, for the plan. What it finds is shown, and is no failure here.
       - V(out) waits for the turn of O(roll_host), checks it and drains it. V(empty) drains it again,
         as after work on it. V(healthy) waits until it is healthy. V(back) does that too, restores it
-        and records that it is done.
+        and records that it is done. V(home) moves O(moves) back to where they were before the roll.
       - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
     type: str
-    choices: [looked, out, empty, healthy, back, drained, active, checked]
+    choices: [looked, out, empty, healthy, back, home, drained, active, checked]
     required: true
   platform:
     description: What the host runs.
@@ -49,6 +49,20 @@ options:
     description: As O(drain), for the way back.
     type: dict
     default: {}
+  move:
+    description:
+      - With O(state=home) options of M(virtops.maintenance.virt_migration) or
+        M(virtops.maintenance.kubevirt_migration).
+    type: dict
+    default: {}
+  moves:
+    description:
+      - With O(state=home) the VMs, as C(moves) of M(virtops.maintenance.maintenance_roll) says. They move one after the
+        other. One that cannot is recorded and is no failure here; one that somebody else moved meanwhile is left
+        there.
+    type: list
+    elements: dict
+    default: []
   steps:
     description: With O(state=empty) what is left to be done, as RV(steps) said it before.
     type: list

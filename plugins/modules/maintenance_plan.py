@@ -76,6 +76,11 @@ options:
       - The value is in C(maintenance_labels) of the host, in its variable of that name, or in C(labels) of O(hosts).
     type: dict
     default: {}
+  move_back:
+    description:
+      - Whether VMs that were migrated go back to where they were, after the last step. See RV(moves_back).
+    type: bool
+    default: false
   budgets:
     description:
       - How many VMs of a set may be disturbed in one step.
@@ -365,8 +370,19 @@ stops:
   description: VMs that are stopped and stay where they are.
   returned: success
   type: int
+moves_back:
+  description:
+    - With O(move_back) the VMs that go back after the last step, each with the keys of RV(steps[].moves). VMs that were
+      off while they moved, or that their owners moved, stay where they are.
+  returned: success
+  type: list
+  elements: dict
+back_duration:
+  description: Seconds until they are back.
+  returned: success
+  type: float
 duration:
-  description: Seconds of transfers and stops in all steps. The work on the hosts is not in it.
+  description: Seconds of transfers and stops in all steps, and of the way back. The work on the hosts is not in it.
   returned: success
   type: float
 stats:

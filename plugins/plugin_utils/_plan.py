@@ -46,6 +46,7 @@ POLICY: Doc = {
     "platform": {"type": "str", "choices": list(SPEEDS), "default": "libvirt"},
     "max_unavailable": {"type": "str", "default": "1"},
     "max_unavailable_per": {"type": "dict", "default": {}},
+    "move_back": {"type": "bool", "default": False},
     "speeds": SPEEDS_SPEC,
     "budgets": {"type": "list", "elements": "dict", "default": [], "options": _BUDGET},
     "quotas": {"type": "list", "elements": "dict", "default": [], "options": _QUOTA},
@@ -82,6 +83,7 @@ def plan_of(given: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -
         Platform(given["platform"]),
         most_per(given["max_unavailable_per"]),
         groups,
+        given["move_back"],
     )
     plan = plan_roll(request).to_dict()
     plan["warnings"] += strange_names(request, given["speeds"])

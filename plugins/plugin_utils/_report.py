@@ -87,6 +87,9 @@ class Report:
     def restore(self, host: str, result: Mapping[str, Any]) -> None:
         self._write(lambda doc, now: report.with_restore(doc, host, result, now))
 
+    def moved_back(self, home: str, result: Mapping[str, Any]) -> None:
+        self._write(lambda doc, now: report.with_moved_back(doc, home, result, now))
+
     def _foreseen(self, host: str, result: Mapping[str, Any]) -> list[Doc]:
         """What the plan said of the VMs of that host."""
         path = Path(self._plan) if self._plan else (self._folder or Path()) / _PLAN

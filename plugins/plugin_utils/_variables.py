@@ -50,6 +50,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_memory": {"type": "int"},
     "maintenance_metrics": {"type": "dict"},
     "maintenance_migrate_uri": {"type": "str"},
+    "maintenance_move_back": {"type": "bool", "extra": True},
     "maintenance_notify": {"type": "str", "extra": True},
     OWN: {"type": "list"},
     "maintenance_pause_after": {"type": "str"},

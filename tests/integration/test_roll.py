@@ -35,6 +35,7 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     boots = {name: host.boot_id for name, host in lab.hosts.items()}
 
     roll = {"maintenance_hosts": "all", "maintenance_tasks": str(work), "drain_allow_stop": True}
+    roll["maintenance_move_back"] = True
     ended = plays.run(lab, "rolling_maintenance", roll)
 
     assert ended.code == 0, ended.text
@@ -42,13 +43,15 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     notes = [host.exec("cat /root/patched").stdout.split() for host in lab.hosts.values()]
     assert [len(note) for note in notes] == [1, 1], "a VM ran while the work was done"
     lab.wait_ticking(["shop", "batch"])
-    # By plan host-b comes first, so that shop moves once; and nobody stopped it.
-    assert lab.where() == {"shop": [("host-b", "running")], "batch": [("host-b", "running")]}
+    # By plan host-b comes first, so that shop moves once, and then back; and nobody stopped it.
+    assert lab.where() == {"shop": [("host-a", "running")], "batch": [("host-b", "running")]}
+    moves = re.findall(r" shop -> (host-.) moved .* \| roll (back )?\d/\d", ended.text)
+    assert moves == [("host-b", ""), ("host-a", "back ")], ended.text
     guests = {guest["name"]: guest for guest in report.check(lab.paths.raw, set())["guests"]}
     assert guests["shop"]["verdict"] == "live"
     assert guests["batch"]["running_again"]
-    assert traces.autostarted(lab.host("host-a")) == []
-    assert traces.autostarted(lab.host("host-b")) == ["batch", "shop"]
+    assert traces.autostarted(lab.host("host-a")) == ["shop"]
+    assert traces.autostarted(lab.host("host-b")) == ["batch"]
     assert [traces.volumes(host) for host in lab.hosts.values()] == [[], []]
     assert traces.marked(lab) == []
 

@@ -70,8 +70,29 @@ class ActionModule(ActionBase):
             vms = [{**vm, "document": {"name": vm["name"], "host_devices": []}}]
             peers = [{"name": name, "memory_mib": 4096} for name in ("host-a", "host-b") if name != host]
             found["fleet"] = {"host": row, "vms": vms, "peers": peers}
+        if step == "drained":
+            other = {"host-a": "host-b", "host-b": "host-a"}[host]
+            row = {"uuid": f"u-{host}", "name": f"vm-{host}", "way": "migrate", "verdict": "moved", "at": other}
+            found["vms"] = [{**row, "pause_ms": None}]
         # As the modules do: a result that is as wanted has no message.
         return {"failed": failed, **({"msg": "said by the step"} if failed else {**phase, **found})}
+"""
+
+# A VM that goes back is there at once, unless FAULT names it.
+MOVE_STAND_IN = """
+import os
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        args = self._task.args
+        with open(os.environ["STEPS"], "a") as stream:
+            stream.write(f"{args['name']} from {args['node']} at {self._task.delegate_to} to {args['target']}\\n")
+        row = {"uuid": args["name"], "name": args["name"], "at": args["target"], "reason": "", "message": ""}
+        if os.environ["FAULT"] == f"{args['name']} stays":
+            row |= {"at": args["node"], "reason": "NoTarget", "message": "it is full"}
+            return {"failed": True, "msg": "Blocked", "vms": [row], "vm": args["name"]}
+        return {"changed": True, "phase": "Migrated", "vms": [row], "vm": args["name"]}
 """
 
 # The record of the roll, by the real rules, in a file instead of on hosts.
@@ -145,6 +166,7 @@ class Roll:
                 shutil.copy(ROOT / "plugins" / kind / f"{name}.py", here / "plugins" / kind)
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
+        (here / "plugins" / "action" / "virt_migration.py").write_text(MOVE_STAND_IN)
         (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
         shutil.copy(ROOT / "plugins" / "action" / "maintenance_host.py", here / "plugins" / "action")
         real = ROOT / "plugins" / "action" / "maintenance_roll.py"

@@ -28,6 +28,23 @@ def test_host_after_host(roll: Roll) -> None:
     assert told == [{"host-a": {"host-b": ["vm-host-a"]}}, {"host-b": {"host-a": ["vm-host-a", "vm-host-b"]}}]
 
 
+def test_vms_go_back_when_all_hosts_are_done(roll: Roll) -> None:
+    """Each by the host where it is. One that cannot is said, and the same command moves it alone."""
+    back = ["-e", "maintenance_hosts=all", "-e", "maintenance_move_back=true"]
+    code, text = roll.run("u-host-a stays", *back)
+    assert code == 2, text
+    moves = {"u-host-a from host-b at host-b to host-a", "u-host-b from host-a at host-a to host-b"}
+    assert roll.steps[:-2] == steps("host-a") + steps("host-b") and set(roll.steps[-2:]) == moves, text
+    assert "all hosts are done; 2 VMs go back to where they were" in text
+    assert "not all VMs are back where they were: 1 of host-a. u-host-a is not back on host-a: NoTarget" in text
+    done = roll.steps
+    code, text = roll.run("", *back)
+    assert code == 0, text
+    assert roll.steps == [*done, "u-host-a from host-b at host-b to host-a"]
+    code, text = roll.run("", "-e", "maintenance_hosts=all", "--check", "-e", "maintenance_move_back=true")
+    assert code == 0 and "Then 1 VM goes back to where it was: takes " in text, text
+
+
 @pytest.mark.parametrize(
     ("step", "before", "how"),
     [

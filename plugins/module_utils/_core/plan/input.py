@@ -42,6 +42,7 @@ def request_of(
     platform: Platform = Platform.LIBVIRT,
     max_unavailable_per: Mapping[str, int] | None = None,
     groups: Mapping[str, Mapping[str, str]] | None = None,
+    move_back: bool = False,
 ) -> RollRequest:
     """From the plain form. `groups`: host -> label -> value, for `max_unavailable_per`, beside the labels of hosts.
     `speeds`: of what the hosts do not tell themselves. `known`: the
@@ -100,6 +101,7 @@ def request_of(
         budgets=tuple(_budget(raw, found) for raw in budgets),
         quotas=tuple(_quota(raw, found) for raw in quotas),
         platform=platform,
+        move_back=move_back,
     )
 
 

@@ -53,7 +53,8 @@ class RollRequest:
     max_unavailable: hosts that may be out at once. max_unavailable_per: the same of hosts with the same value of a
     label, the rack for example; groups: host -> label -> value. dirty: UUID -> MiB/s. sizes: UUID -> MiB that a
     migration sends if nothing is written meanwhile; else the VM's memory. hot: UUID -> MiB that it
-    writes over and over, where that was measured. platform: whose words a refusal has.
+    writes over and over, where that was measured. platform: whose words a refusal has. move_back:
+    after the roll VMs go back to where they were.
     """
 
     nodes: Mapping[str, Node]
@@ -70,6 +71,7 @@ class RollRequest:
     budgets: tuple[Budget, ...] = ()
     quotas: tuple[Quota, ...] = ()
     platform: Platform = Platform.LIBVIRT
+    move_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ class Refusal:
 @dataclass(frozen=True)
 class Plan:
     """The whole roll. `refusal` None: every step was played through on the model and fits. `stops`: of VMs that
-    stay where they are."""
+    stay where they are. `back`: of VMs that go back to where they were after the last step, which takes
+    `back_seconds`; `duration` is of all."""
 
     steps: tuple[PlanStep, ...]
     refusal: Refusal | None
@@ -157,6 +160,8 @@ class Plan:
     duration: float
     warnings: tuple[str, ...] = ()
     stops: int = 0
+    back: tuple[PlannedMove, ...] = ()
+    back_seconds: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -177,6 +182,8 @@ class Plan:
             "vms_moved": self.vms_moved,
             "moves_per_vm": self.moves_per_vm,
             "stops": self.stops,
+            "moves_back": [_move(move) for move in self.back],
+            "back_duration": round(self.back_seconds, 1),
             "duration": round(self.duration, 1),
             "warnings": list(self.warnings),
         }

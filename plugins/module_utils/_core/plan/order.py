@@ -24,6 +24,7 @@ from dataclasses import replace
 from ..decision.strategy import Way
 from ..model.policy import Profile
 from ..reasons.reason import Platform
+from .back import way_back
 from .model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
 from .placed import Placed, size_of
 from .refusal import refuse
@@ -82,6 +83,7 @@ class _Roll:
         self._moves = 0
         self._stops = 0
         self._moved: set[str] = set()
+        self._off: set[str] = set()  # of these, those that were off for a move, or that their owner moved
         self._warnings: dict[str, None] = {}
         self._waiting: dict[Quota, dict[str, None]] = {}  # quota -> VMs that will wait for it
 
@@ -94,13 +96,17 @@ class _Roll:
                 refusal = refuse(self._fleet, self._todo, len(self._steps) + 1, profile)
                 break
             self._take(trial)
+        asked = self._request.move_back and refusal is None
+        back, seconds = way_back(self._request, self._fleet, self._moved - self._off) if asked else ((), 0.0)
         return Plan(
             steps=tuple(self._steps),
             refusal=refusal,
             left=tuple(self._todo),
             moves=self._moves,
             vms_moved=len(self._moved),
-            duration=self._clock,
+            duration=self._clock + seconds,
+            back=back,
+            back_seconds=seconds,
             stops=self._stops,
             warnings=(*self._warnings, *map(_waits, self._waiting, self._waiting.values())),
         )
@@ -210,6 +216,8 @@ class _Roll:
                 self._moves += 1
                 self._moved.add(placed.vm.uuid)
             self._stops += placed.stops and not placed.moves
+            if placed.moves and (placed.way != Way.MIGRATE.value or not placed.vm.active):
+                self._off.add(placed.vm.uuid)
         self._check_at_once(trial)
         self._fleet.apply(trial)
         spare, largest, where, cpu = self._fleet.spare(trial.hosts)

@@ -32,6 +32,11 @@ def table(plan: Mapping[str, Any]) -> list[str]:
             f"{step['largest_on'] or 'none'})"
         )
         lines += _rows(step["moves"], _predicted(plan))
+    back = plan.get("moves_back")
+    if back:
+        where = "it was" if len(back) == 1 else "they were"
+        lines.append(f"Then {_goes(len(back))} back to where {where}: takes {_time(plan['back_duration'])}")
+        lines += _rows(back, False)
     if _predicted(plan):
         lines.append("Targets are predicted: KubeVirt's scheduler chooses them when a VM moves.")
     lines += [f"Warning: {text}" for text in plan["warnings"]]
@@ -69,7 +74,13 @@ def _work(plan: Mapping[str, Any]) -> str:
         what.append("stops")
     if not parts:
         return "no VM moves"
+    if plan.get("moves_back"):
+        parts.append(f"then {_goes(len(plan['moves_back']))} back")
     return f"{', '.join(parts)}, {_time(plan['duration'])} for the {' and '.join(what)}"
+
+
+def _goes(vms: int) -> str:
+    return f"{_count(vms, 'VM')} go{'es' if vms == 1 else ''}"
 
 
 def _spare_cpu(step: Mapping[str, Any]) -> str:
@@ -144,6 +155,8 @@ def diff(vms: Sequence[Mapping[str, Any]], plan: Mapping[str, Any]) -> dict[str,
         for move in step["moves"]:
             if move["target"]:
                 after[move["vm"]] = (move["name"], move["target"])
+    for move in plan.get("moves_back", ()):
+        after[move["vm"]] = (move["name"], move["target"])
     return {"before": _places(before), "after": _places(after)}
 
 

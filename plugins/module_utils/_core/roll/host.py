@@ -24,7 +24,7 @@ _LOOKS_A_LINE = 8  # looks for each line that says what it waits for: 15 s or mo
 
 @dataclass(frozen=True)
 class Act:
-    """What is to be run: `kind` is roll, preflight, drain, restore, or show.
+    """What is to be run: `kind` is roll, preflight, drain, restore, move, or show.
 
     `options`: beside those that the user gave for that kind; of show the `lines`. `after`: seconds to wait before it.
     `turn`: of a host in a roll, as Asked has it; None: in none, so a host that is lost ends the play itself.
@@ -43,10 +43,12 @@ Acts = Generator[Act, Result, Result]
 class Asked:
     """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7";
     `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done; `targets`, as `planned`.
-    `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll."""
+    `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll.
+    `moves`: VMs that are to go back, as `stages.homeward`."""
 
     state: str
     host: str
+    platform: str = "libvirt"
     check: bool = False
     turn: Mapping[str, Any] = field(default_factory=dict)
     steps: Sequence[str] = ()
@@ -60,6 +62,12 @@ class Asked:
     reach_for: int = 0
     shown: Sequence[str] = ()
     planned: Mapping[str, str] = field(default_factory=dict)
+    moves: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def by_name(self) -> bool:
+        """Are VMs found by their name, with the namespace? Else by their UUID."""
+        return self.platform == "kubevirt"
 
     @property
     def in_roll(self) -> bool:
@@ -140,7 +148,8 @@ def _empty(ask: Asked) -> Acts:
     if _failed(found):
         return found
     stage, following = next_steps(ask.steps)
-    noted = yield ask.note(stage, tally=table.tally(found.get("vms") or ()))
+    vms = found.get("vms") or ()
+    noted = yield ask.note(stage, tally=table.tally(vms), moved=table.moved(vms, "name" if ask.by_name else "uuid"))
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
     left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
@@ -178,6 +187,39 @@ def _back(ask: Asked) -> Acts:
     if noted.get("roll"):
         yield Act("show", {"lines": [words.host_is_done(noted["roll"], ask.host)]}, ask.turn)
     return {**restored, "event": noted.get("event", {})}
+
+
+def _home(ask: Asked) -> Acts:
+    """VMs that this host moves go back to where they were before the roll, one after the other. One that cannot is
+    no failure here: the record knows it, and says so at the end."""
+    changed = False
+    for number, move in enumerate(ask.moves, 1):
+        vm, home = move["vm"], move["home"]
+        namespace, _slash, name = vm.rpartition("/")
+        named = {"namespace": namespace, "name": name, "node": move["on"]} if ask.by_name else {"name": vm}
+        found = yield Act("move", {**named, "target": home}, {"position": f"back {number}/{len(ask.moves)}"})
+        changed = changed or bool(found.get("changed"))
+        is_back, why, line = _came_back(found, vm, home)
+        yield Act("show", {"lines": [line] if line else []}, ask.turn)
+        result = {"state": "came_back", "roll_host": home, "vm": vm, "is_back": is_back, "why": why}
+        noted = yield Act("roll", result, ask.turn)
+        if _failed(noted):
+            return {**noted, "changed": changed}
+    return {"changed": changed}
+
+
+def _came_back(found: Mapping[str, Any], vm: str, home: str) -> tuple[bool, str, str]:
+    """(it is there, why it is not and is to be tried again, what is shown). Somebody else's move is not undone."""
+    row = (found.get("vms") or [{}])[0]
+    called = str(found.get("vm") or vm)
+    if not _failed(found):
+        elsewhere = f"it is on {row.get('at')} now"
+        return (True, "", "") if row.get("at") == home else (False, "", words.is_let_be(called, home, elsewhere))
+    message = str(found.get("msg") or "it cannot be read").splitlines()[0]
+    if found.get("error") == "VMNotHere":
+        return False, "", words.is_let_be(called, home, message)
+    why = f"{row['reason']}: {row['message']}" if row.get("reason") else message
+    return False, words.is_not_back(called, home, why), "" if row else words.is_not_back(called, home, why)
 
 
 def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | None) -> Acts:
@@ -225,7 +267,13 @@ def _failed(found: Mapping[str, Any]) -> bool:
     return bool(found.get("failed") or found.get("unreachable"))
 
 
-_IN_A_ROLL: dict[str, Callable[[Asked], Acts]] = {"out": _out, "empty": _empty, "healthy": _healthy, "back": _back}
+_IN_A_ROLL: dict[str, Callable[[Asked], Acts]] = {
+    "out": _out,
+    "empty": _empty,
+    "healthy": _healthy,
+    "back": _back,
+    "home": _home,
+}
 
 
 def next_steps(left: Sequence[str]) -> tuple[Stage, list[str]]:

@@ -25,7 +25,10 @@ _NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": [*("begun", "planned", "admitted", "noted", "renewed", "ended", "aborting", "aborted", "read")],
+        "choices": [
+            *("begun", "planned", "admitted", "noted", "homeward", "came_back"),
+            *("renewed", "ended", "aborting", "aborted", "read"),
+        ],
         "required": True,
     },
     "hosts": {"type": "list", "elements": "str", "default": []},
@@ -33,6 +36,9 @@ ROLL_SPEC: dict[str, Any] = {
     "stage": {"type": "str", "choices": STAGES},
     "why": {"type": "str", "default": ""},
     "tally": {"type": "dict", "default": {}},
+    "moved": {"type": "dict", "default": {}},
+    "vm": {"type": "str", "default": ""},
+    "is_back": {"type": "bool", "default": False},
     "roll_id": {"type": "str", "default": ""},
     "roll_run": {"type": "str", "default": ""},
     "requester": {"type": "str", "default": ""},
@@ -73,6 +79,7 @@ def answer_of(
     of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {
         "begun": lambda: run.begin(store, ask(params), here, until, params["watch"], check),
         "planned": lambda: run.plan(store, runner, *_plan(params), here, check),
+        "homeward": lambda: run.homeward(store, runner, params["hosts"]),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
         "aborting": lambda: run.abort(store, runner, params["requester"], here),
@@ -85,6 +92,11 @@ def answer_of(
     if check:
         return run.without_record()
     watch = params["watch"]
+    if state == "came_back":
+        went = params["vm"], params["is_back"], params["why"]
+        return run.patiently(
+            lambda: run.came_back(store, host, runner, *went, here), here, until, watch, _NOTE_PATIENCE
+        )
     if state == "admitted":
         boot = boot_id()
         patience = params["patience"]
@@ -100,7 +112,8 @@ def answer_of(
 
     def note() -> dict[str, Any]:
         tally = {str(key): int(value) for key, value in params["tally"].items()}
-        return run.note(store, host, runner, stage, here, boot, params["why"], tally)
+        moved = {str(vm): str(host) for vm, host in params["moved"].items()}
+        return run.note(store, host, runner, stage, here, boot, params["why"], tally, moved)
 
     return run.patiently(note, here, until, watch, _NOTE_PATIENCE)
 

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 from ..model.record import RecordError, known
 
 SCHEMA = 1
+# The option with which VMs go back to where they were, once all hosts are done.
+MOVE_BACK = "maintenance_move_back"
 
 
 class Stage(str, Enum):
@@ -64,7 +66,8 @@ class HostEntry:
 
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
     their end, and the host was empty after them. `tally`: VMs that its drain moved and stopped, and
-    the longest pause of one, in ms.
+    the longest pause of one, in ms; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
+    go back, and where the roll brought them.
     """
 
     name: str
@@ -77,6 +80,7 @@ class HostEntry:
     begun: str = ""
     emptied: str = ""
     tally: dict[str, int] = field(default_factory=dict)
+    away: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_out(self) -> bool:
@@ -120,6 +124,16 @@ class Roll:
     until: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     paused: str = ""
+
+    @property
+    def moves_back(self) -> bool:
+        return self.options.get(MOVE_BACK) == str(True)
+
+    @property
+    def is_through(self) -> bool:
+        """All hosts are done, and no VM is to go back any more."""
+        entries = self.hosts.values()
+        return all(entry.stage is Stage.DONE and not entry.away for entry in entries)
 
     def position(self, host: str) -> str:
         """Which of its hosts this one is, counted as they were begun: "2/7" is the second of seven."""
@@ -190,7 +204,7 @@ def _check(roll: Roll) -> None:
         if not isinstance(getattr(roll, name), str):
             raise TypeError(f"{name} is no text")
     for entry in roll.hosts.values():
-        texts = (entry.name, entry.since, entry.boot_id, entry.message, entry.begun)
+        texts = [entry.name, entry.since, entry.boot_id, entry.message, entry.begun, *entry.away.values()]
         if not all(isinstance(text, str) for text in texts) or not isinstance(entry.tally, dict):
             raise TypeError("a field of a host is of another kind")
     numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)

@@ -97,6 +97,21 @@ def with_restore(doc: Doc, name: str, result: Mapping[str, Any], now: str) -> Do
     return _counted(new, now)
 
 
+def with_moved_back(doc: Doc, home: str, result: Mapping[str, Any], now: str) -> Doc:
+    """`result`: of the migration of a VM back to this host, where it was before the roll."""
+    new = copy.deepcopy(doc)
+    host = _of(new, home)
+    if host is None:
+        return doc
+    for row in result.get("vms") or ():
+        back = row["verdict"] == "moved" and row.get("at") == home
+        took = f" in {row['duration']:.1f} s" if row.get("duration") else ""
+        text = f"back on {home}{took}" if back else f"not moved back to {home}: {row.get('reason') or row['verdict']}"
+        for vm in host["vms"]:
+            vm["after"] = text if vm["name"] == row["name"] else vm["after"]
+    return _counted(new, now)
+
+
 def _of(doc: Doc, name: str) -> Doc | None:
     found: list[Doc] = [host for host in doc["hosts"] if host["name"] == name]
     return found[0] if found else None

@@ -284,5 +284,5 @@ def end(roll: Roll) -> Roll:
     """Its playbook has ended. What is not over waits for the same command."""
     new = copy.deepcopy(roll)
     if new.state is State.RUNNING:
-        new.state = stages.stopped(new)
+        new.state = State.ENDED if new.is_through else stages.stopped(new)
     return new

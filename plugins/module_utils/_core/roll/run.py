@@ -132,12 +132,34 @@ def note(
     boot_id: str = "",
     message: str = "",
     tally: Mapping[str, int] | None = None,
+    moved: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The host has come to this stage. `tally`: what its drain did; empty: it is not known.
-    Raises RollTakenOver, RollRefused."""
-    new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally)
+    """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
+    to. Raises RollTakenOver, RollRefused."""
+    new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved)
     said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
     return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
+
+
+def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> dict[str, Any]:
+    """Which VMs are to go back. `hosts`: of the play. `moves`: by these, the VMs of each host where they are. Raises
+    RollTakenOver."""
+    found, _seen = store.read()
+    roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
+    moves = stages.homeward(roll)
+    by_host: dict[str, dict[str, list[dict[str, str]]]] = {}
+    for move in moves:
+        # A host that was half done and not named is no host of the play.
+        does = move["home"] if move["home"] in hosts else hosts[0]
+        by_host.setdefault(does, {}).setdefault(move["on"], []).append(move)
+    parts = {host: [{"on": on, "moves": those} for on, those in by_place.items()] for host, by_place in by_host.items()}
+    return _answer(Verdict(Answer.GO, None, words.goes_back(moves)), roll, moves=parts)
+
+
+def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> dict[str, Any]:
+    """A VM is back on this host, or is not to be moved any more, or `why` it is not. Raises RollTakenOver."""
+    new = stages.came_back(store, home, run, vm, moved, why, clock)
+    return _answer(Verdict(Answer.GO, new), new)
 
 
 def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def check_stage(roll: Roll, host: str, stage: Stage) -> None:
 def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:
     """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
 
-    The roll ends with the last host that is done. It stops when none is under way any more and none
-    may begin: too many failed, or one that waits (WAITING) gets no place.
+    The roll ends with the last host that is done, unless VMs are to go back then. It stops when none is under way any
+    more and none may begin: too many failed, or one that waits (WAITING) gets no place.
     """
     new = copy.deepcopy(roll)
     entry = new.hosts.get(host)
@@ -60,8 +60,10 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     if new.state is State.ABORTING:
         return new
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]
-    if not under_way and all(e.stage is Stage.DONE for e in new.hosts.values()):
+    if new.is_through:
         new.state = State.ENDED
+    elif all(e.stage is Stage.DONE for e in new.hosts.values()):
+        return new
     elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
         new.state = stopped(new)
     return new
@@ -83,7 +85,7 @@ def paused(roll: Roll, why: str) -> Roll:
 
 def stopped(roll: Roll) -> State:
     """With nothing under way: by a failure, or as it was asked."""
-    return State.PAUSED if roll.paused and not roll.out else State.STOPPED
+    return State.PAUSED if roll.paused and not roll.out and roll.in_stage(Stage.WAITING) else State.STOPPED
 
 
 def come_to(
@@ -95,15 +97,17 @@ def come_to(
     boot_id: str = "",
     message: str = "",
     tally: Mapping[str, int] | None = None,
+    moved: Mapping[str, str] | None = None,
 ) -> Roll:
     """The roll as it was written with this stage of the host. `tally`: what its drain did; empty: it is not known.
-    Raises RollTakenOver, RollRefused."""
+    `moved`: VMs that it moved, and where to. Raises RollTakenOver, RollRefused."""
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
         new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
         new.hosts[host].tally = dict(tally or new.hosts[host].tally)
+        _went(new, host, moved or {})
         if write(store, new, seen, clock):
             return new
 
@@ -116,3 +120,43 @@ def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock)
         return
     if roll.hosts[host].stage in _BEFORE[stage]:
         come_to(store, host, run, stage, clock)
+
+
+# Back to where they were
+
+
+def _went(roll: Roll, host: str, moved: Mapping[str, str]) -> None:
+    """Enter where VMs are now that the drain of this host moved. One that was moved before goes back to its first
+    host."""
+    for vm, now_on in moved.items() if roll.moves_back else ():
+        home = next((entry for entry in roll.hosts.values() if vm in entry.away), roll.hosts[host])
+        if home.name == now_on:
+            home.away.pop(vm, None)
+        else:
+            home.away[vm] = now_on
+
+
+def homeward(roll: Roll) -> list[dict[str, str]]:
+    """VMs that are to go back, with `home` and where they are (`on`); none before all hosts are done."""
+    if any(entry.stage is not Stage.DONE for entry in roll.hosts.values()):
+        return []
+    return [{"vm": vm, "on": on, "home": home.name} for home in roll.hosts.values() for vm, on in home.away.items()]
+
+
+def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> Roll:
+    """The roll as it was written after an attempt to bring this VM back. `moved`: it is there by this. `why`: it is
+    still to go back, and failed for that; else it is done with. Raises RollTakenOver."""
+    while True:
+        found, seen = store.read()
+        new = copy.deepcopy(check_run(found, run, State.STOPPED, State.ENDED))
+        entry = new.hosts[home]
+        if why:
+            entry.message = why
+        else:
+            entry.away.pop(vm, None)
+        if moved:
+            entry.tally["back"] = entry.tally.get("back", 0) + 1
+        if new.is_through:
+            new.state = State.ENDED
+        if write(store, new, seen, clock):
+            return new

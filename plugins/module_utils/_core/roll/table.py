@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ..decision.strategy import Way
 from ..model.columns import columns
 from .record import HostEntry, Roll, Stage
 
@@ -28,6 +29,15 @@ def tally(vms: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {**found, "pause_ms": max(pauses)} if pauses else found
 
 
+def moved(vms: Iterable[Mapping[str, Any]], by: str) -> dict[str, str]:
+    """VMs that a drain migrated, and where they are. `by`: the key of a row by which they are found again.
+
+    Not those that moved while they were off, and not those that their owner moved.
+    """
+    migrated = [vm for vm in vms if vm["verdict"] == "moved" and vm["way"] == Way.MIGRATE.value and vm.get("at")]
+    return {str(vm[by]): str(vm["at"]) for vm in migrated}
+
+
 def lines(roll: Roll) -> list[str]:
     """A table. A host that was not begun has no numbers but the plan's."""
     hosts = list(roll.hosts.values())
@@ -35,7 +45,13 @@ def lines(roll: Roll) -> list[str]:
     done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
     whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end))
-    return columns([_HEAD, *rows, whole])
+    return [*columns([_HEAD, *rows, whole]), *_back(hosts)]
+
+
+def _back(entries: Sequence[HostEntry]) -> list[str]:
+    """Where VMs were to go back to where they were."""
+    back, away = sum(e.tally.get("back", 0) for e in entries), sum(len(e.away) for e in entries)
+    return [f"back where they were: {back} of {back + away} VMs"] if back or away else []
 
 
 def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:

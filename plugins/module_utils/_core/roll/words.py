@@ -269,6 +269,8 @@ def result(roll: Roll) -> str:
             f"roll {roll.id} pauses: {roll.paused}. Done: {_names(roll.in_stage(Stage.DONE))}. Left: "
             f"{_names(roll.in_stage(Stage.WAITING))}. Nothing is out. Give the same command to go on, or {HOW_TO_END}."
         )
+    if not roll.out and not roll.in_stage(Stage.WAITING):
+        return _not_back(roll)
     failed = [f"{has_failed(roll.hosts[name])}." for name in roll.in_stage(Stage.FAILED)]
     return " ".join(
         [
@@ -281,3 +283,33 @@ def result(roll: Roll) -> str:
             " instead, run the playbook abort.",
         ]
     )
+
+
+def _not_back(roll: Roll) -> str:
+    """Of a roll of which all hosts are done, and VMs are not where they were."""
+    left = [entry for entry in roll.hosts.values() if entry.away]
+    named = ", ".join(f"{len(entry.away)} of {entry.name}" for entry in left)
+    why = [f"{entry.message}." for entry in left if entry.message]
+    return " ".join(
+        [
+            f"Roll {roll.id}: all hosts are done, but not all VMs are back where they were: {named}.",
+            *why,
+            f"Give the same command again to move them back, or {HOW_TO_END}: then they stay where they are.",
+        ]
+    )
+
+
+def goes_back(moves: Sequence[Mapping[str, str]]) -> str:
+    """`moves`: VMs that are to go back to where they were."""
+    if not moves:
+        return ""
+    goes, where = (" goes", "it was") if len(moves) == 1 else ("s go", "they were")
+    return f"all hosts are done; {len(moves)} VM{goes} back to where {where}"
+
+
+def is_not_back(vm: str, home: str, why: str) -> str:
+    return f"{vm} is not back on {home}: {why.strip().rstrip('.')}"
+
+
+def is_let_be(vm: str, home: str, why: str) -> str:
+    return f"{vm} is not moved back to {home}: {why.strip().rstrip('.')}"

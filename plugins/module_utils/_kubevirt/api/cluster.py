@@ -51,6 +51,13 @@ def can_cancel(cluster: Cluster | None) -> bool:
     return cluster is None or cluster.version >= (1, 7) or cluster.version == (0, 0)
 
 
+def no_targets(cluster: Cluster) -> str:
+    """Why a VM cannot be sent to a node of choice; "": it can. addedNodeSelector came with KubeVirt 1.6."""
+    if not (0, 0) < cluster.version < (1, 6):
+        return ""
+    return f"KubeVirt {cluster.version[0]}.{cluster.version[1]} cannot be given a target for a VM (that came with 1.6)"
+
+
 def read_cluster(client: Client) -> Cluster:
     """From the KubeVirt object; KubeVirt's own defaults where it is silent. Raises KubeError."""
     items, _version = client.list(f"{KUBEVIRT}/kubevirts")

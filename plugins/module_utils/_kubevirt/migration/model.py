@@ -20,8 +20,6 @@ from ..._core.reasons.reason import Finding, Reason
 from ..objects import facts
 
 Obj = dict[str, Any]
-# A target may have been asked for only since this version.
-TARGET_SINCE = (1, 6)
 _BEFORE_TARGET = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _PREPARING = frozenset({"PreparingTarget", "TargetReady"})
 

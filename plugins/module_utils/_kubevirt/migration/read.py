@@ -14,7 +14,7 @@ from typing import Any
 from ..._core.reasons.reason import Finding, Reason
 from ..api.cache import Cache
 from ..api.client import Client
-from ..api.cluster import Cluster, can_cancel, read_cluster
+from ..api.cluster import Cluster, can_cancel, no_targets, read_cluster
 from ..api.errors import KubeError
 from ..api.failures import MigrationRefused, VMNotHere
 from ..objects import facts, names, tolerations
@@ -22,7 +22,7 @@ from ..objects.nodes import cordoned, why_closed
 from ..objects.requesters import two_loops
 from ..requests import migration_api
 from ..waiting.read import WaitReader
-from .model import TARGET_SINCE, MigrationRequest, View, WantedState
+from .model import MigrationRequest, View, WantedState
 
 Obj = dict[str, Any]
 Clock = Callable[[], float]
@@ -84,14 +84,13 @@ class Reader:
 
     def _check_target(self) -> None:
         """What cannot be is said before anything is touched."""
-        request, version = self._request, (self.cluster.version if self.cluster else (0, 0))
+        request, cannot = self._request, (no_targets(self.cluster) if self.cluster else "")
         if not (request.target or request.selector) or request.want is WantedState.ABORTED:
             return
-        if (0, 0) < version < TARGET_SINCE:
+        if cannot:
             raise MigrationRefused(
-                f"KubeVirt {version[0]}.{version[1]} cannot be given a target for a VM "
-                "(addedNodeSelector came with 1.6). Leave target and added_node_selector out, or "
-                "cordon the nodes that shall not get it. Nothing was changed."
+                f"{cannot}. Leave target and added_node_selector out, or cordon the nodes that shall not get it."
+                " Nothing was changed."
             )
         if request.target:
             self._hostname()

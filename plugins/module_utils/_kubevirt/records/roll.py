@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.model.record import RecordError
-from ..._core.roll.owner import LEASE
+from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
-from ..._core.roll.record import Clock, Fleet, Roll, State
+from ..._core.roll.record import MOVE_BACK, Clock, Fleet, Roll, State
 from ..api.client import Client
+from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
 from ..objects import facts, names
 from ..objects.nodes import cordoned, not_ready, takes_vms
@@ -111,6 +113,15 @@ def boot_id(client: Client, node: str) -> str:
     """That of the node as its kubelet reported it last. Raises KubeError."""
     found = client.get(names.node(node))
     return str((facts.status(found).get("nodeInfo") or {}).get("bootID") or "")
+
+
+def check_targets(client: Client, params: Mapping[str, Any]) -> None:
+    """Before a roll after which VMs go back: can they be sent to where they were? Raises RollRefused, KubeError."""
+    if params["state"] != "begun" or not params["settings"].get(MOVE_BACK):
+        return
+    cannot = no_targets(read_cluster(client))
+    if cannot:
+        raise RollRefused(f"{cannot}, so {MOVE_BACK} cannot be. Leave it out. Nothing was changed.")
 
 
 def system_clock() -> Clock:

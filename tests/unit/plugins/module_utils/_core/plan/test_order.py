@@ -331,3 +331,34 @@ def test_limits_queue() -> None:
 def test_one_that_never_converges_ends() -> None:
     one = Transfer("u", "a", "b", 1024, dirty=200)
     assert run([one]) == pytest.approx(150)
+
+
+def test_the_way_back_is_planned_and_timed() -> None:
+    hosts = [{"name": name, "memory_mib": 8 * GIB} for name in ("a", "b", "c")]
+    vms = [{"name": f"vm-{name}", "host": name, "memory_mib": 2 * GIB} for name in ("a", "b", "b2")]
+    vms[2]["host"] = "b"
+    stays = plan_roll(request_of(hosts, vms, ["a", "b"], Policy())).to_dict()
+    plan = plan_roll(request_of(hosts, vms, ["a", "b"], Policy(), move_back=True)).to_dict()
+    assert stays["moves_back"] == [] and stays["steps"] == plan["steps"]
+    moved = {move["name"]: move["target"] for step in plan["steps"] for move in step["moves"]}
+    assert {(m["name"], m["source"], m["target"]) for m in plan["moves_back"]} == {
+        (vm["name"], moved[vm["name"]], vm["host"]) for vm in vms if moved[vm["name"]] != vm["host"]
+    }
+    assert plan["back_duration"] > 0
+    assert plan["duration"] == pytest.approx(stays["duration"] + plan["back_duration"], abs=0.2)
+    lines = plan_text.table(plan)
+    count = len(plan["moves_back"])
+    assert any(line.startswith(f"Then {count} VMs go back to where they were: takes ") for line in lines)
+    assert f"then {count} VMs go back" in lines[-1]
+    places = plan_text.diff([{**vm, "uuid": vm["name"]} for vm in vms], plan)
+    assert places["before"] == places["after"]
+
+
+def test_a_vm_that_is_off_for_its_move_is_not_planned_to_go_back() -> None:
+    hosts = [{"name": name, "memory_mib": 8 * GIB} for name in ("a", "b")]
+    vms = [
+        {"name": "vm", "host": "a", "memory_mib": GIB, "migratable": False, "reasons": ["HostDeviceNotLiveMigratable"]}
+    ]
+    policy = Policy(on_not_migratable="cold_migrate", allow_stop=True)
+    plan = plan_roll(request_of(hosts, vms, ["a"], policy, move_back=True)).to_dict()
+    assert plan["moves"] == 1 and plan["moves_back"] == []
