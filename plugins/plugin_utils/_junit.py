@@ -35,7 +35,7 @@ def junit(doc: Mapping[str, Any]) -> str:
 
 def _host_case(suite: ET.Element, host: Mapping[str, Any]) -> str:
     case = ET.SubElement(suite, "testcase", classname="host", name=_text(host["name"]), time=str(host["seconds"] or 0))
-    if host["stage"] == "done":
+    if host["stage"] == "done" and not host["message"]:
         return ""
     if host["stage"] == "waiting":
         ET.SubElement(case, "skipped", message=_text(host["message"] or "it was not begun"))

@@ -128,11 +128,12 @@ def _place(span: _Span, begin: datetime, end: datetime) -> dict[str, float]:
 
 
 def _attention(hosts: Sequence[Doc]) -> list[dict[str, Any]]:
-    """What somebody has to look at: hosts that failed, and VMs with a reason; the same reason once."""
+    """What somebody has to look at: hosts that failed or lack VMs of theirs, and VMs with a reason; the same once."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for host in hosts:
-        if host["stage"] == "failed":
-            code = f"failed ({host['failed_in']})" if host["failed_in"] else "failed"
+        not_back = host["stage"] == "done" and host["message"]
+        if host["stage"] == "failed" or not_back:
+            code = f"failed ({host['failed_in']})" if host["failed_in"] else "not back" if not_back else "failed"
             found[("host", host["name"])] = {
                 "who": [host["name"]],
                 "code": code,

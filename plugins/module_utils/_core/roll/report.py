@@ -156,11 +156,14 @@ def _longest(pauses: Iterable[int]) -> int | None:
 
 
 def outcome(state: str, hosts: Sequence[Mapping[str, Any]]) -> str:
-    """done, failed, paused, stopped (hosts are left, none failed), aborted, refused, or running."""
+    """done, failed, paused, stopped (hosts or VMs are left, none failed), aborted, refused, or running.
+
+    Of a host that is done a message says which VM is not back.
+    """
     if state == State.ENDED.value:
         return "done"
     if state in (State.ABORTING.value, State.ABORTED.value):
         return "aborted"
-    if any(host["stage"] in _FAILED for host in hosts):
+    if any(host["stage"] in _FAILED or (host["stage"] == Stage.DONE.value and host.get("message")) for host in hosts):
         return "failed"
     return state if state in (State.RUNNING.value, State.PAUSED.value, State.REFUSED.value) else "stopped"

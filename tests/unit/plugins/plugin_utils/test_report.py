@@ -25,6 +25,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.plugin_utils.rol
     at,
     blocked,
     entry,
+    moved,
     failed_roll,
     roll,
 )
@@ -73,6 +74,18 @@ def test_no_outcome_hides_a_failure(state: str, stage: str, outcome: str) -> Non
     found = junit(doc)
     assert ("<failure" in found) is (stage not in ("done", "waiting"))
     assert ("<skipped" in found) is (stage == "waiting")
+
+
+def test_a_vm_that_is_not_back_is_a_failure_of_its_host() -> None:
+    why = "web-1 is not back on host-a: NoTarget: it is full"
+    doc = report.with_roll(report.empty(), roll("stopped", entry("host-a", "done", 5, message=why)), at(9))
+    drained = {"vms": [moved("web-1", 1, 2)], "phase": "Drained"}
+    doc = report.with_drain(doc, "host-a", drained, [], at(9))
+    stays = moved("web-1", 20, 1, verdict="blocked", reason="NoTarget", at="host-d")
+    doc = report.with_moved_back(doc, "host-a", {"vms": [stays]}, at(30))
+    assert doc["outcome"] == "failed"
+    assert junit(doc).count("<failure") == 1 and why in junit(doc)
+    assert "not back</span>" in page(doc) and "not moved back to host-a: NoTarget" in page(doc)
 
 
 def test_a_case_for_each_host_and_vm() -> None:

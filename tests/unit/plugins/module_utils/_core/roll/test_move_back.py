@@ -112,6 +112,7 @@ def test_one_that_cannot_go_back_is_named_and_the_same_command_tries_again() -> 
     found = run.end(store, "me", CLOCK)
     assert (found["answer"], store.roll.state) == ("closed", State.STOPPED)
     assert "not all VMs are back where they were: 1 of a. web-1 is not back on a: NoTarget: full." in found["message"]
+    assert found["stats"]["result"] == "failed" and found["stats"]["done"] == 2
     assert "same command" in found["message"] and found["lines"][-1] == "back where they were: 1 of 2 VMs"
     assert [move["vm"] for move in homeward(store)["a"][0]["moves"]] == ["u1"]
 
