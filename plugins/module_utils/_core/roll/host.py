@@ -13,12 +13,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..model.record import Ending
 from . import table, words
 from .record import Stage
 from .rules import Answer, Step
 
 Result = dict[str, Any]
 _HEALTH_PAUSE = 2.0  # seconds between two looks at a host that is to be healthy
+_OFF = frozenset({Ending.OFF.value, Ending.GONE.value})
 _LOOKS_A_LINE = 8  # looks for each line that says what it waits for: 15 s or more
 
 
@@ -42,7 +44,8 @@ Acts = Generator[Act, Result, Result]
 @dataclass(frozen=True)
 class Asked:
     """The options of maintenance_host. `turn`: what the record said when the host had its turn: `position`, "2/7";
-    `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done; `targets`, as `planned`.
+    `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done; `targets`, as `planned`; and
+    after its drain `stage`, what it has come to.
     `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll.
     `moves`: VMs that are to go back, as `stages.homeward`."""
 
@@ -156,14 +159,16 @@ def _empty(ask: Asked) -> Acts:
     # Whether a reboot is needed the host is asked by the playbook, on its own connection.
     auto = {Step.REBOOT.value: "reboot_if_needed"} if ask.reboot == "auto" else {}
     following = [auto.get(one, one) for one in following] + ([] if stage is Stage.AT_WORK else ask.last())
-    return {**found, "next": following, "steps": left, "turn": ask.turn}
+    return {**found, "next": following, "steps": left, "turn": {**ask.turn, "stage": stage.value}}
 
 
 def _healthy(ask: Asked) -> Acts:
     """Wait until it is, before anything comes back to it."""
-    noted = yield ask.note(Stage.CHECKING)
-    if noted.get("failed"):
-        return noted
+    # A host without work and reboot came to it with its drain.
+    if ask.turn.get("stage") != Stage.CHECKING.value:
+        noted = yield ask.note(Stage.CHECKING)
+        if noted.get("failed"):
+            return noted
     found = yield from _checked(ask, "node_blockers", ask.retries, ask.turn)
     if not found["not_ready"]:
         return {"changed": True}
@@ -216,6 +221,8 @@ def _came_back(found: Mapping[str, Any], vm: str, home: str) -> tuple[bool, str,
         elsewhere = f"it is on {row.get('at')} now"
         return (True, "", "") if row.get("at") == home else (False, "", words.is_let_be(called, home, elsewhere))
     message = str(found.get("msg") or "it cannot be read").splitlines()[0]
+    if row.get("verdict") in _OFF:
+        return False, "", words.is_let_be(called, home, "it is off")
     if found.get("error") == "VMNotHere":
         return False, "", words.is_let_be(called, home, message)
     why = f"{row['reason']}: {row['message']}" if row.get("reason") else message

@@ -62,7 +62,7 @@ def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
 ) -> None:
     said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, NOTED)
     assert said == ["admitted", "preflight", "show", "drain", stage]
-    assert result["next"] == following and result["turn"] == TURN
+    assert result["next"] == following and result["turn"] == {**TURN, "stage": stage}
     assert result["steps"] == (left or ["check", "restore"])
     assert done[3].turn == TURN
     assert result["left_as"].startswith("it is empty")
@@ -150,6 +150,12 @@ def test_it_comes_back_when_it_is_healthy() -> None:
     assert [act.after for act in done if act.kind == "preflight"] == [0, 2, 2]
     assert result == {"phase": "Active", "event": {"event": "done"}}
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
+
+
+def test_what_its_drain_wrote_down_is_not_written_again() -> None:
+    asked = Asked("back", "b", turn={**TURN, "stage": "checking"})
+    said, _result, _done = play(asked, READY, {"phase": "Active"}, NOTED)
+    assert said == ["preflight", "restore", "done"]
 
 
 def test_one_that_stays_ill_gets_nothing_back() -> None:

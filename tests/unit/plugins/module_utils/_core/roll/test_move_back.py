@@ -226,12 +226,13 @@ def test_one_that_cannot_is_written_down_and_the_next_one_moves() -> None:
     [
         {"failed": True, "error": "VMNotHere", "msg": "u1 is on c, not on b: run the module on c"},
         back("u1", "c", changed=False),
+        {"failed": True, "msg": "Blocked", "vms": [{"at": "b", "reason": "", "message": "on c", "verdict": "off"}]},
     ],
 )
 def test_what_somebody_else_moved_is_left_there_and_said(found: dict[str, Any]) -> None:
     done, shown, _result = play(home(moves=MOVES[:1]), found, {})
     assert (done[1].options["is_back"], done[1].options["why"]) == (False, "")
-    assert len(shown) == 1 and shown[0].startswith("u1 is not moved back to a: ") and "on c" in shown[0]
+    assert len(shown) == 1 and shown[0].startswith("u1 is not moved back to a: ") and shown[0].rpartition(" to a: ")[2]
 
 
 def test_a_host_that_cannot_be_reached_is_said_and_tried_again_by_the_same_command() -> None:
