@@ -164,3 +164,16 @@ def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> No
     policy = {"maintenance_preflight_fail_on": "node_blockers"}
     assert plays.own("preflight", **policy).returncode == 0
     assert written(sim.log) == []
+
+
+@pytest.mark.full
+def test_a_node_that_was_removed_keeps_no_abort_from_its_end(sim, plays) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    with roll(plays, maintenance_hosts="n1"):
+        sim.until(lambda: runs(sim, 1))
+    sim.call(lambda: sim.world.store.delete(NODES, "", "n1"))
+    done = plays.own("abort")
+    assert done.returncode == 0, done.stdout
+    assert "n1  not given back: There is no node n1 in this cluster." in done.stdout
+    assert "was aborted; nothing of it is out but n1: removed" in done.stdout
+    assert plays.own("rolling_maintenance", maintenance_hosts="n2", maintenance_reboot=False).returncode == 0

@@ -30,10 +30,14 @@ def of_roll(
         "result": _result(roll, unreadable),
         "hosts": 0 if roll is None else len(roll["hosts"]),
         "done": sum(entry["stage"] == Stage.DONE.value for entry in entries),
-        "out": [entry["name"] for entry in entries if entry["stage"] not in _AT_REST],
+        "out": [entry["name"] for entry in entries if _is_out(entry)],
         "failed": failed,
         "begun": "" if roll is None else roll["begun"],
     }
+
+
+def _is_out(entry: Mapping[str, Any]) -> bool:
+    return entry["stage"] not in _AT_REST and entry.get("failed_in") != Stage.WAITING.value
 
 
 def _result(roll: Mapping[str, Any] | None, unreadable: bool) -> str:

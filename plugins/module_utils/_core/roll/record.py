@@ -84,7 +84,8 @@ class HostEntry:
 
     @property
     def is_out(self) -> bool:
-        return self.stage not in AT_REST
+        """Not one that failed before anything was done with it, such as a node that is no longer there."""
+        return self.stage not in AT_REST and self.failed_in is not Stage.WAITING
 
 
 @dataclass
@@ -221,12 +222,18 @@ def _is_dict(value: object) -> bool:
 @dataclass(frozen=True)
 class Fleet:
     """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
-    work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them."""
+    work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
+    that there are, also those that run no VMs; None: the platform does not know."""
 
     hosts: Sequence[str]
     out: Mapping[str, str] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    exist: frozenset[str] | None = None
+
+    def gone(self, hosts: Sequence[str]) -> list[str]:
+        """Those of them that were removed: nobody can bring them back."""
+        return [] if self.exist is None else [name for name in hosts if name not in self.exist]
 
 
 @dataclass

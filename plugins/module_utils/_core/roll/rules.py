@@ -106,7 +106,7 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     differs = words.differences(old, ask.hosts, ask.options)
     if (differs or old.state is State.ABORTING) and not ask.take_over:
         raise RollRefused(words.is_unfinished(old, differs))
-    roll = _with_groups(_resumed(old, ask, now), fleet)
+    roll = _with_groups(_resumed(old, ask, now, fleet), fleet)
     return Verdict(Answer.GO, roll, words.is_resumed(old, roll))
 
 
@@ -134,9 +134,9 @@ def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
     )
 
 
-def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
+def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     """The same roll under another run. What failed is tried again from where it failed. With other
-    hosts (a take-over), those that are half done stay in it: somebody has to bring them back."""
+    hosts (a take-over), those that are half done stay in it, unless they are gone: somebody has to bring them back."""
     roll = copy.deepcopy(old)
     roll.run, roll.run_before = ask.run, old.run
     roll.state, roll.written = State.RUNNING, now
@@ -155,7 +155,8 @@ def _resumed(old: Roll, ask: Ask, now: str) -> Roll:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""
     wanted = {name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts}
-    half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out}
+    gone = [name for name in fleet.gone([*roll.hosts]) if name not in ask.hosts]
+    half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out and name not in gone}
     roll.hosts = {**half_done, **{name: e for name, e in wanted.items() if name not in half_done}}
     return roll
 
@@ -177,10 +178,10 @@ def abort(roll: Roll, run: str, requester: str, now: str) -> Roll:
     return new
 
 
-def aborted(roll: Roll) -> Roll:
-    """All hosts that were out have been given back, or the abort is not over."""
+def aborted(roll: Roll, fleet: Fleet) -> Roll:
+    """All hosts that were out have been given back or are gone, or the abort is not over."""
     new = copy.deepcopy(roll)
-    if not new.out:
+    if not set(new.out).difference(fleet.gone(new.out)):
         new.state = State.ABORTED
     return new
 

@@ -35,7 +35,7 @@ def begin(
         old, seen = store.read()
         dead = watch.dead(old, clock.now())
         new = old is None or old.state in OVER
-        fleet = store.fleet() if new or ask.max_unavailable_per else Fleet(())
+        fleet = store.fleet() if new or ask.max_unavailable_per or ask.take_over else Fleet(())
         verdict = rules.begin(old, ask, dead, fleet, clock.wall())
         if verdict.answer is Answer.WATCH:
             if watch.moved or check:
@@ -195,10 +195,12 @@ def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
         found, seen = store.read()
         if found is None or found.state in OVER:
             return _answer(Verdict(Answer.DONE), found)
-        new = rules.aborted(check_run(found, run, State.ABORTING))
+        roll = check_run(found, run, State.ABORTING)
+        fleet = store.fleet() if roll.out else Fleet(())
+        new = rules.aborted(roll, fleet)
         if new.state is found.state or write(store, new, seen, clock):
-            answer = Answer.CLOSED if new.out else Answer.DONE
-            return _answer(Verdict(answer, None, words.how_aborted(new)), new)
+            answer = Answer.DONE if new.state is State.ABORTED else Answer.CLOSED
+            return _answer(Verdict(answer, None, words.how_aborted(new, fleet.gone(new.out))), new)
 
 
 def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def paused(roll: Roll, why: str) -> Roll:
 
 def stopped(roll: Roll) -> State:
     """With nothing under way: by a failure, or as it was asked."""
-    return State.PAUSED if roll.paused and not roll.out and roll.in_stage(Stage.WAITING) else State.STOPPED
+    left = roll.in_stage(Stage.WAITING) and not roll.in_stage(Stage.FAILED)
+    return State.PAUSED if roll.paused and left and not roll.out else State.STOPPED
 
 
 def come_to(

@@ -95,9 +95,10 @@ def aborts(roll: Roll) -> str:
     return f"roll {roll.id} is aborted; to be given back: {_names(roll.out)}"
 
 
-def how_aborted(roll: Roll) -> str:
-    if not roll.out:
-        return f"roll {roll.id} was aborted; nothing of it is out"
+def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
+    """`gone`: hosts that were out and are no longer there."""
+    if roll.state is State.ABORTED:
+        return f"roll {roll.id} was aborted; nothing of it is out" + (f" but {_names(gone)}: removed" if gone else "")
     return (
         f"Roll {roll.id} is aborted, but not given back: {_names(roll.out)}. Repair the cause and"
         " run the playbook abort again."
@@ -269,7 +270,7 @@ def result(roll: Roll) -> str:
             f"roll {roll.id} pauses: {roll.paused}. Done: {_names(roll.in_stage(Stage.DONE))}. Left: "
             f"{_names(roll.in_stage(Stage.WAITING))}. Nothing is out. Give the same command to go on, or {HOW_TO_END}."
         )
-    if not roll.out and not roll.in_stage(Stage.WAITING):
+    if all(entry.stage is Stage.DONE for entry in roll.hosts.values()):
         return _not_back(roll)
     failed = [f"{has_failed(roll.hosts[name])}." for name in roll.in_stage(Stage.FAILED)]
     return " ".join(

@@ -96,7 +96,8 @@ class RollLease:
             if why:
                 found[name] = why
         labels = {node["metadata"]["name"]: facts.labels(node) for node in fleet}
-        return Fleet([*labels], found, frozenset(busy), labels)
+        there = frozenset(node["metadata"]["name"] for node in nodes)
+        return Fleet([*labels], found, frozenset(busy), labels, there)
 
 
 def _out(node: Obj) -> str:

@@ -25,8 +25,8 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.plugin_utils.rol
     at,
     blocked,
     entry,
-    moved,
     failed_roll,
+    moved,
     roll,
 )
 

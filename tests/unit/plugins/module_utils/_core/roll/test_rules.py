@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, places, rules, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, places, rules, stages, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask, Step
@@ -77,6 +77,32 @@ def test_a_take_over_with_other_hosts_keeps_those_that_are_half_done() -> None:
     verdict = rules.begin(old, ask("two", ("c",), take_over=True), False, FLEET, NOW)
     assert verdict.roll is not None
     assert rules.order(verdict.roll) == ["b", "c"]
+
+
+def test_a_take_over_leaves_out_what_is_no_longer_there() -> None:
+    old = rules.end(at(new(), a=Stage.DONE, b=Stage.AT_WORK))
+    there = Fleet(HOSTS, exist=frozenset("ac"))
+    verdict = rules.begin(old, ask("two", ("c",), take_over=True), False, there, NOW)
+    assert verdict.roll is not None
+    assert rules.order(verdict.roll) == ["c"]
+
+
+@pytest.mark.parametrize(("exist", "state"), [(None, State.ABORTING), ("abc", State.ABORTING), ("ac", State.ABORTED)])
+def test_an_abort_is_over_when_what_is_out_is_gone(exist: str | None, state: State) -> None:
+    roll = rules.abort(at(new(), a=Stage.DONE, b=Stage.DRAINING), "two", "", NOW)
+    there = Fleet(HOSTS, exist=None if exist is None else frozenset(exist))
+    assert rules.aborted(roll, there).state is state
+
+
+def test_a_host_that_failed_before_anything_was_done_with_it_is_not_out() -> None:
+    roll = at(new(), a=Stage.DONE)
+    roll = stages.with_stage(roll, "b", Stage.FAILED, NOW, "", "there is no node b")
+    assert roll.out == [] and roll.state is State.STOPPED
+    said = words.result(roll)
+    assert "Out: none" in said and "b has failed (waiting): there is no node b" in said
+    assert rules.aborted(rules.abort(roll, "two", "", NOW), FLEET).state is State.ABORTED
+    roll.paused = "the window ends"
+    assert stages.stopped(roll) is State.STOPPED
 
 
 def test_half_done_hosts_come_first_and_done_ones_not_at_all() -> None:
