@@ -168,7 +168,7 @@ def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> No
 
 @pytest.mark.full
 def test_a_node_that_was_removed_keeps_no_abort_from_its_end(sim, plays) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="200")
+    sim.add_vm("vm", "n1", migrate_seconds="60")
     with roll(plays, maintenance_hosts="n1"):
         sim.until(lambda: runs(sim, 1))
     sim.call(lambda: sim.world.store.delete(NODES, "", "n1"))
