@@ -52,7 +52,9 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     assert guests["batch"]["running_again"]
     assert traces.autostarted(lab.host("host-a")) == ["shop"]
     assert traces.autostarted(lab.host("host-b")) == ["batch"]
-    assert [traces.volumes(host) for host in lab.hosts.values()] == [[], []]
+    # What is over is remembered of a VM's migration, for virt_migration_info.
+    left = {name for host in lab.hosts.values() for name in traces.volumes(host)}
+    assert {name.partition(".")[0] for name in left} == {"ended"}
     assert traces.marked(lab) == []
 
 
