@@ -30,6 +30,7 @@ def places(sim) -> dict[str, str]:
     return {vmi["metadata"]["name"]: vmi["status"]["nodeName"] for vmi in sim.all(VMIS)}
 
 
+@pytest.mark.full
 def test_vms_go_back_to_where_they_were(sim, plays, tmp_path) -> None:
     for node in ("n1", "n2", "n3"):
         for number in (1, 2):

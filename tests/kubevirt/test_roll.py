@@ -152,12 +152,15 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     assert is_at(sim, "n1", "done")
 
 
-def test_nodes_that_the_inventory_does_not_have_take_vms(sim, plays) -> None:
+def test_nodes_that_the_inventory_does_not_have_take_vms_and_give_them_back(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     plays.knows_only("n1")
-    done = plays.own("rolling_maintenance", "--check", maintenance_hosts="all")
+    words = {"maintenance_hosts": "all", "maintenance_reboot": False, "maintenance_move_back": True}
+    done = plays.own("rolling_maintenance", **words)
     assert done.returncode == 0, done.stdout
-    assert re.search(r"default/vm +migrate +n1 +n[23] ", done.stdout), done.stdout
+    assert "1 host, 1 VM, by plan " in done.stdout
+    assert re.search(r"default/vm -> n[23] moved .*default/vm -> n1 moved [^\n]*roll back 1/1", done.stdout, re.S)
+    assert sim.node_of("vm") == "n1" and record(sim)["state"] == "ended"
 
 
 def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
