@@ -32,6 +32,22 @@ from kubesim.patience import patience
 NODES = ("n1", "n2", "n3")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker of pytest-xdist gets a stretch of the list: what runs playbooks is at the beginning of all.
+
+    It takes the longest, and lies together in the alphabet.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    long = [item for item in items if {"plays", "jobs"} & {*getattr(item, "fixturenames", ())}]
+    short = [item for item in items if item not in long]
+    items[:] = []
+    for worker in range(workers):
+        items += long[worker::workers]
+        stretch = len(short) // (workers - worker)
+        items += short[:stretch]
+        del short[:stretch]
+
+
 def given_cluster() -> str:
     """The kubeconfig that VIRTOPS_KUBECONFIG names; empty: the tests start the simulator."""
     return os.environ.get("VIRTOPS_KUBECONFIG", "")

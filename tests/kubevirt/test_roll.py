@@ -166,10 +166,9 @@ def test_nodes_that_the_inventory_does_not_have_take_vms_and_give_them_back(sim,
 def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     sim.add_vm("other", "n1", migrate_seconds="1")
-    words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False}
-    process = plays.start("rolling_maintenance", **words)
+    process = plays.start("rolling_maintenance", maintenance_hosts="n1,n2", maintenance_reboot=False)
     sim.until(lambda: sim.node_of("other") != "n1")
-    # The two that were empty are done.
+    # The one that was empty is done.
     assert [text for text in sim.leftovers() if "taint" in text] == ["taint virtops.maintenance/roll on n1"]
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
@@ -178,10 +177,6 @@ def test_an_abort_beside_a_living_roll_gives_all_back(sim, plays) -> None:
     assert sim.node_of("vm") == "n1"
     assert sim.leftovers() == []
     assert not any(node["spec"].get("unschedulable") for node in sim.all(NODES))
-    again = plays.own("abort")
-    assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
-    after = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
-    assert after.returncode == 0, after.stdout
 
 
 def _agent(sim, value: str) -> None:

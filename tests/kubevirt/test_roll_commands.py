@@ -157,7 +157,12 @@ def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> No
         assert f"{node}  blocked  1 VM  1 blocker" in done.stdout
         assert f"{node}  BLOCKER DisksNotLiveMigratable VM default/stuck-{node}:" in done.stdout
     assert "\n2 of 3 hosts are not ready: n1, n3\n" in done.stdout, done.stdout
-    print(done.stdout)
+    assert written(sim.log) == []
+
+
+@pytest.mark.full
+def test_a_preflight_of_a_node_that_is_not_there_and_what_it_fails_on(sim, plays) -> None:
+    sim.add_vm("stuck-n1", "n1", not_migratable_reason="DisksNotLiveMigratable")
     one = plays.own("preflight", maintenance_hosts="n1,n2", preflight_node="n9")
     assert one.returncode == 2
     assert "n1  unknown  -  There is no node n9 in this cluster." in one.stdout
@@ -176,4 +181,6 @@ def test_a_node_that_was_removed_keeps_no_abort_from_its_end(sim, plays) -> None
     assert done.returncode == 0, done.stdout
     assert "n1  not given back: There is no node n1 in this cluster." in done.stdout
     assert "was aborted; nothing of it is out but n1: removed" in done.stdout
+    again = plays.own("abort")
+    assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
     assert plays.own("rolling_maintenance", maintenance_hosts="n2", maintenance_reboot=False).returncode == 0
