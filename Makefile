@@ -113,8 +113,8 @@ steady: ## the gate RUNS times; beside the last two one process keeps a core bus
 tiers: venv ## how many tests of each file are in the quick tier, and how many only in the full one
 	@$(RUN) $(TOOLS)/tiers.py
 
-LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences tiers \
-	$(if $(QUICK),,lint-importer docs lint-workflows)
+LINTS := lint-python lint-shell lint-types lint-layers map lint-yaml lint-roles lint-docs lint-licences \
+	$(if $(QUICK),,tiers lint-importer docs lint-workflows)
 lint: venv ## style, types, layers, the map, YAML, roles, docs, licences, and what Galaxy checks on import
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 

@@ -11,6 +11,7 @@ are the same in each run; elsewhere each run has new ones.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -22,6 +23,11 @@ settings.register_profile("quick", settings.get_profile("any machine"), derandom
 settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")
 
 REPO = Path(__file__).resolve().parents[1]
+# Tests are compiled once, not in each process: that is most of the time of collecting them. Not where
+# faults are planted: there a source changes faster than its time stamp tells.
+if "VIRTOPS_PLANTED" not in os.environ:
+    sys.pycache_prefix = str(REPO / "build" / "cache" / "bytecode")
+    sys.dont_write_bytecode = False
 BEGAN = pytest.StashKey[float]()  # of its set-up
 
 
