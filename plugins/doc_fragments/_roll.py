@@ -65,6 +65,13 @@ options:
     description: With O(stage=failed) the reason. With O(state=came_back) why O(vm) is still to go back.
     type: str
     default: ''
+  targets:
+    description:
+      - With O(state=admitted) the hosts to which the plan sends the VMs of O(roll_host). While one of them is out in
+        this roll, O(roll_host) waits, unless it is the last one.
+    type: list
+    elements: str
+    default: []
   tally:
     description: With O(state=noted) what the drain of the host did, C(moved), C(stopped) and C(pause_ms).
     type: dict

@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.model import Plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.planned import targets
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from fleetsim.fleet import Fleet
@@ -55,8 +56,14 @@ def roll(made: Instance, plan: Plan, policy: Policy) -> Rolled:
     began, waiting, out = fleet.clock, list(order), dict[str, _OneHost]()
     moved: set[tuple[str, str, int]] = set()
     left: list[str] = []
+    needs = {host: {*found.values()} for host, found in targets(plan.to_dict()).items()}
     while waiting or out:
-        while waiting and len(out) < made.max_unavailable:
+        # As rules.turn has it: not before the hosts are back that its VMs need, and the last one at once.
+        while (
+            waiting
+            and len(out) < made.max_unavailable
+            and (len(waiting) == 1 or not needs.get(waiting[0], set()) & {*out})
+        ):
             name = waiting.pop(0)
             out[name] = _OneHost(fleet, name, policy)
         acted = False

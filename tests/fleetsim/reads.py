@@ -32,6 +32,7 @@ def read_node(fleet: Fleet, machine: Machine, ours: str) -> Node:
         committed_mib=spoken,
         reserved_mib=spoken - sum(active.values()) - machine.other_mib,
         inbound=len(inbound) + machine.other_inbound,
+        inbound_from=frozenset(c.owner for c in machine.claims.values()),
         outbound=sum(1 for m in moves if m.source == machine.name),
         vm_count=len(active) + machine.other_vms,
         group_counts=groups,

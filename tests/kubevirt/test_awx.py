@@ -94,6 +94,14 @@ def test_a_roll_that_fails_says_so_to_the_node_that_comes_then(sim: Kubesim, job
     assert (after["roll"], after["result"], after["out"]) == (figures["roll"], "aborted", [])
 
 
+def test_a_roll_that_is_refused_says_so_to_the_node_that_comes_then(sim: Kubesim, jobs: Jobs) -> None:
+    sim.add_vm("stays", "n1", not_migratable_reason="DisksNotLiveMigratable")
+    job = jobs.run("roll", answers("roll", maintenance_hosts=HOSTS, maintenance_reboot="never"))
+    assert job.runner.status == "failed" and "The roll cannot be done, and was not begun" in job.stdout, job.stdout
+    figures = job.artefacts["maintenance_roll_stats"]
+    assert (figures["result"], figures["hosts"], figures["done"], figures["out"]) == ("refused", 3, 0, [])
+
+
 def test_a_drain_names_the_hosts_that_are_left(sim: Kubesim, jobs: Jobs) -> None:
     sim.add_vm("web", "n1")
     sim.add_vm("stays", "n2", strategy="None")

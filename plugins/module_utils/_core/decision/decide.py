@@ -61,6 +61,8 @@ def decide(
             by_node[vm.node].append(vm)
     for name, record in new.items():
         step = Step(obs, record, policy, placement, decision, cluster_room, refused)
+        # For half of its time it waits for the other drains of its roll. Then it takes the places that there are.
+        placement.hurries = obs.now - record.started > policy.drain_timeout / 2
         _node(step, by_node[name], before)
         cluster_room = step.cluster_room
     return decision

@@ -75,6 +75,7 @@ class Placement:
         cpu = sum(n.cpu_milli for n in self._nodes if n.cpu_milli)
         memory = sum(n.capacity_mib for n in self._nodes if n.cpu_milli)
         self._mib_per_cpu = memory / cpu if cpu else 0.0
+        self.hurries = False  # other drains of the roll are not waited for any more
         self._ours_to = {claim.target for claim in obs.claims.values() if not claim.stuck}
         self._booked: dict[str, int] = {}
         self._booked_cpu: dict[str, int] = {}
@@ -258,9 +259,9 @@ class Placement:
     def _expecting(self, vm: VM, may: AbstractSet[str], cold: bool) -> str | None:
         """The node on which the plan wants it, booked; None: it does not go there.
 
-        "": VMs of its own node are on their way there, which comes to an end, and a place is free then. Nobody knows
-        when others leave one, so they are not waited for. A node that is still to be drained is nobody's wish: the
-        roll goes in another order than the plan.
+        "": VMs of its own node are on their way there, or of another one of the roll, which comes to an end, and a
+        place is free then. Nobody knows when others leave one, so they are not waited for. A node that is still to be
+        drained is nobody's wish: the roll goes in another order than the plan.
         """
         for node in self._nodes:
             if vm.uuid not in node.expects or node.name not in may or _still_to_drain(node):
@@ -271,8 +272,13 @@ class Placement:
             if node.inbound + booked < self._limits.inbound:
                 self._book(vm, node.name)
                 return node.name
-            return "" if booked or node.name in self._ours_to else None
+            mates = not self.hurries and any(self._in_roll(name) for name in node.inbound_from)
+            return "" if booked or mates or node.name in self._ours_to else None
         return None
+
+    def _in_roll(self, name: str) -> bool:
+        node = self._sources.get(name)
+        return node is not None and bool(_still_to_drain(node))
 
     def _better(
         self, best: tuple[_Key, str] | None, place: _Place, vm: VM, may: AbstractSet[str], cold: bool

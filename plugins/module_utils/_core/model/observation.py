@@ -209,6 +209,7 @@ class Node:
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
     `expects`: VMs (UUIDs) that the plan of the roll wants there. They go there if they still can.
+    `inbound_from`: nodes whose drains have VMs on their way there.
     `our_cordon`: is a cordon of ours among what keeps VMs away? None: not known.
     `version`: of its hypervisor. A VM never migrates to an older one. Empty: not known.
     """
@@ -222,6 +223,7 @@ class Node:
     committed_mib: int = 0
     reserved_mib: int = 0
     inbound: int = 0
+    inbound_from: frozenset[str] = frozenset()
     outbound: int = 0
     vm_count: int = 0
     group_counts: dict[str, int] = field(default_factory=dict)

@@ -120,7 +120,8 @@ def _looked(ask: Asked) -> Acts:
 
 def _out(ask: Asked) -> Acts:
     """Wait for its turn, check it, drain it. `next`: what comes then, of hooks, work, reboot, checks."""
-    turn = yield Act("roll", {"state": "admitted", "roll_host": ask.host, "reach_for": ask.reach_for}, ask.turn)
+    admitted = {"state": "admitted", "roll_host": ask.host, "targets": sorted({*ask.planned.values()})}
+    turn = yield Act("roll", {**admitted, "reach_for": ask.reach_for}, ask.turn)
     kept = {"changed": bool(turn.get("changed")), "left_as": words.left_as(None), "next": []}
     if _failed(turn):
         return {**turn, **kept}

@@ -35,6 +35,7 @@ ROLL_SPEC: dict[str, Any] = {
     "roll_host": {"type": "str", "default": ""},
     "stage": {"type": "str", "choices": STAGES},
     "why": {"type": "str", "default": ""},
+    "targets": {"type": "list", "elements": "str", "default": []},
     "tally": {"type": "dict", "default": {}},
     "moved": {"type": "dict", "default": {}},
     "vm": {"type": "str", "default": ""},
@@ -102,7 +103,7 @@ def answer_of(
         patience = params["patience"]
 
         def step() -> dict[str, Any]:
-            return run.turn(store, host, runner, boot, here, until, watch, patience)
+            return run.turn(store, host, runner, boot, here, until, watch, patience, params["targets"])
 
         return run.patiently(step, here, until, watch, patience)
     if not params["stage"]:

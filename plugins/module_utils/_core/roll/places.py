@@ -67,6 +67,16 @@ def before(roll: Roll, fleet: Fleet, host: str) -> list[str]:
     return found
 
 
+def coming_back(roll: Roll, host: str, targets: Iterable[str]) -> dict[str, str]:
+    """Which of the hosts to which the plan sends its VMs are out in this roll now, and why. Without them VMs would go
+    to hosts that are still to come, and move twice; from the last host they move once wherever they go."""
+    if roll.in_stage(Stage.WAITING) == [host]:
+        return {}
+    entries = [roll.hosts[name] for name in targets if name in roll.hosts]
+    out = [entry for entry in entries if entry.is_out and entry.stage is not Stage.FAILED]
+    return {entry.name: words.at_stage(entry) for entry in out}
+
+
 def group(roll: Roll, fleet: Fleet, host: str, key: str) -> str:
     """The rack of a host, for example, as the inventory has it, or the platform; "": unknown."""
     return roll.groups.get(host, {}).get(key) or fleet.labels.get(host, {}).get(key, "")

@@ -201,11 +201,12 @@ def turn(
     in_vain: bool = False,
     left: bool = False,
     rested: float = 0.0,
+    targets: Sequence[str] = (),
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
     `in_vain`: it has waited long enough for hosts of others. `left`: nobody works in its playbook.
-    `rested`: seconds for which it has waited for the soak.
+    `rested`: seconds for which it has waited for the soak. `targets`: hosts to which the plan sends its VMs.
     """
     entry = roll.hosts.get(host)
     if entry is None:
@@ -225,14 +226,20 @@ def turn(
     over = window.is_over(roll, now)
     if over:
         return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
-    return _place(roll, host, fleet, now, in_vain, left, rested)
+    away = {} if left else places.coming_back(roll, host, targets)
+    return _place(roll, host, fleet, now, in_vain, left, rested, away)
 
 
-def _place(roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool, rested: float) -> Verdict:
-    """Is there a place for a host that waits? Those before it in the order have theirs first."""
+def _place(
+    roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool, rested: float, away: Mapping[str, str]
+) -> Verdict:
+    """Is there a place for a host that waits? Those before it in the order have theirs first. `away`: hosts that its
+    VMs need, and why they are not there yet."""
     out = places.unavailable(roll, fleet, host)
     ahead = [] if left else places.before(roll, fleet, host)
     if not places.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
+        if away:
+            return Verdict(Answer.WAIT, None, words.waits_for_targets(host, away), waits_for=tuple(away))
         after, seconds = window.soaks(roll, now, rested)
         over = window.too_long(roll, host, now, seconds)
         if over:

@@ -77,7 +77,8 @@ def plan(
         if write(store, roll, seen, clock):
             break
     if objections:
-        return _answer(Verdict(Answer.CLOSED, None, words.cannot_be_done(objections)), roll, order=[])
+        stats = {} if roll is None else figures.of_roll(roll.to_dict())
+        return _answer(Verdict(Answer.CLOSED, None, words.cannot_be_done(objections)), roll, order=[], stats=stats)
     return _answer(Verdict(Answer.GO), roll, order=[*hosts] if roll is None else rules.order(roll))
 
 
@@ -90,11 +91,12 @@ def turn(
     until: float,
     notes: Mapping[str, Any],
     patience: float,
+    targets: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Wait for the turn of this host, and say what is left to be done with it.
 
     `notes`: of the slice before, and how long its playbook has done nothing else. `patience`:
-    seconds to wait for hosts of others.
+    seconds to wait for hosts of others. `targets`: hosts to which the plan sends its VMs.
     """
     since = notes.get("since")
     rests, rests_for = notes.get("rests"), notes.get("rests_for", "")
@@ -107,7 +109,7 @@ def turn(
         in_vain = since is not None and now - since > patience
         left = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
         rested = 0.0 if rests is None else now - rests
-        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested)
+        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets)
         if verdict.answer is Answer.WAIT:
             if not verdict.rests or verdict.message != rests_for:
                 rests, rests_for = (now, verdict.message) if verdict.rests else (None, "")

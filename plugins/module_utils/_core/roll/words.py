@@ -227,6 +227,10 @@ def waits_for_place(host: str, most: int, out: Mapping[str, str], of: str) -> st
     return f"{host} waits for its turn: {_may(most, of)} may be out at once, and {_with_reasons(out)}"
 
 
+def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
+    return f"{host} waits for its turn: by plan its VMs go to {_with_reasons(away)}"
+
+
 def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
     variable = "maintenance_max_unavailable_per" if of else "maintenance_max_unavailable"
     return (

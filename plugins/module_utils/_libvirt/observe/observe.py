@@ -173,6 +173,7 @@ class Observer:
         # As admission counts: somebody else's migration has no reservation.
         incoming = {d.uuid for d in active if d.state is State.INCOMING}
         node.inbound = len(incoming.union(reserved))
+        node.inbound_from = frozenset(r.source for r in read.reservations)
         node.reserved_mib = sum(reserved.values())
         # A VM that is arriving is both a reservation and a domain: it counts once.
         node.committed_mib = node.reserved_mib + sum(d.memory_mib for d in active if d.uuid not in reserved)

@@ -15,6 +15,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.a
     may_keep_claim,
     may_keep_slot,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.placement import Placement
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
@@ -23,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Observation,
     Reservation,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     Ending,
@@ -37,6 +39,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Reason,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import accounted, rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 
 GIB = 1024
 
@@ -90,6 +93,26 @@ def test_the_plan_of_the_roll_weighs_more_than_all_while_it_holds() -> None:
     assert place(node("a", cordoned=True, **wanted), node("b")).pick(vm()) == "b"
     refused = {"a": (Finding(Reason.CPUModelNotLiveMigratable, "a"),)}
     assert place(node("a", **wanted), node("b")).pick(vm(refused_by=refused)) == "b"
+
+
+def test_places_that_another_drain_of_the_roll_has_are_waited_for() -> None:
+    """For half of the time of the drain. Those of others are not, nor those of a host that is done."""
+    wanted = node("a", inbound=1, expects=frozenset({"u"}), inbound_from=frozenset({"mate"}))
+    for mate, hurries, picked in ((1, False, None), (1, True, "b"), (None, False, "b")):
+        nodes = {n.name: n for n in (wanted, node("b", roll_rank=2), node("mate", cordoned=True, roll_rank=mate))}
+        chosen = Placement(Observation(nodes, {}), frozenset({"src"}), Limits(inbound=1))
+        chosen.hurries = hurries
+        assert chosen.pick(vm()) == picked
+
+
+@pytest.mark.parametrize(("now", "target"), [(50.0, []), (51.0, ["b"])])
+def test_a_drain_waits_for_its_mates_for_half_of_its_time(now: float, target: list[str]) -> None:
+    wanted = node("a", inbound=1, expects=frozenset({"u"}), inbound_from=frozenset({"mate"}))
+    nodes = [wanted, node("b", roll_rank=2), node("mate", cordoned=True, roll_rank=1), node("src", cordoned=True)]
+    obs = Observation({n.name: n for n in nodes}, {"u": vm()}, now=now)
+    record = begin(None, "src", "drained", "run", 0.0, "")
+    acts = decide(obs, {"src": record}, Policy(limits=Limits(inbound=1), drain_timeout=100.0)).actions
+    assert [act.target for act in acts if act.do is Do.MIGRATE] == target
 
 
 def test_what_was_given_in_this_step_is_booked() -> None:

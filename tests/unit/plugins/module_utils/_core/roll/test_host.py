@@ -76,6 +76,12 @@ def test_without_its_turn_nothing_is_done(turn: dict[str, Any]) -> None:
     assert result["left_as"] == "nothing was changed"
 
 
+def test_it_waits_for_the_hosts_to_which_the_plan_sends_its_vms() -> None:
+    planned = {"u": "c", "v": "a", "w": "c"}
+    _said, _result, done = play(out(planned=planned), {**GO, "answer": "closed", "steps": []})
+    assert done[0].options["targets"] == ["a", "c"]
+
+
 @pytest.mark.parametrize("answer", ["closed", "done"])
 def test_what_is_closed_or_done_is_left_alone(answer: str) -> None:
     said, result, _done = play(out(), {**GO, "answer": answer, "steps": []})

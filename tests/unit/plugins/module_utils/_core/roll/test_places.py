@@ -70,6 +70,26 @@ def test_the_number_for_the_fleet_holds_beside_it() -> None:
     assert "1 host may be out" in rules.turn(roll, "c", LABELLED, "", NOW).message
 
 
+def test_a_host_waits_for_those_to_which_the_plan_sends_its_vms() -> None:
+    """Else its VMs go to hosts that are still to come, and move twice. From the last one they cannot."""
+    roll = at(new(max_unavailable="2", max_unavailable_per={}), a=Stage.DONE, b=Stage.AT_WORK)
+    wait = rules.turn(roll, "c", LABELLED, "", NOW, targets=["a", "b", "spare"])
+    assert (wait.answer, wait.waits_for) == (Answer.WAIT, ("b",))
+    assert wait.message.startswith("c waits for its turn: by plan its VMs go to b (at work since ")
+    assert rules.turn(roll, "d", LABELLED, "", NOW, targets=["a"]).answer is Answer.WAIT  # c comes first
+    go = [
+        rules.turn(roll, "c", LABELLED, "", NOW, targets=["a", "d"]),
+        rules.turn(at(roll, b=Stage.DONE), "c", LABELLED, "", NOW, targets=["a", "b"]),
+        rules.turn(at(roll, c=Stage.DONE), "d", LABELLED, "", NOW, targets=["b", "c"]),
+        rules.turn(roll, "c", LABELLED, "", NOW, left=True, targets=["a", "b"]),
+    ]
+    failed = stages.with_stage(
+        at(new(max_unavailable="2", max_failures=1), a=Stage.DONE), "b", Stage.FAILED, NOW, "", "x"
+    )
+    go.append(rules.turn(failed, "c", LABELLED, "", NOW, targets=["a", "b"]))
+    assert [verdict.answer for verdict in go] == [Answer.GO] * 5
+
+
 def test_a_host_of_others_takes_the_place_of_its_rack() -> None:
     fleet = Fleet([*RACKS, "x"], {"x": "does not answer"}, labels={**LABELLED.labels, "x": {"rack": "r1"}})
     roll = new(fleet)

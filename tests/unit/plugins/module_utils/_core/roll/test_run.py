@@ -412,6 +412,7 @@ def test_a_roll_that_cannot_be_done_is_over_and_holds_up_no_other(store: Store, 
         found = run.plan(store, "mine", (), {}, ["b is not ready", "it does not fit"], time.clock())
         assert found["answer"] == "closed"
         assert "- b is not ready\n- it does not fit\nNothing was changed" in found["message"]
+        assert (found["stats"]["result"], found["stats"]["done"], found["stats"]["out"]) == ("refused", 0, [])
     assert store.roll.state is State.REFUSED
     with pytest.raises(RollTakenOver, match="was refused"):
         run.renew(store, "mine", time.clock(), time.at + 60, 0)
