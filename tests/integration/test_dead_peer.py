@@ -85,6 +85,7 @@ def test_what_moved_to_a_host_that_dies_then_is_named_and_never_certified(lab: L
     """host-b loses its cable: its guests run on, and nobody can say so."""
     assert module(lab, tmp_path, "virt_drain")["phase"] == "Drained"
     lab.unplug("host-b")
+    lab.host("host-a").exec("ip neigh flush all")  # else it asks into the void for as long as it remembers host-b
     try:
         told = module(lab, tmp_path, "virt_drain", pending_timeout=3)
     finally:
