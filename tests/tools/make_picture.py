@@ -37,14 +37,14 @@ BACK, TEXT, PROMPT, GOOD = "#1e2127", "#d7dae0", "#8fbf7f", "#7fb4df"
 
 def run() -> list[str]:
     """The lines of the collection."""
-    with tempfile.TemporaryDirectory() as name, Kubesim(scale=10) as sim:
+    with tempfile.TemporaryDirectory() as name, Kubesim() as sim:
         folder = Path(name)
         for node in VMS:
             sim.add_node(node)
         sim.api.access.rules[TOKEN] = documented_rules()
         for node, names in VMS.items():
             for vm in names:
-                sim.add_vm(vm, node, migrate_seconds="20")
+                sim.add_vm(vm, node, migrate_seconds="7")
         (folder / "nodes.yml").write_text(readme.inventory("nodes.yml"), encoding="utf-8")
         done: subprocess.CompletedProcess[str] = Plays(sim, folder).typed(COMMAND)
     if done.returncode:
