@@ -143,7 +143,7 @@ $(LINT_TREE): venv
 	@$(PY) $(TOOLS)/export_tree.py $(BUILD)/lint >/dev/null
 
 # On the copy: ansible-lint and antsibull-docs want the collection under its own name. The quick tier
-# leaves out the scenarios of molecule, half of the time.
+# leaves out what is only for tests: the scenarios of molecule, YAML below tests/. Half of the time.
 lint-roles: $(LINT_TREE)
 	cd $(LINT_TREE) && $(ON_COPY) ansible-lint --offline --nocolor -q $(if $(QUICK),roles playbooks meta plugins)
 

@@ -4,8 +4,8 @@
 
 """A whole roll on the fleet in memory: the plan's order, each host drained and given back by the engine.
 
-As many hosts are out as may be; the next one begins when one is back. Nothing is done on an empty
-host, and reads cost no time, so what is measured is the engine's own order and choice of targets.
+When a host begins, the rules of the roll say. Nothing is done on an empty host, and reads cost no
+time, so what is measured is the engine's own order and choice of targets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.model import Plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, stages
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.planned import targets
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet as Budget
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from fleetsim.fleet import Fleet
@@ -30,6 +33,8 @@ from fleetsim.platform import ModelPlatform
 # Seconds on the model's clock between two looks, at most: mostly something happens before.
 LOOK = 10.0
 SEED = 20260121
+# The rules look at no clock: there is no window and no soak.
+NOW = "2026-01-01T00:00:00Z"
 
 
 @dataclass
@@ -53,19 +58,17 @@ def instance(hosts: int, guests: int, out: int) -> Instance:
 def roll(made: Instance, plan: Plan, policy: Policy) -> Rolled:
     order = [host for step in plan.steps for host in step.hosts]
     fleet = _fleet(made, plan, order)
-    began, waiting, out = fleet.clock, list(order), dict[str, _OneHost]()
+    began, out = fleet.clock, dict[str, _OneHost]()
+    hosts = {name: HostEntry(name) for name in order}
+    record = Roll("", "", "", "", NOW, hosts, max_unavailable=str(made.max_unavailable))
     moved: set[tuple[str, str, int]] = set()
     left: list[str] = []
     needs = {host: {*found.values()} for host, found in targets(plan.to_dict()).items()}
-    while waiting or out:
-        # As rules.turn has it: not before the hosts are back that its VMs need, and the last one at once.
-        while (
-            waiting
-            and len(out) < made.max_unavailable
-            and (len(waiting) == 1 or not needs.get(waiting[0], set()) & {*out})
-        ):
-            name = waiting.pop(0)
-            out[name] = _OneHost(fleet, name, policy)
+    while not record.is_through:
+        for name in record.in_stage(Stage.WAITING):
+            verdict = rules.turn(record, name, Budget(order), "", NOW, targets=sorted(needs.get(name, ())))
+            if verdict.answer is rules.Answer.GO and verdict.roll:
+                record, out[name] = verdict.roll, _OneHost(fleet, name, policy)
         acted = False
         for name, one in list(out.items()):
             acted = one.step() or acted
@@ -73,6 +76,7 @@ def roll(made: Instance, plan: Plan, policy: Policy) -> Rolled:
             if one.over:
                 left += [name] if one.failed else []
                 fleet.machines[name].roll_done = True
+                record = stages.with_stage(record, name, Stage.DONE, NOW)
                 del out[name]
                 acted = True
         if not acted:

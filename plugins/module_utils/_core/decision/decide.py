@@ -53,7 +53,9 @@ def decide(
     decision = Decision(new, {})
     draining = frozenset(n for n, r in new.items() if r.intent != Intent.ACTIVE.value)
     to = next((r.to for r in new.values() if r.to), "")
-    placement = Placement(obs, draining, policy.limits, to, policy.placement_policy)
+    # For half of its time a drain waits for the other drains of its roll. Then it takes the places that there are.
+    hurries = frozenset(name for name, record in new.items() if obs.now - record.started > policy.drain_timeout / 2)
+    placement = Placement(obs, draining, policy.limits, to, policy.placement_policy, hurries)
     cluster_room = policy.limits.cluster - obs.cluster_in_flight
     by_node: dict[str, list[VM]] = {name: [] for name in new}
     for vm in obs.vms.values():
@@ -61,8 +63,6 @@ def decide(
             by_node[vm.node].append(vm)
     for name, record in new.items():
         step = Step(obs, record, policy, placement, decision, cluster_room, refused)
-        # For half of its time it waits for the other drains of its roll. Then it takes the places that there are.
-        placement.hurries = obs.now - record.started > policy.drain_timeout / 2
         _node(step, by_node[name], before)
         cluster_room = step.cluster_room
     return decision

@@ -52,7 +52,7 @@ def _named(names: list[str]) -> str:
 class Placement:
     """Chooses targets for one decide step and books what it gave, so that the next VM of the
     same step sees it. Cost: the nodes are sorted once; then a VM looks at few of them, unless
-    most refuse it."""
+    most refuse it. `hurries`: nodes whose drain does not wait for the others of its roll any more."""
 
     def __init__(
         self,
@@ -61,8 +61,10 @@ class Placement:
         limits: Limits,
         to: str = "",
         placement_policy: PlacementPolicy | None = None,
+        hurries: AbstractSet[str] = frozenset(),
     ) -> None:
         self._limits = limits
+        self._hurries = hurries
         self._placement_policy = placement_policy or PlacementPolicy()
         self._sign = _SIGN[self._placement_policy.profile]
         self._sources = obs.nodes
@@ -75,7 +77,6 @@ class Placement:
         cpu = sum(n.cpu_milli for n in self._nodes if n.cpu_milli)
         memory = sum(n.capacity_mib for n in self._nodes if n.cpu_milli)
         self._mib_per_cpu = memory / cpu if cpu else 0.0
-        self.hurries = False  # other drains of the roll are not waited for any more
         self._ours_to = {claim.target for claim in obs.claims.values() if not claim.stuck}
         self._booked: dict[str, int] = {}
         self._booked_cpu: dict[str, int] = {}
@@ -272,7 +273,7 @@ class Placement:
             if node.inbound + booked < self._limits.inbound:
                 self._book(vm, node.name)
                 return node.name
-            mates = not self.hurries and any(self._in_roll(name) for name in node.inbound_from)
+            mates = vm.node not in self._hurries and any(self._in_roll(name) for name in node.inbound_from)
             return "" if booked or mates or node.name in self._ours_to else None
         return None
 

@@ -100,8 +100,8 @@ def test_places_that_another_drain_of_the_roll_has_are_waited_for() -> None:
     wanted = node("a", inbound=1, expects=frozenset({"u"}), inbound_from=frozenset({"mate"}))
     for mate, hurries, picked in ((1, False, None), (1, True, "b"), (None, False, "b")):
         nodes = {n.name: n for n in (wanted, node("b", roll_rank=2), node("mate", cordoned=True, roll_rank=mate))}
-        chosen = Placement(Observation(nodes, {}), frozenset({"src"}), Limits(inbound=1))
-        chosen.hurries = hurries
+        draining = frozenset({"src"})
+        chosen = Placement(Observation(nodes, {}), draining, Limits(inbound=1), hurries=draining if hurries else set())
         assert chosen.pick(vm()) == picked
 
 
