@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -154,7 +154,8 @@ class ActionModule(ActionBase):
             try:
                 result = call({**args, "watch": watch})
             except AnsibleConnectionFailure as exc:
-                if time.monotonic() <= until:
+                # A wrong password does not become right, and again and again it locks the account.
+                if time.monotonic() <= until and not isinstance(exc, AnsibleAuthenticationFailure):
                     time.sleep(_AGAIN)
                     continue
                 if must_answer:
@@ -191,14 +192,22 @@ class ActionModule(ActionBase):
 def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
     """What only the controller knows: its time zone, and its files. Raises AnsibleActionFail."""
     try:
-        until = window.until("maintenance_until", str(args.get("until") or ""), datetime.now().astimezone())
+        now = datetime.now().astimezone()
+        until = window.until("maintenance_until", str(args.get("until") or ""), now, datetime.astimezone)
         if not plan_file:
             return {"until": until}
         with open(plan_file, encoding="utf-8") as stream:
-            plan = json.load(stream)
+            plan = json.load(stream, parse_constant=_no_number)
+        if not isinstance(plan, dict):
+            raise ValueError(f"a plan is an object, and this is a {type(plan).__name__}")
         hosts = window.planned_order(plan, args["hosts"])
         return {"until": until, "hosts": hosts, "seconds": window.planned_seconds(plan)}
     except PolicyError as exc:
         raise AnsibleActionFail(f"{exc}. Nothing was done.") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise AnsibleActionFail(f"maintenance_plan_file {plan_file} is no plan: {exc}. Nothing was done.") from exc
+
+
+def _no_number(text: str) -> float:
+    """NaN and Infinity, which Python reads though JSON has neither."""
+    raise ValueError(f"{text} is no number of seconds")

@@ -56,7 +56,8 @@ def abort_report(
     out: Sequence[str], hostvars: Mapping[str, Mapping[str, Any]], roll: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """As the core has it."""
-    restores = {name: hostvars[name].get("restore_result") or {} for name in out}
+    missing = {"msg": "it is not in the inventory, so nothing was done with it"}
+    restores = {name: hostvars[name].get("restore_result") or {} if name in hostvars else missing for name in out}
     return status.aborted(roll, out, restores)
 
 

@@ -362,7 +362,7 @@ def _duration(value: Any) -> str:
 
 def _time(value: Any) -> str:
     wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
-    return _refused(lambda: window.until("", str(value), datetime.now().astimezone()), wanted)
+    return _refused(lambda: window.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
 
 
 def _refused(check: Callable[[], Any], wanted: str) -> str:

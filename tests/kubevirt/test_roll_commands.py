@@ -180,7 +180,7 @@ def test_a_node_that_was_removed_keeps_no_abort_from_its_end(sim, plays) -> None
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
     assert "n1  not given back: There is no node n1 in this cluster." in done.stdout
-    assert "was aborted; nothing of it is out but n1: removed" in done.stdout
+    assert "was aborted; nothing of it is out but n1: no longer of the fleet" in done.stdout
     again = plays.own("abort")
     assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
     assert plays.own("rolling_maintenance", maintenance_hosts="n2", maintenance_reboot=False).returncode == 0

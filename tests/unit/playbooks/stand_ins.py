@@ -54,7 +54,10 @@ class ActionModule(ActionBase):
             return {"failed": True, "changed": False, "error": "PeerUnreachable", "msg": text}
         first = "drained_once" not in task_vars["hostvars"][host]
         hooks = os.environ["HOOKS"].replace("again", "" if first else "drained").split()
-        if step in hooks and not self._task.args.get("begun"):
+        answered = os.environ["STEPS"] + f".answered.{host}.{step}"
+        if self._task.args.get("begun"):
+            open(answered, "w").close()
+        if step in hooks and not os.path.exists(answered):
             # The same folder for all: the file says what it does.
             return {"phase": "Draining", "ended": "needs", "run_id": "1", "needs": [
                 {"hook": "before", "name": "vm", "tasks": "hook.yml"}]}
@@ -97,7 +100,7 @@ class ActionModule(ActionBase):
 
 # The record of the roll, by the real rules, in a file instead of on hosts.
 ROLL_STAND_IN = """
-import fcntl, os, time
+import fcntl, json, os, time
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, rules
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import (
@@ -122,7 +125,8 @@ class Store:
             os.rename(self.path + ".new", self.path)
         return True
     def fleet(self):
-        return Fleet(["host-a", "host-b"])
+        names = [*json.load(open("inventory.json"))["all"]["hosts"]]
+        return Fleet(names, exist=frozenset(names))
 
 class ActionModule(ActionModule):
     def _execute_module(self, module_name, module_args, task_vars):

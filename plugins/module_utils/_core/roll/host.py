@@ -120,13 +120,12 @@ def _looked(ask: Asked) -> Acts:
 
 def _out(ask: Asked) -> Acts:
     """Wait for its turn, check it, drain it. `next`: what comes then, of hooks, work, reboot, checks."""
-    admitted = {"state": "admitted", "roll_host": ask.host, "targets": sorted({*ask.planned.values()})}
-    turn = yield Act("roll", {**admitted, "reach_for": ask.reach_for}, ask.turn)
+    asks = {"state": "admitted", "roll_host": ask.host, "targets": sorted({*ask.planned.values()})}
+    turn = yield Act("roll", {**asks, "reach_for": ask.reach_for}, ask.turn)
     kept = {"changed": bool(turn.get("changed")), "left_as": words.left_as(None), "next": []}
     if _failed(turn):
         return {**turn, **kept}
-    wanted = {Step.WORK.value: ask.work, Step.REBOOT.value: ask.reboot != "never"}
-    steps = [step for step in turn.get("steps", []) if wanted.get(step, True)]
+    steps = _wanted(ask, turn)
     hosts = (turn.get("roll") or {}).get("hosts", ())
     to_come = [one["name"] for one in hosts if one["stage"] != Stage.DONE.value]
     when = {key: turn.get(key, "") for key in ("position", "ready")}
@@ -136,11 +135,24 @@ def _out(ask: Asked) -> Acts:
         return kept
     if Step.DRAIN.value not in steps:
         return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
-    found = yield from _checked(ask, ask.fail_on, 0, ask.turn)
+    found = yield from _checked(ask, ask.fail_on, ask.retries, ask.turn)
     yield Act("show", {"lines": _new(found, ask.shown)}, ask.turn)
     if found["not_ready"]:
+        if turn.get("begins") and not ask.check:  # nothing was done with it, so it takes no place of another host
+            yield ask.note(Stage.WAITING)
         return {**kept, "failed": True, "msg": found["not_ready"]}
+    if ask.retries:  # it was left in its reboot, and is up: it may be another one than before
+        turn = yield Act("roll", asks, ask.turn)
+        if _failed(turn):
+            return {**turn, **kept}
+        ask = replace(ask, steps=_wanted(ask, turn))
     return {**kept, **(yield from _empty(ask))}
+
+
+def _wanted(ask: Asked, turn: Mapping[str, Any]) -> list[str]:
+    """What is left of the host, less what nobody asked for."""
+    wanted = {Step.WORK.value: ask.work, Step.REBOOT.value: ask.reboot != "never"}
+    return [step for step in turn.get("steps", []) if wanted.get(step, True)]
 
 
 def _empty(ask: Asked) -> Acts:
@@ -178,11 +190,15 @@ def _healthy(ask: Asked) -> Acts:
 
 
 def _back(ask: Asked) -> Acts:
-    """Wait until it is healthy, unless the user's checks did, restore it, record that it is done."""
-    found = {} if ask.checks else (yield from _healthy(ask))
+    """Wait until it is healthy, unless the user's checks did, restore it, record that it is done. `next`: hooks of its
+    restore, after which it is asked again."""
+    found = {} if ask.checks or ask.hooks_were_run else (yield from _healthy(ask))
     if found.get("failed"):
         return found
     restored = yield Act("restore", {}, ask.turn)
+    restored = {**restored, "left_as": words.left_in_restore(restored)}
+    if restored.get("ended") == "needs" and not ask.hooks_were_run:
+        return {**restored, "failed": False, "next": ["hooks_back"]}
     if _failed(restored):
         return restored
     if not (ask.check or restored.get("phase") == "Active"):

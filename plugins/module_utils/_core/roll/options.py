@@ -21,7 +21,7 @@ from .window import duration, utc
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
 # Seconds in which a note has to be written; a reboot of another host that keeps the record may fall
 # into them.
-_NOTE_PATIENCE = 120.0
+NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
@@ -73,8 +73,8 @@ def answer_of(
     """
     state, host, runner = params["state"], params["roll_host"], params["roll_run"]
     until = here.now() + params["slice"]
-    if state == "read" or (check and state in ("ended", "aborting", "aborted")):
-        return run.read(store)
+    if state == "read" or (check and state in ("ended", "aborted")):
+        return run.read(store, here.wall())
     if not runner:
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
     of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {
@@ -83,7 +83,7 @@ def answer_of(
         "homeward": lambda: run.homeward(store, runner, params["hosts"]),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
-        "aborting": lambda: run.abort(store, runner, params["requester"], here),
+        "aborting": lambda: run.abort(store, runner, params["requester"], here, check),
         "aborted": lambda: run.aborted(store, runner, here),
     }
     if state in of_the_roll:
@@ -95,9 +95,7 @@ def answer_of(
     watch = params["watch"]
     if state == "came_back":
         went = params["vm"], params["is_back"], params["why"]
-        return run.patiently(
-            lambda: run.came_back(store, host, runner, *went, here), here, until, watch, _NOTE_PATIENCE
-        )
+        return run.patiently(lambda: run.came_back(store, host, runner, *went, here), here, until, watch, NOTE_PATIENCE)
     if state == "admitted":
         boot = boot_id()
         patience = params["patience"]
@@ -116,7 +114,7 @@ def answer_of(
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
         return run.note(store, host, runner, stage, here, boot, params["why"], tally, moved)
 
-    return run.patiently(note, here, until, watch, _NOTE_PATIENCE)
+    return run.patiently(note, here, until, watch, NOTE_PATIENCE)
 
 
 def ask(params: Mapping[str, Any]) -> Ask:

@@ -67,7 +67,7 @@ class HostEntry:
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
     their end, and the host was empty after them. `tally`: VMs that its drain moved and stopped, and
     the longest pause of one, in ms; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
-    go back, and where the roll brought them.
+    go back, and where the roll brought them. `carried_on`: another command went on with it.
     """
 
     name: str
@@ -81,6 +81,7 @@ class HostEntry:
     emptied: str = ""
     tally: dict[str, int] = field(default_factory=dict)
     away: dict[str, str] = field(default_factory=dict)
+    carried_on: bool = False
 
     @property
     def is_out(self) -> bool:

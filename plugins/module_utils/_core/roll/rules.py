@@ -154,6 +154,7 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""
+        entry.carried_on = entry.carried_on or entry.is_out
     wanted = {name: roll.hosts.get(name) or HostEntry(name, Stage.WAITING, now) for name in ask.hosts}
     gone = [name for name in fleet.gone([*roll.hosts]) if name not in ask.hosts]
     half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out and name not in gone}
@@ -202,11 +203,13 @@ def turn(
     left: bool = False,
     rested: float = 0.0,
     targets: Sequence[str] = (),
+    watched: bool = False,
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
     `in_vain`: it has waited long enough for hosts of others. `left`: nobody works in its playbook.
-    `rested`: seconds for which it has waited for the soak. `targets`: hosts to which the plan sends its VMs.
+    `rested`: seconds for which it has waited for the soak. `watched`: before that it waited for hosts under way.
+    `targets`: hosts to which the plan sends its VMs.
     """
     entry = roll.hosts.get(host)
     if entry is None:
@@ -227,20 +230,28 @@ def turn(
     if over:
         return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
     away = {} if left else places.coming_back(roll, host, targets)
-    return _place(roll, host, fleet, now, in_vain, left, rested, away)
+    soak = window.soaks(roll, now, rested, watched)
+    return _place(roll, host, fleet, now, in_vain, left, soak, away)
 
 
 def _place(
-    roll: Roll, host: str, fleet: Fleet, now: str, in_vain: bool, left: bool, rested: float, away: Mapping[str, str]
+    roll: Roll,
+    host: str,
+    fleet: Fleet,
+    now: str,
+    in_vain: bool,
+    left: bool,
+    soak: tuple[str, float],
+    away: Mapping[str, str],
 ) -> Verdict:
     """Is there a place for a host that waits? Those before it in the order have theirs first. `away`: hosts that its
-    VMs need, and why they are not there yet."""
+    VMs need, and why they are not there yet. `soak`: after which host it still has to rest, and for how long."""
     out = places.unavailable(roll, fleet, host)
     ahead = [] if left else places.before(roll, fleet, host)
     if not places.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
         if away:
             return Verdict(Answer.WAIT, None, words.waits_for_targets(host, away), waits_for=tuple(away))
-        after, seconds = window.soaks(roll, now, rested)
+        after, seconds = soak
         over = window.too_long(roll, host, now, seconds)
         if over:
             return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
@@ -282,10 +293,12 @@ def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str
 def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
     """What is left of a host that was begun. Work that ended is not done again, work that had begun
     is; a reboot is not repeated if the host has another boot id than before it."""
-    if entry.stage is Stage.REBOOTING and boot_id and entry.boot_id and boot_id != entry.boot_id:
+    rebooted = bool(boot_id and entry.boot_id and boot_id != entry.boot_id)
+    if entry.stage is Stage.REBOOTING and rebooted:
         return (Step.CHECK, Step.RESTORE)
     left = _LEFT.get(entry.stage, _ALL)
-    return tuple(step for step in left if not (entry.worked and step is Step.WORK))
+    over = {Step.WORK: entry.worked, Step.REBOOT: rebooted}
+    return tuple(step for step in left if not over.get(step))
 
 
 def end(roll: Roll) -> Roll:

@@ -93,13 +93,13 @@ def turn(
     patience: float,
     targets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Wait for the turn of this host, and say what is left to be done with it.
+    """Wait for the turn of this host, and say what is left to be done with it; `begins`: it was not begun before.
 
     `notes`: of the slice before, and how long its playbook has done nothing else. `patience`:
     seconds to wait for hosts of others. `targets`: hosts to which the plan sends its VMs.
     """
     since = notes.get("since")
-    rests, rests_for = notes.get("rests"), notes.get("rests_for", "")
+    rests, rests_for, watched = notes.get("rests"), notes.get("rests_for", 0), notes.get("watched", False)
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
@@ -108,21 +108,25 @@ def turn(
         now = clock.now()
         in_vain = since is not None and now - since > patience
         left = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
+        done = len(roll.in_stage(Stage.DONE))
+        rests = now if rests is not None and done != rests_for else rests  # another one is done: from the start
         rested = 0.0 if rests is None else now - rests
-        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets)
+        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets, watched)
         if verdict.answer is Answer.WAIT:
-            if not verdict.rests or verdict.message != rests_for:
-                rests, rests_for = (now, verdict.message) if verdict.rests else (None, "")
+            watched = watched or not verdict.rests
+            rests, rests_for = (now if rests is None else rests, done) if verdict.rests else (None, 0)
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
-                return _answer(verdict, roll, watch={"since": since, "rests": rests, "rests_for": rests_for})
+                watch = {"since": since, "rests": rests, "rests_for": rests_for, "watched": watched}
+                return _answer(verdict, roll, watch=watch)
             _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
         if verdict.roll is None or write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
             now_is = verdict.roll or roll
             ready = planned.ready(now_is, clock.wall())
-            return _answer(verdict, now_is, steps=steps, position=now_is.position(host), ready=ready)
+            about = {"position": now_is.position(host), "ready": ready}
+            return _answer(verdict, now_is, steps=steps, begins=waits, **about)
 
 
 def note(
@@ -178,8 +182,8 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             return _answer(Verdict(answer, None, said), new, lines=lines, stats=stats, event=told)
 
 
-def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str, Any]:
-    """Stop the roll, whoever has it. `order`: the hosts that are to be given back."""
+def abort(store: RollStore, run: str, requester: str, clock: Clock, check: bool = False) -> dict[str, Any]:
+    """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written."""
     while True:
         roll, seen = store.read()
         if roll is None or roll.state in OVER:
@@ -187,8 +191,9 @@ def abort(store: RollStore, run: str, requester: str, clock: Clock) -> dict[str,
         if roll.run == run and roll.state is State.ABORTING:
             return _answer(Verdict(Answer.GO), roll, order=roll.out)
         new = rules.abort(roll, run, requester, clock.wall())
-        if write(store, new, seen, clock):
-            return _answer(Verdict(Answer.GO, new, words.aborts(roll)), new, order=new.out)
+        if check or write(store, new, seen, clock):
+            said = words.aborts(roll, check)
+            return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)
 
 
 def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
@@ -227,8 +232,8 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
         clock.sleep(5 * _PAUSE)
 
 
-def read(store: RollStore) -> dict[str, Any]:
-    """The record as it is, and each host of the fleet, in words too.
+def read(store: RollStore, now: str) -> dict[str, Any]:
+    """The record as it is, and each host of the fleet, in words too. `now`: UTC.
 
     `unreadable`: why the record is not known; the hosts are, as far as they answer.
     """
@@ -237,7 +242,7 @@ def read(store: RollStore) -> dict[str, Any]:
         roll, _seen = store.read()
     except RollUnreadable as exc:
         roll, unreadable = None, str(exc)
-    hosts = status.rows(roll, store.fleet())
+    hosts = status.rows(roll, store.fleet(), now)
     answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable)
     return {**answer, "message": "\n".join(status.report(answer, {})["lines"])}
 

@@ -37,7 +37,8 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
 
     The roll ends with the last host that is done, unless VMs are to go back then. It stops when none is under way any
-    more and none may begin: too many failed, or one that waits (WAITING) gets no place.
+    more and none may begin: too many failed, or one that waits (WAITING) gets no place. One that comes to WAITING from
+    elsewhere was not touched.
     """
     new = copy.deepcopy(roll)
     entry = new.hosts.get(host)
@@ -45,6 +46,7 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         raise RollTakenOver(words.is_not_of_it(roll, host))
     if entry.stage is Stage.DONE:
         return new
+    gets_none = stage is Stage.WAITING and entry.stage is Stage.WAITING
     entry.worked = entry.worked or stage in (Stage.REBOOTING, Stage.CHECKING)
     if stage is Stage.FAILED and entry.stage is not Stage.FAILED:
         entry.failed_in = entry.stage
@@ -64,7 +66,7 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         new.state = State.ENDED
     elif all(e.stage is Stage.DONE for e in new.hosts.values()):
         return new
-    elif not under_way and (stage is Stage.WAITING or not new.in_stage(Stage.WAITING) or not may_begin(new)):
+    elif not under_way and (gets_none or not new.in_stage(Stage.WAITING) or not may_begin(new)):
         new.state = stopped(new)
     return new
 

@@ -31,10 +31,10 @@ _BUSY = {
 }
 
 
-def rows(roll: Roll | None, fleet: Fleet) -> list[Row]:
-    """The hosts of the roll in their order, then the others of the fleet."""
+def rows(roll: Roll | None, fleet: Fleet, now: str) -> list[Row]:
+    """The hosts of the roll in their order, then the others of the fleet. `now`: UTC."""
     of_the_roll = {} if roll is None else roll.hosts
-    found = [_row(entry, roll, fleet) for entry in of_the_roll.values() if roll is not None]
+    found = [_row(entry, roll, fleet, now) for entry in of_the_roll.values() if roll is not None]
     for name in sorted({*fleet.hosts, *fleet.out}):
         if name not in of_the_roll:
             out = fleet.out.get(name, "")
@@ -46,14 +46,14 @@ def _plain_row(name: str, stage: str, since: str, out: bool, message: str) -> Ro
     return {"name": name, "stage": stage, "since": since, "out": out, "message": message}
 
 
-def _row(entry: HostEntry, roll: Roll, fleet: Fleet) -> Row:
+def _row(entry: HostEntry, roll: Roll, fleet: Fleet, now: str) -> Row:
     by_others = "" if entry.is_out else fleet.out.get(entry.name, "")
     if entry.stage is Stage.WAITING and roll.state in OVER:  # its turn never comes
         return _plain_row(entry.name, "", "", bool(by_others), by_others)
     if entry.stage is Stage.FAILED:
         message = words.has_failed(entry).partition(" ")[2]
     elif entry.stage is Stage.WAITING and roll.state is State.RUNNING:
-        verdict = rules.turn(roll, entry.name, fleet, "", "")
+        verdict = rules.turn(roll, entry.name, fleet, "", now)
         message = "" if verdict.answer is Answer.GO else verdict.message.partition(" ")[2]
     else:
         message = entry.message or by_others

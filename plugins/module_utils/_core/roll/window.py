@@ -11,7 +11,7 @@ rests also counts its own seconds, and whether a roll lives never hangs on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -30,8 +30,9 @@ def duration(name: str, text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def until(name: str, text: str, now: datetime) -> str:
-    """The end of the window in UTC; '': there is none. `now` has the time zone in which 06:00 is meant.
+def until(name: str, text: str, now: datetime, zoned: Callable[[datetime], datetime]) -> str:
+    """The end of the window in UTC; '': there is none. `now` is in the time zone in which 06:00 is meant. `zoned`:
+    gives a time that zone, with the offset of then: the clocks may be changed in between.
 
     A time alone is the next one. Raises PolicyError for what is no time, or is over.
     """
@@ -41,11 +42,12 @@ def until(name: str, text: str, now: datetime) -> str:
     clock = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text, re.ASCII)
     try:
         if clock is not None:
-            end = now.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
-            end += timedelta(days=end <= now)
+            day = now.replace(tzinfo=None, hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+            end = zoned(day)
+            end = zoned(day + timedelta(days=1)) if end <= now else end
         else:
             end = datetime.fromisoformat(re.sub("Z$", "+00:00", text))
-            end = end if end.tzinfo is not None else end.replace(tzinfo=now.tzinfo)
+            end = end if end.tzinfo is not None else zoned(end)
     except ValueError:
         raise PolicyError(
             f"{name} is {text!r}: a time such as 06:00 is expected (in YAML in quotes), or 2026-03-01T06:00"
@@ -101,11 +103,12 @@ def _at(text: str) -> datetime:
 
 
 def expected(roll: Roll, host: str) -> float:
-    """Seconds until it is done: by the plan, and what hosts of this roll took beyond theirs (work, reboot)."""
+    """Seconds until it is done: by the plan, and what hosts of this roll took beyond theirs (work, reboot). One that
+    another command carried on says nothing of that: the time between the two is in it."""
     beyond = [
         between(entry.begun, entry.since) - roll.seconds.get(entry.name, 0.0)
         for entry in roll.hosts.values()
-        if entry.stage is Stage.DONE and entry.begun
+        if entry.stage is Stage.DONE and entry.begun and not entry.carried_on
     ]
     return roll.seconds.get(host, 0.0) + max([0.0, *beyond])
 
@@ -125,16 +128,17 @@ def too_long(roll: Roll, host: str, now: str, first: float) -> str:
     return f"{host} takes about {minutes(first + takes)}, and the window ends at {roll.until} (maintenance_until)"
 
 
-def soaks(roll: Roll, now: str, rested: float = 0.0) -> tuple[str, float]:
+def soaks(roll: Roll, now: str, rested: float = 0.0, watched: bool = False) -> tuple[str, float]:
     """(the host that was done last, seconds until the next may begin); ('', 0): at once.
 
-    `rested`: seconds for which the next one has waited for that, by its own clock.
+    `rested`: seconds for which the next one has waited for that, by its own clock. `watched`: it saw that host under
+    way, so its own clock is enough, and one that is slow after its reboot shortens nothing.
     """
     done = [entry for entry in roll.hosts.values() if entry.stage is Stage.DONE]
     if not roll.soak or not done:
         return "", 0.0
     last = max(done, key=lambda entry: entry.since)
-    left = roll.soak - max(rested, between(last.since, now))
+    left = roll.soak - (rested if watched else max(rested, between(last.since, now)))
     return (last.name, left) if left > 0 else ("", 0.0)
 
 

@@ -82,7 +82,9 @@ def is_unfinished(roll: Roll, differs: str) -> str:
 
 def is_resumed(old: Roll, new: Roll) -> str:
     taken = " is taken over" if old.state is State.RUNNING else " goes on"
-    return f"roll {new.id}{taken}: {_how_far(old)}"
+    gone = [name for name in old.out if name not in new.hosts]
+    left = f"; no longer of the fleet, and left as they are: {_names(gone)}" if gone else ""
+    return f"roll {new.id}{taken}: {_how_far(old)}{left}"
 
 
 def no_roll(roll: Roll | None) -> str:
@@ -91,14 +93,17 @@ def no_roll(roll: Roll | None) -> str:
     return f"there is no roll: {roll.id} {roll.state.value} at {roll.written}"
 
 
-def aborts(roll: Roll) -> str:
-    return f"roll {roll.id} is aborted; to be given back: {_names(roll.out)}"
+def aborts(roll: Roll, check: bool = False) -> str:
+    is_ = "would be" if check else "is"
+    return f"roll {roll.id} {is_} aborted; to be given back: {_names(roll.out)}"
 
 
 def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
     """`gone`: hosts that were out and are no longer there."""
     if roll.state is State.ABORTED:
-        return f"roll {roll.id} was aborted; nothing of it is out" + (f" but {_names(gone)}: removed" if gone else "")
+        return f"roll {roll.id} was aborted; nothing of it is out" + (
+            f" but {_names(gone)}: no longer of the fleet" if gone else ""
+        )
     return (
         f"Roll {roll.id} is aborted, but not given back: {_names(roll.out)}. Repair the cause and"
         " run the playbook abort again."
@@ -186,6 +191,12 @@ def left_as(drain: Mapping[str, Any] | None) -> str:
     if "error" in drain and not drain.get("changed", True):
         return "the drain reported no change before this error; check mode of the playbook drain shows its VMs"
     return "VMs may have moved or been stopped, and it stays cordoned"
+
+
+def left_in_restore(restore: Mapping[str, Any]) -> str:
+    if restore.get("phase") == "Active":
+        return "it is in service again"
+    return "its restore was begun: it may be in service again, and what was stopped for it may still be off"
 
 
 def left_as_before() -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from ..._core.model.record import RecordError
 from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
-from ..._core.roll.record import MOVE_BACK, Clock, Fleet, Roll, State
+from ..._core.roll.record import MOVE_BACK, OVER, Clock, Fleet, Roll, State
 from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
@@ -51,8 +51,10 @@ class RollLease:
     def write(self, roll: Roll, seen: Obj | None) -> bool:
         """Nodes that have to be emptied get a taint with it: what was killed in between leaves none too many."""
         before, after = self._left_free(seen), left_free(roll)
-        # At the end each node is looked at: a write that was lost may have left one.
-        self._taint.remove(before - after if after or not before else roll.hosts)
+        # At the end each node is looked at: a write that was lost may have left one, or a playbook that was aborted
+        # while it put them.
+        ends = roll.state in OVER or (before and not after)
+        self._taint.remove(roll.hosts if ends else before - after)
         written = self._write(roll, seen)
         if written:
             self._taint.put(after - before, roll.id)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from ..._core.claims.admission import are_majority
 from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
+from ..._core.roll.options import NOTE_PATIENCE
 from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import Clock, Fleet, Roll, Stage
 from ..host.connection import HostUnreachable, libvirt
@@ -32,6 +33,7 @@ from ..store.volumes import StoreError, VolumeTorn
 PREFIX = "roll"
 # Seconds for the others after most have answered: one that reboots must not hold up each step.
 _GRACE = 2.0
+_AGAIN = 3.0  # seconds between two tries to write what was seen
 _LATE = "did not answer in time"
 T = TypeVar("T")
 Seen = Mapping[str, frozenset[int]]
@@ -80,13 +82,20 @@ def check_host(
 
 
 def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage) -> None:
-    """A slice has seen this stage. Who reads the roll learns it later where it cannot be
-    written."""
-    volumes = RollVolumes(hosts, quorum_hosts)
+    """A slice has seen this stage. Of a roll of its own it is written again while hosts that keep the record reboot:
+    without it the next stage is refused, as not proven."""
+    volumes, clock = RollVolumes(hosts, quorum_hosts), system_clock()
+    until = clock.now() + NOTE_PATIENCE
     try:
-        stages.note_seen(volumes, host, roll_run, stage, system_clock())
-    except RollUnreadable:
-        return
+        while True:
+            try:
+                stages.note_seen(volumes, host, roll_run, stage, clock)
+                return
+            except RollUnreadable:
+                known = volumes.read_any()
+                if known is None or known.run != roll_run or clock.now() >= until or not clock.heard():
+                    return
+                clock.sleep(_AGAIN)
     finally:
         volumes.close()
 
@@ -183,7 +192,7 @@ class RollVolumes:
                 busy.add(name)
             if CORDON in volumes:
                 out[name] = "drained by another run" if by_run else "cordoned by others"
-        return Fleet(tuple(self._hosts), out, frozenset(busy))
+        return Fleet(tuple(self._hosts), out, frozenset(busy), exist=frozenset(self._hosts))
 
     def _ask(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
         """All at the same time. (answers, why the others gave none). Who is late is no answer."""

@@ -154,8 +154,40 @@ def test_it_comes_back_when_it_is_healthy() -> None:
     said, result, done = play(asked, NOTED, NOT_READY, GONE, READY, {"phase": "Active"}, noted)
     assert said == ["checking", "preflight", "show", "preflight", "preflight", "restore", "done", "show"]
     assert [act.after for act in done if act.kind == "preflight"] == [0, 2, 2]
-    assert result == {"phase": "Active", "event": {"event": "done"}}
+    assert result == {"phase": "Active", "event": {"event": "done"}, "left_as": "it is in service again"}
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
+
+
+def test_hooks_of_its_restore_come_before_it_is_done_and_once() -> None:
+    needs = {"failed": True, "msg": "hooks", "ended": "needs", "phase": "Restoring"}
+    said, result, _done = play(Asked("back", "b", turn=TURN), NOTED, READY, needs)
+    assert said == ["checking", "preflight", "restore"]
+    assert (result["failed"], result["next"]) == (False, ["hooks_back"])
+    again = Asked("back", "b", turn=TURN, hooks_were_run=True)
+    said, _result, _done = play(again, {"phase": "Active"}, NOTED)
+    assert said == ["restore", "done"]
+    said, result, _done = play(again, needs)
+    assert said == ["restore"] and result["failed"]
+
+
+def test_a_restore_that_failed_is_not_said_to_have_left_the_host_empty() -> None:
+    _said, result, _done = play(Asked("back", "b", turn=TURN), NOTED, READY, FAILED)
+    assert "it may be in service again" in result["left_as"] and "stays cordoned" not in result["left_as"]
+
+
+def test_one_that_was_left_in_its_reboot_is_waited_for_and_asked_what_is_left() -> None:
+    asked = out(work=False, retries=5)
+    rebooted = {**GO, "steps": ["drain", "check", "restore"]}
+    said, result, _done = play(asked, {**GO, "begins": False}, NOT_READY, READY, rebooted, DRAINED, NOTED)
+    assert said == ["admitted", "preflight", "show", "preflight", "show", "admitted", "drain", "checking"]
+    assert result["next"] == [], "it has rebooted"
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_one_that_is_not_ready_takes_no_place_if_nothing_was_done_with_it(begins: bool) -> None:
+    said, result, _done = play(out(), {**GO, "begins": begins}, NOT_READY, *([NOTED] if begins else []))
+    assert said == ["admitted", "preflight", "show", *(["waiting"] if begins else [])]
+    assert result["failed"] and result["msg"].startswith("b is not ready: ")
 
 
 def test_what_its_drain_wrote_down_is_not_written_again() -> None:
@@ -209,7 +241,7 @@ def test_check_mode_restores_nothing_and_goes_on() -> None:
 
 def test_a_done_that_is_refused_is_a_failure() -> None:
     _said, result, _done = play(Asked("back", "b", checks=True), {"phase": "Active"}, FAILED)
-    assert result == {"phase": "Active", **FAILED}
+    assert result == {"phase": "Active", "left_as": "it is in service again", **FAILED}
 
 
 @pytest.mark.parametrize("state", ["empty", "healthy", "back"])

@@ -11,7 +11,13 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, places, rules, stages, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    Fleet,
+    HostEntry,
+    Roll,
+    Stage,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask, Step
 
 NOW = "2026-01-01T00:00:00Z"
@@ -103,6 +109,25 @@ def test_a_host_that_failed_before_anything_was_done_with_it_is_not_out() -> Non
     assert rules.aborted(rules.abort(roll, "two", "", NOW), FLEET).state is State.ABORTED
     roll.paused = "the window ends"
     assert stages.stopped(roll) is State.STOPPED
+
+
+def test_one_that_was_not_ready_leaves_its_place_to_the_next() -> None:
+    roll = rules.begin(None, ask("one", max_failures=1), False, FLEET, NOW).roll
+    assert roll is not None
+    begun = rules.turn(roll, "a", FLEET, "", NOW).roll
+    assert begun is not None
+    untouched = stages.with_stage(begun, "a", Stage.WAITING, NOW)
+    assert untouched.state is State.RUNNING
+    failed = stages.with_stage(untouched, "a", Stage.FAILED, NOW, "", "a is not ready")
+    assert (failed.state, failed.out) == (State.RUNNING, [])
+    assert rules.turn(failed, "b", FLEET, "", NOW).answer is Answer.GO
+
+
+@pytest.mark.parametrize(("boot", "reboots"), [("old", True), ("new", False), ("", True)])
+def test_a_reboot_is_not_repeated_after_the_drain_was_asked_for_again(boot: str, reboots: bool) -> None:
+    """Carried on while the host still said its old boot id."""
+    left = rules.steps(HostEntry("a", Stage.DRAINING, NOW, "old", worked=True), boot)
+    assert (Step.REBOOT in left, Step.WORK in left, Step.DRAIN in left) == (reboots, False, True)
 
 
 def test_half_done_hosts_come_first_and_done_ones_not_at_all() -> None:

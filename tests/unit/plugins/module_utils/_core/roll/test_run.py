@@ -340,11 +340,12 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
 
 
 def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -> None:
-    assert run.read(store)["message"].splitlines() == ["there is no roll", "in service: a, b, c"]
+    now = "2026-01-01T00:00:00Z"
+    assert run.read(store, now)["message"].splitlines() == ["there is no roll", "in service: a, b, c"]
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
     run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "no space")
-    lines = run.read(store)["message"].splitlines()
+    lines = run.read(store, now)["message"].splitlines()
     assert lines[0].startswith("roll ro: stopped, begun 2026-01-01T00:00:00Z")
     assert lines[1] == "a  failed   2026-01-01T00:00:00Z  has failed (draining): no space"
     assert lines[2] == "b  waiting  2026-01-01T00:00:00Z"
@@ -357,7 +358,7 @@ def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Stor
 
     store.read = unreadable  # type: ignore[method-assign]
     store.fleet = lambda: Fleet(HOSTS, {"b": "does not answer"})  # type: ignore[method-assign]
-    found = run.read(store)
+    found = run.read(store, "2026-01-01T00:00:00Z")
     assert found["unreadable"] == "most must answer. b: no route to host"
     lines = found["message"].splitlines()
     assert lines[:3] == [found["unreadable"], "b  -  -  does not answer", "in service: a, c"]

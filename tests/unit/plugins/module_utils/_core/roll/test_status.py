@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def vm(name: str, verdict: str = "pending", phase: str = "Pending", **more: Any)
 
 def show(found: Roll | None, fleet: Fleet, infos: dict[str, Any], unreadable: str = "") -> dict[str, Any]:
     raw = None if found is None else found.to_dict()
-    hosts = status.rows(found, fleet)
+    hosts = status.rows(found, fleet, NOW)
     return status.report({"roll": raw, "hosts": hosts, "unreadable": unreadable}, infos)
 
 
@@ -69,6 +70,13 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
     assert states == ["left", "moving", "waiting", "waiting", "stopped", "blocked"]
     assert not any("uuid" in one for one in found["hosts"][0]["vms"])
     assert found["hosts"][1]["vms"] is None
+
+
+@pytest.mark.parametrize(("until", "said"), [("2026-03-02T05:00:00Z", ""), ("2026-03-01T05:00:00Z", "window ended")])
+def test_a_host_that_waits_in_an_open_window_is_not_said_to_be_too_late(until: str, said: str) -> None:
+    found = replace(roll(a=Stage.WAITING), until=until)
+    (row,) = status.rows(found, Fleet(("a",)), "2026-03-01T22:00:00Z")
+    assert bool(row["message"]) is bool(said) and said in row["message"]
 
 
 def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:

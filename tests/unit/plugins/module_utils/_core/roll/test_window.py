@@ -25,8 +25,8 @@ def clock(minutes: int) -> str:
     return (datetime(2026, 3, 1, 4, tzinfo=UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def new(old: Roll | None = None, **more: Any) -> Roll:
-    verdict = rules.begin(old, Ask("7f3a", "two" if old else "one", HOSTS, **more), False, FLEET, clock(0))
+def new(old: Roll | None = None, dead: bool = False, **more: Any) -> Roll:
+    verdict = rules.begin(old, Ask("7f3a", "two" if old else "one", HOSTS, **more), dead, FLEET, clock(0))
     assert verdict.roll is not None
     return Roll.from_json(verdict.roll.to_json())
 
@@ -67,17 +67,42 @@ def test_what_is_no_duration_is_told(text: str) -> None:
 def test_the_end_of_the_window_is_the_next_one_by_the_clock_of_the_controller(text: str, found: str) -> None:
     """Two hours before UTC, it is 06:00 there."""
     now = datetime(2026, 3, 1, 6, 0, tzinfo=timezone(timedelta(hours=2)))
+
+    def zoned(time: datetime) -> datetime:
+        return time.replace(tzinfo=now.tzinfo)
+
     if text and not found:
         with pytest.raises(PolicyError, match="which is over"):
-            window.until("until", text, now)
+            window.until("until", text, now, zoned)
     else:
-        assert window.until("until", text, now) == found
+        assert window.until("until", text, now, zoned) == found
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "found"),
+    [
+        ("2026-03-28T22:00+01:00", "06:00", "2026-03-29T04:00:00Z"),
+        ("2026-03-28T22:00+01:00", "2026-03-29T06:00", "2026-03-29T04:00:00Z"),
+        ("2026-10-24T22:00+02:00", "06:00", "2026-10-25T05:00:00Z"),
+        ("2026-10-25T05:30+01:00", "06:00", "2026-10-25T05:00:00Z"),
+    ],
+)
+def test_the_window_ends_by_the_clock_on_the_wall_also_where_the_clocks_are_changed_before(
+    now: str, text: str, found: str
+) -> None:
+    """Berlin: summer time from 2026-03-29T01:00Z to 2026-10-25T01:00Z."""
+
+    def berlin(time: datetime) -> datetime:
+        summer = "2026-03-29T02" <= time.isoformat() < "2026-10-25T03"
+        return time.replace(tzinfo=timezone(timedelta(hours=2 if summer else 1)))
+
+    assert window.until("until", text, datetime.fromisoformat(now), berlin) == found
 
 
 @pytest.mark.parametrize("text", ["25:00", "1350", "tomorrow", "06:00 Uhr"])
 def test_what_is_no_time_is_told(text: str) -> None:
     with pytest.raises(PolicyError, match="a time such as 06:00 is expected"):
-        window.until("until", text, datetime(2026, 3, 1, tzinfo=UTC))
+        window.until("until", text, datetime(2026, 3, 1, tzinfo=UTC), lambda time: time.replace(tzinfo=UTC))
 
 
 def test_the_next_host_begins_when_the_soak_is_over() -> None:
@@ -93,6 +118,14 @@ def test_a_clock_that_is_ahead_makes_no_soak_longer_than_it_is() -> None:
     roll = through(new(soak=300.0), "a", 0, 1000)
     waits = rules.turn(roll, "b", FLEET, "", clock(10), rested=299.0)
     begins = rules.turn(roll, "b", FLEET, "", clock(10), rested=300.0)
+    assert (waits.answer, begins.answer) == (Answer.WAIT, Answer.GO)
+
+
+def test_a_clock_that_is_slow_after_the_reboot_makes_no_soak_shorter() -> None:
+    """b saw a under way, so it counts its own seconds from when a was done."""
+    roll = through(new(soak=300.0), "a", 60, 10)
+    waits = rules.turn(roll, "b", FLEET, "", clock(70), rested=299.0, watched=True)
+    begins = rules.turn(roll, "b", FLEET, "", clock(70), rested=300.0, watched=True)
     assert (waits.answer, begins.answer) == (Answer.WAIT, Answer.GO)
 
 
@@ -141,6 +174,15 @@ def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() 
     assert (late.roll.state, late.roll.paused, late.message) == (State.PAUSED, why, f"b is not begun: {why}")
     again = new(late.roll, until=clock(300))
     assert turn(again, "b", 240).answer is Answer.GO
+
+
+def test_the_night_between_two_commands_is_no_time_that_a_host_takes() -> None:
+    roll = new(until=clock(30), seconds=dict.fromkeys(HOSTS, 60.0))
+    verdict = turn(roll, "a", 0)
+    assert verdict.roll is not None
+    next_night = new(verdict.roll, True, until=clock(24 * 60 + 30), seconds=dict.fromkeys(HOSTS, 60.0))
+    done = through(next_night, "a", 24 * 60, 24 * 60 + 6)
+    assert turn(done, "b", 24 * 60 + 7).answer is Answer.GO
 
 
 def test_the_soak_is_before_the_host_in_the_window() -> None:

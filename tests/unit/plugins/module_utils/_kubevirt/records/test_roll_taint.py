@@ -103,6 +103,15 @@ def test_of_a_roll_that_does_not_go_on_none_stays(api: Api, state: str) -> None:
     assert api.tainted == ""
 
 
+def test_what_an_aborted_playbook_puts_late_does_not_stay(api: Api) -> None:
+    """It was putting them while the abort took away those that were there."""
+    begun(api)
+    write(api, roll("draining", "waiting", "waiting", state="aborting"))
+    api.nodes["b"]["spec"]["taints"] = [{"key": KEY, "value": "7f3a", "effect": "PreferNoSchedule"}]
+    write(api, roll("waiting", "waiting", "waiting", state="aborted"))
+    assert api.tainted == ""
+
+
 def test_who_loses_the_write_puts_none(api: Api) -> None:
     assert write(api, roll("waiting", "waiting", "waiting"))
     api.lost = True

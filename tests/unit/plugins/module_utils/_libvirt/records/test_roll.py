@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from threading import Event
+from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
@@ -228,3 +229,28 @@ def test_a_slice_does_not_wait_again_for_those_that_were_silent(monkeypatch: pyt
     finally:
         over.set()
         store.close()
+
+
+@pytest.mark.parametrize("run", ["mine", "another"])
+def test_what_a_drain_saw_is_written_when_the_hosts_that_keep_the_record_are_back(
+    monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    """Two of three reboot. Without it the next stage is refused. A host of no roll, or of another's, waits for none."""
+    hosts, slept = Hosts(), list[float]()
+    store = volumes(hosts)
+    _found, seen = store.read()
+    assert store.write(Roll("7f3a", "mine", "", "", "", {"a": HostEntry("a", Stage.DRAINING)}), seen)
+    hosts.off = {"b", "c"}
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        hosts.off = {"b"}
+
+    clock = Clock(lambda: sum(slept), lambda: "2026-01-01T00:00:00Z", sleep)
+    monkeypatch.setattr(module, "system_clock", lambda: clock)
+    found: Any = {name: Host(hosts, name, False) for name in QUORUM}
+    module.note_seen(found, QUORUM, "a", run, Stage.EMPTY)
+    hosts.off = set()
+    now, _seen = volumes(hosts).read()
+    assert now is not None
+    assert (now.hosts["a"].stage, bool(slept)) == ((Stage.EMPTY, True) if run == "mine" else (Stage.DRAINING, False))

@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a roll, and the abort of one, comes to its end where something went another way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import Roll, steps
+
+
+@pytest.fixture
+def roll(tmp_path: Path) -> Roll:
+    return Roll(tmp_path)
+
+
+def _record(roll: Roll) -> dict[str, object]:
+    found: dict[str, object] = json.loads(Path(f"{roll.steps_file}.roll").read_text(encoding="utf-8"))
+    return found
+
+
+def test_hooks_of_vms_that_a_restore_starts_are_run_in_a_roll_too(roll: Roll) -> None:
+    roll.write("hook.yml", "- ansible.builtin.debug: {msg: 'after {{ maintenance_hook.name }}'}\n")
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", hooks="active")
+    assert code == 0, text
+    assert "after vm" in text
+    assert _record(roll)["state"] == "ended"
+
+
+def test_a_roll_whose_hosts_all_failed_says_how_it_ended(roll: Roll) -> None:
+    told = roll.folder / "told"
+    roll.write(
+        "notify.yml",
+        f"- ansible.builtin.shell: echo '{{{{ maintenance_event.event }}}}' >> {told}\n  delegate_to: localhost\n",
+    )
+    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_notify=notify.yml")
+    code, text = roll.run("host-a drained failed", *words)
+    assert code == 2, text
+    assert "The roll stopped at host-a" in text and "Done: none. Out: host-a. Not begun: none." in text
+    assert told.read_text().split() == ["begin", "failed", "end"]
+
+
+def test_a_failed_restore_is_not_reported_as_an_empty_host(roll: Roll) -> None:
+    code, text = roll.run("host-a active failed", "-e", "maintenance_hosts=host-a")
+    assert code == 2
+    assert "host-a: its restore was begun: it may be in service again" in text, text
+    assert "stays cordoned" not in text
+
+
+def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:
+    assert roll.run("host-a drained failed")[0] == 2
+    inventory = json.loads((roll.folder / "inventory.json").read_text())
+    del inventory["all"]["hosts"]["host-a"]
+    roll.write("inventory.json", json.dumps(inventory))
+    code, text = roll.run("", "-e", "x=y", playbook="abort")
+    assert code == 0, text
+    assert "host-a not given back: it is not in the inventory" in text
+    assert "nothing of it is out but host-a: no longer of the fleet" in text
+    code, text = roll.run("", "-e", "maintenance_hosts=host-b")
+    assert code == 0, text
+
+
+def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
+    assert roll.run("host-a drained failed")[0] == 2
+    before, done = _record(roll), roll.steps
+    code, text = roll.run("", "-e", "x=y", "--check", playbook="abort")
+    assert code == 0, text
+    assert f"roll {before['id']} would be aborted; to be given back: host-a" in text
+    assert _record(roll) == before and roll.steps == done
+
+
+def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll: Roll) -> None:
+    """Of a local connection the reboot is refused, by Ansible: so one sees that it was tried."""
+    record = f"{roll.steps_file}.roll"
+    taken = f'sed -i \'s/"run":"[^"]*"/"run":"another"/\' {record}'
+    roll.write("needrestart", f"#!/bin/sh\n{taken}\necho 'NEEDRESTART-KSTA: 3'\n")
+    (roll.folder / "needrestart").chmod(0o755)
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+    assert code == 2, text
+    assert "was taken over" in text and "would reboot the control node" not in text
+    assert roll.steps == steps("host-a")[:2]
