@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -26,6 +27,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         args = given(self._task.args)
+        if boolean(args.pop("reach", False)):
+            return {**base, "changed": False, "unreached": self._unreached()}
         try:
             result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         except AnsibleConnectionFailure as exc:
@@ -34,3 +37,11 @@ class ActionModule(ActionBase):
         if line:
             Display().display(line) if result.get("known") else Display().warning(line)
         return {**base, **result}
+
+    def _unreached(self) -> str:
+        """Needs a shell there, and no Python: as the reboot does."""
+        try:
+            self._low_level_execute_command("true", sudoable=False)
+        except AnsibleConnectionFailure as exc:
+            return (plain(str(exc)).strip().splitlines() or ["no answer"])[0]
+        return ""

@@ -35,7 +35,7 @@ _ROLL = (
     *("patience", "slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
 )
 # Of the action alone: what a plan is made of.
-_PLAN = {"looks": [], "policy": {}, "must_fit": True, "plan_file": ""}
+_PLAN = {"looks": [], "reached": {}, "policy": {}, "must_fit": True, "plan_file": ""}
 # After these the roll is over, has hosts left, or cannot be done.
 _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.

@@ -25,6 +25,12 @@ options:
     description: Hosts whose variables are looked at; none for this host.
     type: list
     elements: str
+  roll:
+    description:
+      - The hosts are those of a roll, which works on the nodes of their names. So C(preflight_node), C(drain_node)
+        and C(restore_node) must not name other ones.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -46,6 +52,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import faults
 
 
@@ -58,6 +65,9 @@ class LookupModule(LookupBase):
         told: dict[str, None] = {}  # each fault once, whichever hosts have it
         for given in [known["hostvars"][host] for host in terms] or [known]:
             told |= dict.fromkeys(faults(list(given), self._reader(given), known["groups"]["all"], self._loader))
+        for host in terms if self.get_option("roll") else ():
+            given = known["hostvars"][host]
+            told |= dict.fromkeys(misnamed(host, given, self._reader(given)))
         return list(told)
 
     def _reader(self, given: Mapping[str, Any]) -> Callable[[str], Any]:

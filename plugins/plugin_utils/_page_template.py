@@ -172,8 +172,8 @@ At most {{ roll.max_unavailable }} out at once
 <ul class="vms">
 {% for vm in host.vms %}
 <li><span class="vm">{{ vm.name | plain }}</span>
-<span class="what">{{ vm.verdict | replace("_", " ") }}\
-{% if vm.verdict in ("moved", "cold_moved") %} &rarr; {{ vm.target | plain }}{% endif %}\
+<span class="what">{{ vm.verdict | replace("cold_moved", "moved while off") }}\
+{% if vm.verdict in ("moved", "cold_moved") and vm.target %} &rarr; {{ vm.target | plain }}{% endif %}\
 {% if vm.duration %}, {{ "%.1f" | format(vm.duration) }} s{% endif %}\
 {% if vm.pause_ms is not none %}, pause {{ vm.pause_ms }} ms{% endif %}\
 {% if vm.attempts and vm.attempts > 1 %}, {{ vm.attempts }} attempts{% endif %}\

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -19,21 +20,26 @@ from ._fleet import of_inventory, plan_cluster, plan_fleet
 from ._plan import FAULTS, SPEC, plan_of
 
 Doc = dict[str, Any]
+# Of the roles: the node, where it is not the host itself.
+_NODES = frozenset({"preflight_node", "drain_node", "restore_node"})
 
 
 class Foreseen:
     """`plan`: in result form; None: there is none, and `why` says why. `objections`: what stands against the roll."""
 
-    def __init__(self, looks: list[Doc], max_failures: int, must_fit: bool, plan: Doc | None, why: str) -> None:
+    def __init__(self, args: Mapping[str, Any], looks: list[Doc], plan: Doc | None, why: str) -> None:
+        """`args`: of the task. `looks`: of the preflight, one for each host."""
         self.plan, self.why = plan, why
+        tried = {host: found.get("unreached") for host, found in args["reached"].items()}
+        must_fit, silent = args["must_fit"], planned.unreached(tried)
         found = plan if plan is not None and must_fit else None
-        self.objections = planned.objections(looks, found, max_failures)
+        self.objections = planned.objections(looks, found, args["max_failures"], silent, why if must_fit else "")
 
     def lines(self, roll_id: str, hosts: list[str], whole: bool) -> list[str]:
         """What is shown of it. `whole`: each VM, too."""
         table = text.table(self.plan) if whole and self.plan is not None else []
         warnings = [] if self.plan is None or whole else [f"Warning: {one}" for one in self.plan["warnings"]]
-        missing = [f"There is no plan: {self.why}"] if self.why else []
+        missing = [planned.no_plan(self.why)] if self.why else []
         return [*table, *warnings, *missing, planned.header(roll_id, hosts, self.plan)]
 
     def targets(self, plan_file: str) -> dict[str, dict[str, str]]:
@@ -62,7 +68,7 @@ def foresee(
     if kubevirt:
         found = read_cluster({"metrics": metrics})
         if found.get("failed"):
-            return Foreseen(looks, args["max_failures"], args["must_fit"], None, str(found.get("msg")))
+            return Foreseen(args, looks, None, str(found.get("msg")))
         cluster = plan_cluster(found, hostvars, policy.get("limits"))
         cluster["budgets"] = [*policy.get("budgets", ()), *cluster["budgets"]]
         policy |= cluster
@@ -76,7 +82,22 @@ def foresee(
         plan, why = plan_of(checked.validated_parameters, groups), ""
     except FAULTS as exc:
         plan, why = None, str(exc)
-    return Foreseen(looks, args["max_failures"], args["must_fit"], plan, why)
+    return Foreseen(args, looks, plan, why)
 
 
-__all__ = ["Foreseen", "foresee"]
+def misnamed(host: str, given: Iterable[str], value: Callable[[str], Any]) -> list[str]:
+    """Variables that have a role work on another node than the host of the roll, whose record and certificate would
+    then be those of the wrong one. `value` raises LookupError for one that is not known yet."""
+    found = []
+    for name in sorted(_NODES.intersection(given)):
+        with suppress(LookupError):
+            node = value(name)
+            if node not in ("", None, host):
+                found.append(
+                    f"{name} of {host} is {node}: a roll works on the node that has the host's name. Name the host "
+                    f"{node} in the inventory, and leave {name} out."
+                )
+    return found
+
+
+__all__ = ["Foreseen", "foresee", "misnamed"]

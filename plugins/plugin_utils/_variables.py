@@ -107,6 +107,7 @@ INTERNAL = frozenset(
         "maintenance_rebooted",
         "maintenance_restored",
         "maintenance_looked",
+        "maintenance_reached",
         "maintenance_roll",
         "maintenance_roll_order",
         "maintenance_roll_stats",

@@ -86,6 +86,12 @@ class Plays:
             check=False,
         )
 
+    def inventory(self, hosts: dict[str, dict[str, Any]]) -> None:
+        """Variables of these hosts, from now on."""
+        known = inventory()
+        known["all"]["hosts"] |= hosts
+        self._hosts.write_text(json.dumps(known), encoding="utf-8")
+
     def start(self, name: str, *more: str, **variables: Any) -> subprocess.Popen[bytes]:
         """A playbook of the collection that goes on while the test does; its output is dropped."""
         return subprocess.Popen(

@@ -215,6 +215,15 @@ def test_a_stopped_vm_has_its_after_again_once_it_runs(sim, plays) -> None:
 
 
 @pytest.mark.full
+def test_in_a_roll_too_a_stopped_vm_has_its_after_once_it_runs(sim, plays) -> None:
+    sim.add_vm("web", "n1", strategy="None", run_strategy="Manual", **WEB)
+    done = plays.run("rolling_maintenance", drain_allow_stop=True, maintenance_reboot=False)
+    assert done.returncode == 0, done.stdout
+    assert [line[1] for line in plays.told] == ["before", "after", "after"]
+    assert sim.running("web") and clean(sim)
+
+
+@pytest.mark.full
 def test_a_hook_on_a_host_that_is_lost_is_no_answer(sim, plays) -> None:
     """Our playbooks tell of a lost host by themselves, and ignore it in the role until then."""
     sim.add_vm("web", "n1", **WEB)

@@ -47,6 +47,14 @@ def test_a_missing_right_names_verb_and_resource(still: Still) -> None:
     assert "create pods/eviction in default (to ask VMs to leave)" in row["message"]
 
 
+def test_a_namespace_that_is_being_deleted_is_no_missing_right(still: Still) -> None:
+    """Its VMs end with it. Kubernetes refuses evictions there with a 403."""
+    still.vm()
+    text = 'pods "x" is forbidden: unable to create new content in namespace a because it is being terminated'
+    still.sim.api.faults.plan(403, 9, lambda method, path: method == "POST" and path.endswith("/eviction"), text=text)
+    assert Reason.Forbidden not in still.told()
+
+
 def test_who_may_not_even_look_is_told_what_is_missing(still: Still) -> None:
     still.vm()
     still.forbid("pods")

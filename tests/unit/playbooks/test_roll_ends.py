@@ -52,6 +52,20 @@ def test_a_failed_restore_is_not_reported_as_an_empty_host(roll: Roll) -> None:
     assert "stays cordoned" not in text
 
 
+def test_work_that_takes_the_keepers_of_the_record_away_does_not_end_well(roll: Roll) -> None:
+    work = "- ansible.builtin.set_fact: {maintenance_fleet: []}\n- ansible.builtin.meta: end_host\n"
+    roll.write("work.yml", work)
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml")
+    assert code != 0, text
+    assert "No host keeps the record of the roll" in text
+
+
+def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_platform=kubvirt")
+    assert code != 0
+    assert "maintenance_platform is 'kubvirt': expected is one of libvirt, kubevirt." in text, text
+
+
 def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2
     inventory = json.loads((roll.folder / "inventory.json").read_text())

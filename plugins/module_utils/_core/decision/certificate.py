@@ -77,7 +77,7 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     node = obs.nodes.get(record.node)
     if node is None or not node.reachable or not obs.full:
         return ["not every host was read"]
-    found = [] if node.cordoned else [f"{record.node} is not cordoned"]
+    found = [] if node.cordoned else [not_cordoned(record.node)]
     found += [
         f"{vm.name} is {vm.state.value} on {record.node}"
         for vm in obs.vms.values()
@@ -100,6 +100,10 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
         if hosts:
             found.append(f"{entry.name} may be on {', '.join(hosts)}, which does not answer")
     return found
+
+
+def not_cordoned(node: str) -> str:
+    return f"{node} is not cordoned"
 
 
 def moving_on(obs: Observation, record: NodeRecord) -> list[str]:

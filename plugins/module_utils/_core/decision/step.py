@@ -85,6 +85,12 @@ class Step:
             )
         )
 
+    @property
+    def cordons(self) -> bool:
+        """Does this step ask for the cordon of its node?"""
+        node = self.record.node
+        return any(action.do is Do.CORDON and action.node == node for action in self.decision.actions)
+
     def pick(self, vm: VM, cold: bool = False) -> str | None:
         """A target for it: none that has just refused its claim, while another one fits."""
         met = self._refused.get(vm.uuid)

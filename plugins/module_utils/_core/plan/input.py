@@ -122,7 +122,7 @@ def _roll(roll: Sequence[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
     unknown = sorted(set(roll) - set(nodes))
     if unknown:
         raise PolicyError(
-            f"roll names {', '.join(unknown)}, of which nothing is known: hosts has "
+            f"roll names {', '.join(unknown)}, which is no host of the fleet: that has "
             f"{', '.join(sorted(nodes)) or 'none'}"
         )
     if len(set(roll)) < len(roll):

@@ -27,16 +27,39 @@ def left_free(roll: Roll) -> frozenset[str]:
     return frozenset(name for name, entry in roll.hosts.items() if entry.stage is not Stage.DONE)
 
 
-def objections(looks: Iterable[Mapping[str, Any]], plan: Mapping[str, Any] | None, max_failures: int) -> list[str]:
+def objections(
+    looks: Iterable[Mapping[str, Any]],
+    plan: Mapping[str, Any] | None,
+    max_failures: int,
+    silent: Sequence[str] = (),
+    no_plan_for: str = "",
+) -> list[str]:
     """All that stands against the roll, a sentence each; [] if it may begin.
 
     `looks`: for each host `not_ready`, why its preflight says that it must not begin, or empty. As many
-    may be so as may fail. `plan`: Plan.to_dict(); None: it does not have to fit.
+    may be so as may fail. `plan`: Plan.to_dict(); None: it does not have to fit. `silent`: as `unreached`.
+    `no_plan_for`: why there is none, where there has to be one. Of hosts that are not ready it may be them.
     """
-    found = [one["not_ready"] for one in looks if one["not_ready"]]
-    found = found if len(found) > max_failures else []
+    ill = [one["not_ready"] for one in looks if one["not_ready"]]
+    found = ill if len(ill) > max_failures else []
     refusal = (plan or {}).get("refusal")
-    return [*found, *([] if refusal is None else [refusal["sentence"]])]
+    missing = [no_plan(no_plan_for)] if no_plan_for and not ill else []
+    return [*found, *silent, *missing, *([] if refusal is None else [refusal["sentence"]])]
+
+
+def no_plan(why: str) -> str:
+    return f"There is no plan: {why}"
+
+
+def unreached(tried: Mapping[str, str | None]) -> list[str]:
+    """Hosts that are to be rebooted over a connection that they do not have. `tried`: host -> why there is none; empty
+    or None: there is one, or nobody has tried."""
+    return [
+        f"{host} is to be rebooted, and Ansible does not reach it: {why.rstrip('.')}. Repair the connection, or leave "
+        "the reboot out with maintenance_reboot=never."
+        for host, why in tried.items()
+        if why
+    ]
 
 
 def with_plan(roll: Roll, order: Sequence[str], seconds: Mapping[str, float], out: Collection[str]) -> Roll:

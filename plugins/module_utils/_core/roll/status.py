@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.columns import columns
+from ..model.record import Intent
 from . import figures, rules, words
 from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
@@ -152,7 +153,8 @@ def _counts(vms: Sequence[Row] | None) -> str:
     counted: dict[str, int] = {}
     for vm in vms:
         counted[vm["state"]] = counted.get(vm["state"], 0) + 1
-    what = ", ".join(f"{number} {state}" for state, number in counted.items())
+    # "2 left" would read as two that are still there.
+    what = ", ".join(f"{number} {'moved away' if state == 'left' else state}" for state, number in counted.items())
     return f"VMs: {what}" if what else "no VMs"
 
 
@@ -184,13 +186,23 @@ def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str)
     state = "" if roll is None else roll["state"]
     found = [_OF_A_ROLL[state]] if state in _OF_A_ROLL else []
     own = {host["name"] for host in (roll or {}).get("hosts", ())} if found else set()
-    alone = [row["name"] for row in hosts if row["maintenance"] and row["name"] not in own]
-    if alone:
+    alone = [row for row in hosts if row["maintenance"] and row["name"] not in own]
+    empty = [row["name"] for row in alone if _is_empty(row)]
+    others = [row["name"] for row in alone if row["name"] not in empty]
+    if others:
         found.append(
-            f"{', '.join(alone)}: not of a roll; run the playbook drain again to carry it on, or "
+            f"{', '.join(others)}: not of a roll; run the playbook drain again to carry it on, or "
             "restore to give it back."
         )
+    if empty:
+        found.append(f"{', '.join(empty)}: not of a roll, and empty; run the playbook restore to give it back.")
     return found
+
+
+def _is_empty(row: Row) -> bool:
+    """By what was read now; whether the drain has its certificate the drain says."""
+    drains = row["maintenance"]["intent"] == Intent.DRAINED.value
+    return drains and row["vms"] is not None and all(vm["state"] in ("left", "stopped") for vm in row["vms"])
 
 
 _OF_A_ROLL = {

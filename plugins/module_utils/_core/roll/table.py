@@ -23,10 +23,15 @@ def tally(vms: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     rows = list(vms)
     found = {
         "moved": sum(vm["verdict"] in _MOVED for vm in rows),
-        "stopped": sum(vm["verdict"] in _STOPPED for vm in rows),
+        "stopped": sum(vm["verdict"] in _STOPPED or _was_stopped_to_move(vm) for vm in rows),
     }
     pauses = [int(vm["pause_ms"]) for vm in rows if vm["verdict"] == "moved" and vm.get("pause_ms") is not None]
     return {**found, "pause_ms": max(pauses)} if pauses else found
+
+
+def _was_stopped_to_move(vm: Mapping[str, Any]) -> bool:
+    """Its guest was shut down, and it was started elsewhere: it counts as moved, and as stopped."""
+    return bool(vm["verdict"] == "cold_moved" and vm["way"] in (Way.SHUTDOWN.value, Way.SAVE.value))
 
 
 def moved(vms: Iterable[Mapping[str, Any]], by: str) -> dict[str, str]:

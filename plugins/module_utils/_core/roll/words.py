@@ -19,6 +19,8 @@ _ENDINGS = {
     State.PAUSED: "pauses",
     State.REFUSED: "was refused",
 }
+# Errors that may come after something was changed.
+_IN_THE_MIDDLE = frozenset({"KubeError", "AccessDenied", "HostUnreachable", "RollTakenOver", "Superseded"})
 HOW_TO_SEE = "See it with the playbook status"
 HOW_TO_END = "end it with the playbook abort"
 
@@ -188,8 +190,10 @@ def left_as(drain: Mapping[str, Any] | None) -> str:
         return "nothing was changed"
     if drain.get("phase") == "Drained":
         return "it is empty and stays cordoned, and what was stopped for it stays off"
-    if "error" in drain and not drain.get("changed", True):
+    if drain.get("error", "KubeError") not in _IN_THE_MIDDLE and not drain.get("changed", True):
         return "the drain reported no change before this error; check mode of the playbook drain shows its VMs"
+    if not drain.get("changed", True):
+        return "whether anything was changed is not known here, the playbook status shows it"
     return "VMs may have moved or been stopped, and it stays cordoned"
 
 

@@ -15,6 +15,7 @@ try:
     import kubernetes.client
     import kubernetes.config
     import urllib3
+    import yaml  # kubernetes needs it too
     from kubernetes.config import ConfigException
 except ImportError:  # said when it is needed
     kubernetes = None  # type: ignore[assignment]
@@ -141,8 +142,8 @@ def configuration(auth: Mapping[str, Any]) -> Any:
     if not whole:
         try:
             _load(auth, config)
-        except (ConfigException, OSError, ValueError) as exc:
-            text = f"No usable configuration for the Kubernetes API in {_place(auth)}: {exc}"
+        except (ConfigException, OSError, ValueError, yaml.YAMLError) as exc:
+            text = f"No usable configuration for the Kubernetes API in {_place(auth)}: {_why(auth, exc)}"
             raise ConfigError(text) from exc
     if host:
         config.host = host
@@ -177,6 +178,13 @@ def _place(auth: Mapping[str, Any]) -> str:
         return f"kubeconfig {kubeconfig}"
     default = os.environ.get("KUBECONFIG") or "~/.kube/config"
     return f"{default} (neither the option kubeconfig nor K8S_AUTH_KUBECONFIG is set)"
+
+
+def _why(auth: Mapping[str, Any], exc: Exception) -> str:
+    path = auth["kubeconfig"]
+    if isinstance(path, str) and path and not os.path.exists(os.path.expanduser(path)):
+        return "there is no such file. Give the path of a kubeconfig on the host that runs the module."
+    return " ".join(str(exc).split())
 
 
 def _load(auth: Mapping[str, Any], config: Any) -> None:

@@ -283,7 +283,7 @@ def _error(
     after = headers.get("Retry-After", "")
     wait = float(after) if after.isdigit() else None
     error = KubeError(code, text, f"{method} {path}", body, wait)
-    if code in (401, 403) and not error.admission:
+    if code in (401, 403) and not error.admission and not error.ends_with_namespace:
         return AccessDenied(code, text, *_asked(method, path, query))
     return error
 

@@ -49,6 +49,11 @@ class KubeError(Exception):
         return any(words in self.message for words in _ADMISSION)
 
     @property
+    def ends_with_namespace(self) -> bool:
+        """In a namespace that is being deleted nothing is made any more: a 403, and no right that is missing."""
+        return "because it is being terminated" in self.message
+
+    @property
     def causes(self) -> list[str]:
         """`details.causes` of a Status: reason and message."""
         found = (self.body.get("details") or {}).get("causes") or []

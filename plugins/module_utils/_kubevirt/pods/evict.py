@@ -219,8 +219,6 @@ class PodDrain:
                 return self._delete(pod, grace)
             answer, finding = evict(self._client, pod, grace=grace)
         except AccessDenied as exc:
-            if "being terminated" in exc.message:
-                return Finding(Reason.PodStillTerminating, exc.message)  # with its namespace
             return Finding(Reason.Forbidden, str(exc))
         if answer is Answer.BUDGET and finding is not None:
             return explain_budget(self._client, pod, finding)

@@ -90,10 +90,9 @@ def _try(client: Client, found: JudgedPod) -> PodSeen | str | None:
     try:
         answer, finding = evict(client, found.pod, dry=True)
     except AccessDenied as exc:
-        # With its namespace it goes anyway.
-        return None if "being terminated" in exc.message else str(exc)
-    if finding is None:
-        return None
+        return str(exc)
+    if finding is None or finding.reason is Reason.PodStillTerminating:
+        return None  # with its namespace it goes anyway
     if answer is Answer.BUDGET:
         return _seen(found, explain_budget(client, found.pod, finding))
     if answer is Answer.REFUSED:

@@ -72,12 +72,13 @@ class RollLease:
         spec["leaseDurationSeconds"] = int(LEASE)
         meta = {**body["metadata"], "annotations": notes}
         body = {**body, "metadata": meta, "spec": spec}
+        # Again while the server is busy: if the first answer was lost, the second is that the Lease was changed, and
+        # who reads it then finds what it wanted to write.
         try:
             if seen is None:
-                self._client.request("POST", self._path, body, retry=False)
+                self._client.request("POST", self._path, body)
             else:
-                path = f"{self._path}/{names.ROLL_LEASE}"
-                self._client.request("PUT", path, body, retry=False)
+                self._client.request("PUT", f"{self._path}/{names.ROLL_LEASE}", body)
         except KubeError as exc:
             if exc.code in (404, 409):
                 return False
@@ -108,7 +109,7 @@ def _out(node: Obj) -> str:
         return "not Ready"
     if cordoned(node):
         by_run = names.RECORD in facts.annotations(node)
-        return "drained by another run" if by_run else "cordoned by others"
+        return "drained outside of the roll" if by_run else "cordoned by others"
     return "" if takes_vms(node) else "its virt-handler is silent"
 
 

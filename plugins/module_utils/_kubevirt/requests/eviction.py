@@ -85,6 +85,8 @@ def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
         return Answer.REFUSED, Finding(Reason.AdmissionRefused, f"{exc.code}: {text}")
     if exc.code == 404:
         return Answer.GONE, None
+    if exc.ends_with_namespace:
+        return Answer.LATER, Finding(Reason.PodStillTerminating, text)
     if "failed calling webhook" in text or "error trying to reach service" in text:
         return Answer.LATER, Finding(Reason.WebhookUnavailable, text)
     if exc.code == 500 and "more than one PodDisruptionBudget" in text:

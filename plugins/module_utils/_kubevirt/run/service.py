@@ -26,7 +26,7 @@ from ..._core.run.engine import Engine, Slice, SliceEnd
 from ..._core.run.notice import notices
 from ..._core.run.start import check_owner, start
 from ..api.client import Client
-from ..api.errors import LockHeld
+from ..api.errors import KubeError, LockHeld
 from ..api.metrics import Source
 from ..objects import names
 from ..objects.nodes import cordoned
@@ -117,7 +117,10 @@ def run_slice(request: Request) -> dict[str, Any]:
             note_seen(*leased, Stage.RESTORING, system_clock())
         found = _locked(platform, request)
         if found.get("phase") == NodePhase.DRAINED.value:
-            note_seen(*leased, Stage.EMPTY, system_clock())
+            try:
+                note_seen(*leased, Stage.EMPTY, system_clock())
+            except KubeError as exc:  # what the drain did is not thrown away for that
+                found["warnings"] = [*found.get("warnings", ()), f"The roll does not know that it is empty: {exc}"]
         return found
     finally:
         platform.close()

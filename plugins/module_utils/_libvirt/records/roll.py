@@ -191,7 +191,7 @@ class RollVolumes:
             if by_run:
                 busy.add(name)
             if CORDON in volumes:
-                out[name] = "drained by another run" if by_run else "cordoned by others"
+                out[name] = "drained outside of the roll" if by_run else "cordoned by others"
         return Fleet(tuple(self._hosts), out, frozenset(busy), exist=frozenset(self._hosts))
 
     def _ask(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.certificate import certify, problems
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Job,
@@ -19,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Sighting,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Ending, NodeRecord, VMRecord
 
 
@@ -49,6 +51,16 @@ def test_a_drained_node_gets_one() -> None:
     assert (certificate.first_read, certificate.second_read) == (1.0, 2.0)
     assert set(certificate.vms) == {"moved", "stopped", "off", "gone"}
     assert certificate.vms["moved"] == "moved to b"
+
+
+@pytest.mark.parametrize(("waited", "phase"), [(0.0, "Draining"), (1e6, "Blocked")])
+def test_an_empty_node_that_is_cordoned_now_is_nothing_to_complain_of(waited: float, phase: str) -> None:
+    """One that cannot be cordoned is, once it was waited for."""
+    made = NodeRecord("a", "run", intent="drained", waiting_since=0.0 if waited else None)
+    found = decide(Observation({"a": Node("a"), "b": Node("b")}, {}, now=waited), {"a": made}, Policy())
+    assert found.phases["a"].value == phase
+    said = [finding.message for finding in found.node_findings.get("a", ())]
+    assert said == (["a is not cordoned"] if waited else [])
 
 
 def vm_on_it(state: State, job: Job | None = None):

@@ -39,6 +39,18 @@ def test_all_that_stands_against_it_is_named(
     assert planned.objections(looks(*why), plan, max_failures) == found
 
 
+def test_without_a_plan_it_does_not_begin_unless_hosts_that_are_not_ready_may_be_why() -> None:
+    why = "roll names x, which is no host of the fleet"
+    assert planned.objections(looks("", ""), None, 0, (), why) == [f"There is no plan: {why}"]
+    assert planned.objections(looks("a is not ready", ""), None, 1, (), why) == []
+
+
+def test_a_host_that_cannot_be_rebooted_is_named_with_why() -> None:
+    (said,) = planned.unreached({"a": "", "b": "ssh: no route", "c": None})
+    assert said.startswith("b is to be rebooted, and Ansible does not reach it: ssh: no route. Repair the connection")
+    assert planned.objections(looks(""), FITS, 0, [said]) == [said]
+
+
 def test_one_line_says_what_is_going_to_happen() -> None:
     assert planned.header("7f3a", ["a", "b"], FITS) == "roll 7f3a: 2 hosts, 14 VMs, by plan 4 min 12 s of transfers"
     assert planned.header("7f3a", ["a"], FULL) == "roll 7f3a: 1 host"

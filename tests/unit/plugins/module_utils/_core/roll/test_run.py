@@ -367,7 +367,7 @@ def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Stor
 
 def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
     begin(store, time, "mine")
-    busy = Fleet((*HOSTS, "x"), {"x": "drained by another run"}, frozenset({"x"}))
+    busy = Fleet((*HOSTS, "x"), {"x": "drained outside of the roll"}, frozenset({"x"}))
     store.fleet = lambda: busy  # type: ignore[method-assign]
     notes: dict[str, Any] = {}
     for _slice in range(9):

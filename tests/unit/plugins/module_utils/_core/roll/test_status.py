@@ -55,7 +55,7 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
     found = show(running, fleet, {"a": {"vms": vms, "record": RECORD}})
     assert found["lines"] == [
         f"roll 7f of alice, kernel: running, begun {NOW}, last written {NOW}",
-        f"a  draining  {NOW}  VMs: 1 left, 1 moving, 2 waiting, 1 stopped, 1 blocked",
+        f"a  draining  {NOW}  VMs: 1 moved away, 1 moving, 2 waiting, 1 stopped, 1 blocked",
         "  moves  migration Running 45 % -> b",
         "  queued  waiting: WaitingForSlot: All are taken. Wait.",
         "  next  waiting: its migration is not requested yet",
@@ -87,20 +87,23 @@ def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
 
 
 def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
-    fleet = Fleet(("a", "b"), {"a": "drained by another run"})
+    fleet = Fleet(("a", "b"), {"a": "drained outside of the roll"})
     found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})
-    row = f"a  -  -  drained by another run; drained by bob (disks) since {NOW}; no VMs"
+    row = f"a  -  -  drained outside of the roll; drained by bob (disks) since {NOW}; no VMs"
     assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
-    assert "restore to give it back" in found["next"][0]
+    assert found["next"] == ["a: not of a roll, and empty; run the playbook restore to give it back."]
+    found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", at="b")], "record": RECORD}})
+    assert "VMs: 1 waiting, 1 moved away" in found["lines"][1]
+    assert "run the playbook drain again to carry it on" in found["next"][0]
 
 
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.WAITING])
 def test_after_a_roll_a_single_drain_says_who_as_well(stage: Stage) -> None:
     """A roll that is over leaves its record. What was waiting then waits no more."""
-    fleet = Fleet(("a", "b"), {"a": "drained by another run"})
+    fleet = Fleet(("a", "b"), {"a": "drained outside of the roll"})
     over = roll(State.ABORTED, a=stage, b=Stage.WAITING)
     found = show(over, fleet, {"a": {"vms": [], "record": RECORD}})
-    assert f"drained by another run; drained by bob (disks) since {NOW}" in found["lines"][1]
+    assert f"drained outside of the roll; drained by bob (disks) since {NOW}" in found["lines"][1]
     assert found["lines"][2] == "in service: b"
     assert "a: not of a roll" in found["next"][0]
 

@@ -209,7 +209,7 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     hosts.volumes["b"]["cordon"] = ""
     hosts.off = {"c"}
     fleet = volumes(hosts).fleet()
-    assert fleet.out == {"a": "drained by another run", "b": "cordoned by others", "c": "does not answer"}
+    assert fleet.out == {"a": "drained outside of the roll", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
 
 

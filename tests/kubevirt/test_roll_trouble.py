@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A roll on a busy API, and one that would be refused in its middle: by ansible-playbook, against the simulator."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from kubesim.kinds import NODES
+
+LEASE = "leases/virtops-roll"
+
+
+@pytest.mark.full
+def test_an_api_that_is_busy_for_a_moment_does_not_end_a_roll(sim, plays) -> None:
+    """Of its record each second write or so is refused, by a server that restarts or sheds load."""
+    for node in ("n1", "n2"):
+        sim.add_vm(f"vm-{node}", node, migrate_seconds="1")
+    for number in range(6):
+        seen = {"left": number}
+
+        def every_other(method: str, path: str, seen: dict[str, int] = seen) -> bool:
+            if method != "PUT" or not path.endswith(LEASE):
+                return False
+            seen["left"] -= 1
+            return seen["left"] < 0
+
+        sim.api.faults.plan(503 if number % 2 else 429, 1, every_other, retry_after=None if number % 2 else 1)
+    done = plays.own("rolling_maintenance", maintenance_hosts="n1,n2", maintenance_reboot=False)
+    assert done.returncode == 0, done.stdout
+    assert {sim.node_of("vm-n1"), sim.node_of("vm-n2")} <= {"n1", "n2", "n3"}
+    assert not [node for node in sim.all(NODES) if node["spec"].get("unschedulable")]
+
+
+@pytest.mark.full
+def test_what_cannot_be_is_refused_before_anything_moves(sim, plays) -> None:
+    """A node of another name than the host's; a reboot over a connection that is not there."""
+    sim.add_vm("vm", "n1")
+    words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
+    refused = plays.own("rolling_maintenance", drain_node="n2", **words)
+    assert refused.returncode != 0
+    assert "drain_node of n1 is n2: a roll works on the node that has the host's name" in refused.stdout
+    plays.inventory({"n1": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}})
+    refused = plays.own("rolling_maintenance", maintenance_hosts="n1")
+    assert refused.returncode != 0
+    assert "n1 is to be rebooted, and Ansible does not reach it: " in refused.stdout
+    assert "or leave the reboot out with maintenance_reboot=never." in refused.stdout
+    assert sim.node_of("vm") == "n1"
+    assert not [call for call in written(sim.log) if "/nodes/" in call.path or "evict" in call.path]

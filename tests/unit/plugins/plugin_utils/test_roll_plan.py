@@ -1,0 +1,28 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a roll refuses before its first host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed
+
+
+@pytest.mark.parametrize(
+    ("given", "faults"),
+    [
+        ({}, 0),
+        ({"drain_node": "a", "restore_node": "", "preflight_node": None}, 0),
+        ({"drain_node": "b"}, 1),
+        ({"drain_node": "b", "restore_node": "b"}, 2),
+    ],
+)
+def test_a_host_of_a_roll_is_the_node_of_its_name(given: dict[str, Any], faults: int) -> None:
+    found = misnamed("a", given, given.__getitem__)
+    assert len(found) == faults
+    assert all("of a is b: a roll works on the node that has the host's name" in text for text in found)
