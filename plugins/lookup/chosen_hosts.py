@@ -79,10 +79,17 @@ class LookupModule(LookupBase):
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
                 raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
+        self._check_limit(pattern, known)
         begun = self.get_option("begun")
         if begun and context.CLIARGS.get("check"):
             return ["!all"]
         return [self._listed(pattern, begun, known) if begun else pattern]
+
+    def _check_limit(self, pattern: str, known: dict[str, Any]) -> None:
+        """Ansible would do nothing, and call that a success. A limit of a file (@) is not read here."""
+        limit = str(known.get("ansible_limit") or "")
+        if limit and "@" not in limit and not set(self._hosts(pattern, known)) & set(self._hosts(limit, known)):
+            raise AnsibleLookupError(f"None of the hosts of {pattern} is in --limit {limit}. Nothing was done.")
 
     def _listed(self, pattern: str, begun: list[str], known: dict[str, Any]) -> str:
         """The hosts that were recorded for these."""

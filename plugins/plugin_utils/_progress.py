@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
+
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
@@ -273,8 +275,8 @@ def predicted_lines(result: Mapping[str, Any]) -> list[str]:
     acted_on = {act["vm"] for act in planned}
     for vm in _in_the_way(result.get("vms", [])):
         if vm["name"] not in acted_on or vm["reason"]:
-            lines.append(f"{vm_line(vm)} {vm['remedy']}".rstrip())
-    lines += [f"{f['reason']}: {f['message']} {f['remedy']}" for f in result.get("findings", [])]
+            lines.append(advised({**vm, "message": vm_line(vm)}))
+    lines += [f"{f['reason']}: {advised(f)}" for f in result.get("findings", [])]
     return lines
 
 
@@ -339,7 +341,7 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
         found.setdefault(_because(vm), []).append(vm)
     lines += [f"{_names(vms)} {where}: {why}" for (where, why), vms in found.items()]
     for finding in result.get("findings", []):
-        text = f"{finding['reason']}: {finding['message']} {finding['remedy']}"
+        text = f"{finding['reason']}: {advised(finding)}"
         if not any(line.endswith(text) for line in lines):  # a VM said it already
             lines.append(text)
     return "\n".join(map(plain, lines))
@@ -368,4 +370,4 @@ def _too_late(vm: Mapping[str, Any]) -> bool:
 
 def _because(vm: Mapping[str, Any]) -> tuple[str, str]:
     where = f"({vm['verdict']}, on {vm['at'] or '?'})"
-    return where, f"{vm['reason']}: {vm['message']} {vm['remedy']}"
+    return where, f"{vm['reason']}: {advised(vm)}"

@@ -60,6 +60,15 @@ def test_work_that_takes_the_keepers_of_the_record_away_does_not_end_well(roll: 
     assert "No host keeps the record of the roll" in text
 
 
+@pytest.mark.parametrize("playbook", ["drain", "rolling_maintenance"])
+def test_a_limit_that_leaves_none_of_the_hosts_is_an_error(roll: Roll, playbook: str) -> None:
+    """Ansible calls it a success."""
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "--limit", "host-b", playbook=playbook)
+    assert code != 0
+    assert "None of the hosts of host-a is in --limit host-b. Nothing was done." in text, text
+    assert roll.steps == []
+
+
 def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_platform=kubvirt")
     assert code != 0

@@ -9,7 +9,9 @@ All that others need of this room is imported from here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .codes import Reason
 from .row import BOTH, About, Plane, Platform, Preflight, Row, Severity
@@ -40,6 +42,13 @@ class Finding:
         }
 
 
+def advised(found: Mapping[str, Any]) -> str:
+    """Message and remedy of a finding in result form, as sentences."""
+    message, remedy = str(found["message"]).rstrip(), str(found["remedy"])
+    stop = "" if not message or not remedy or message[-1] in ".!?" else "."
+    return f"{message}{stop} {remedy}".strip()
+
+
 __all__ = [
     "BOTH",
     "CHECKED",
@@ -55,4 +64,5 @@ __all__ = [
     "Reason",
     "Row",
     "Severity",
+    "advised",
 ]

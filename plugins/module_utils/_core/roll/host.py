@@ -198,7 +198,8 @@ def _back(ask: Asked) -> Acts:
     restored = yield Act("restore", {}, ask.turn)
     restored = {**restored, "left_as": words.left_in_restore(restored)}
     if restored.get("ended") == "needs" and not ask.hooks_were_run:
-        return {**restored, "failed": False, "next": ["hooks_back"]}
+        # Ansible prints nothing for what follows a failure that does not happen, and lines for each step left out.
+        return {**restored, "failed": True, "msg": words.runs_hooks(), "next": ["hooks_back"]}
     if _failed(restored):
         return restored
     if not (ask.check or restored.get("phase") == "Active"):

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..model.columns import columns
 from ..model.record import Intent
+from ..reasons.reason import advised
 from . import figures, rules, words
 from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
@@ -167,7 +168,7 @@ def _vm_lines(vms: Sequence[Row]) -> list[str]:
             continue
         why = ": its migration is not requested yet" if vm["state"] == "waiting" else ""
         if vm["reason"]:
-            why = f": {vm['reason']}: {vm['message']} {vm['remedy']}".rstrip()
+            why = f": {vm['reason']}: {advised(vm)}"
         found.setdefault(f"{vm['state']}{why}", []).append(vm["name"])
     return lines + [f"{', '.join(names)}  {text}" for text, names in found.items()]
 

@@ -197,6 +197,10 @@ def left_as(drain: Mapping[str, Any] | None) -> str:
     return "VMs may have moved or been stopped, and it stays cordoned"
 
 
+def runs_hooks() -> str:
+    return "hooks of its VMs are due: they are run now, and then its restore goes on"
+
+
 def left_in_restore(restore: Mapping[str, Any]) -> str:
     if restore.get("phase") == "Active":
         return "it is in service again"

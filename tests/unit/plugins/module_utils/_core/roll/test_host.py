@@ -162,7 +162,7 @@ def test_hooks_of_its_restore_come_before_it_is_done_and_once() -> None:
     needs = {"failed": True, "msg": "hooks", "ended": "needs", "phase": "Restoring"}
     said, result, _done = play(Asked("back", "b", turn=TURN), NOTED, READY, needs)
     assert said == ["checking", "preflight", "restore"]
-    assert (result["failed"], result["next"]) == (False, ["hooks_back"])
+    assert (result["failed"], result["next"]) == (True, ["hooks_back"])  # the playbook goes on there by its rescue
     again = Asked("back", "b", turn=TURN, hooks_were_run=True)
     said, _result, _done = play(again, {"phase": "Active"}, NOTED)
     assert said == ["restore", "done"]
