@@ -19,6 +19,12 @@ description:
     them a group. Other affinity to pods is left to the scheduler.
 author:
   - The virtops.maintenance contributors (@virtops)
+options:
+  labels:
+    description: Labels of the nodes that the plan asks for, as in C(maintenance_max_unavailable_per).
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._metrics
@@ -58,7 +64,7 @@ hosts:
   description:
     - The nodes, with C(name), C(memory_mib), C(committed_mib) of pods that are not VMs, the
       same in thousandths of a CPU as C(cpu_milli) and C(committed_cpu_milli), C(cordoned) by others
-      (or without a working virt-handler), C(reachable) and C(message).
+      (or without a working virt-handler), C(reachable), C(message), and C(labels), those of O(labels).
   returned: success
   type: list
   elements: dict
@@ -120,10 +126,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"metrics": METRICS_SPEC, **AUTH_SPEC}, supports_check_mode=True)
+    labels = {"type": "list", "elements": "str", "default": []}
+    spec = {"metrics": METRICS_SPEC, "labels": labels, **AUTH_SPEC}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         metrics = options.metrics(module.params, always=True)
-        result = read_fleet(auth_of(module), metrics)
+        result = read_fleet(auth_of(module), metrics, module.params["labels"])
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)

@@ -66,7 +66,7 @@ def foresee(
     kubevirt = policy.get("platform") == "kubevirt"
     metrics = policy.pop("metrics", {})
     if kubevirt:
-        found = read_cluster({"metrics": metrics})
+        found = read_cluster({"metrics": metrics, "labels": list(policy.get("max_unavailable_per") or ())})
         if found.get("failed"):
             return Foreseen(args, looks, None, str(found.get("msg")))
         cluster = plan_cluster(found, hostvars, policy.get("limits"))

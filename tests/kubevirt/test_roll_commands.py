@@ -141,7 +141,7 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     assert plays.own("drain", **words).returncode == 0
     shown = plays.own("status").stdout
     assert "n1  -  -  drained outside of the roll; drained by bob since" in shown
-    assert "n1: not of a roll; run the playbook drain again to carry it on" in shown
+    assert "n1: not of a roll, and empty; run the playbook restore to give it back." in shown
 
 
 def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> None:

@@ -43,9 +43,9 @@ _COUNTED = {"memory": 1 / MIB, "cpu": 1000.0}
 _PASSING = "node.kubernetes.io/"
 
 
-def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[str, Any]:
-    """Lists only. `metrics`: the source of dirty rates. Raises KubeError for what a plan cannot do
-    without."""
+def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Lists only. `metrics`: the source of dirty rates. `labels`: of the nodes, those that are wanted. Raises KubeError
+    for what a plan cannot do without."""
     client = Client(dict(auth))
     try:
         cluster = read_cluster(client)
@@ -59,7 +59,7 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[s
     allowed = limits(replace(policy, limits=replace(policy.limits, outbound=10**6)), cluster)
     how = settings(cluster)
     return {
-        **fleet_of(found, cluster.default_strategy, rates),
+        **fleet_of(found, cluster.default_strategy, rates, labels),
         "limits": {"cluster": allowed.cluster, "outbound": allowed.outbound, "inbound": 10**6},
         "migration": {
             "bandwidth": how.bandwidth_mib,
@@ -75,8 +75,10 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None) -> dict[s
     }
 
 
-def fleet_of(found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None) -> dict[str, Any]:
-    """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told."""
+def fleet_of(
+    found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None, labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told. `labels`: of nodes."""
     rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
     pods = _launchers(found)
@@ -102,7 +104,7 @@ def fleet_of(found: ClusterObjects, default_strategy: str, rates: DirtyRates | N
             refused[key] = _refused(targets, asked)
         rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key], rates))
     return {
-        "hosts": [_host_row(node, others[name]) for name, node in sorted(nodes.items())],
+        "hosts": [_host_row(node, others[name], labels) for name, node in sorted(nodes.items())],
         "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),
         "budgets": _budgets(found, rows, pods),
         "quotas": _quotas(found, rows, pods),
@@ -128,8 +130,9 @@ def _up(what: str, value: float) -> int:
     return int(value * _COUNTED[what] + 0.999)
 
 
-def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
+def _host_row(node: Obj, others: Mapping[str, float], labels: Sequence[str]) -> dict[str, Any]:
     """`others`: what pods request which the plan does not move."""
+    has_labels = facts.labels(node)
     message = not_ready(node)
     has = facts.status(node).get("allocatable") or {}
     by_others = cordoned(node) and names.CORDON not in facts.annotations(node)
@@ -143,6 +146,7 @@ def _host_row(node: Obj, others: Mapping[str, float]) -> dict[str, Any]:
         "cordoned": by_others or not takes_vms(node),
         "reachable": not message,
         "message": message,
+        "labels": {key: has_labels[key] for key in labels if key in has_labels},
     }
 
 
